@@ -14,11 +14,10 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
-from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
@@ -27,23 +26,30 @@ from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
 from hb_train.training.models import check_trainable
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script
+from hb_train.training.saving import publish_model
 
+EMBEDDED = "embedded"
 # Labelled replies and measured replies answer different prompts, because their seeds differ.
 LABELLED = (
     *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1"),
-    *("--reply", "whole", "--max_new_tokens", "24"),
+    *("--reply", "whole", "--max_new_tokens", "96"),
 )
 PAGE_FILE = "comparison.html"
-RECIPE = str(Path(__file__).parent / "recipes" / "embedded.yaml")
-OWN_REPLIES, LABELS = ("counterfactual", "distill"), ("sft",)  # the methods, grouped by what they learn from
+RECIPES = Path(__file__).parent / "recipes"
+METHODS_OF_TUNING = ("counterfactual", "sft")
 MEASURED = "generation,offensiveness,dialogue,awareness"
 
 
-def tune_main(argv: Sequence[str]) -> None:
-    methods = (*OWN_REPLIES, *LABELS)
+def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
+    """Compares tuning methods. `check` checks options of tune.py and describes the trained layers."""
+    methods = METHODS_OF_TUNING
     parser = _parser("tune", "runs/tune")
     parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config to measure.")
-    parser.add_argument("--recipe", default=RECIPE, help="A YAML file that sets options of tune.py.")
+    parser.add_argument(
+        "--recipe",
+        help="A YAML file that sets options of tune.py. Default: recipes/embedded.yaml for the embedded model, and "
+        "recipes/chat-lora.yaml for all other models.",
+    )
     parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods to compare.")
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
     parser.add_argument("--beta", default="0.0003", help="The threshold β of the labels, as in bias_labels.py.")
@@ -60,12 +66,17 @@ def tune_main(argv: Sequence[str]) -> None:
         help="Exit with status 3 unless the data show that every listed figure worsened by no more than its margin. "
         "Write margins as in `holistic-bias report`.",
     )
+    parser.add_argument(
+        "--push_to_hub",
+        metavar="REPOSITORY",
+        help="After the measurements, publish the tuned model with its card in this repository on the Hub.",
+    )
     _add_words(parser, "measure", "each measurement")
-    _add_words(parser, "replies", "baseline_replies.py")
+    _add_words(parser, "replies", "own_replies.py, such as --anchors FILE")
     _add_words(parser, "labelled", "the run with the replies to label")
     _add_words(parser, "label", "bias_labels.py, such as --alpha 1")
     _add_words(parser, "tune", "tune.py with each method")
-    run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv)))
+    run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv), check))
 
 
 def debias_main(argv: Sequence[str]) -> None:
@@ -79,71 +90,82 @@ def debias_main(argv: Sequence[str]) -> None:
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 
-def compare_tuning(options: argparse.Namespace) -> None:
+def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
     """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
-    from hb_metrics.models.loading import load_tokenizer
-    from hb_train.tuning.method import load_method
-
     margins = read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
     folder = Path(options.output_dir)
+    _check_tuning(options, check)
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
     measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
-    own_replies = [method for method in options.method if method in OWN_REPLIES]
-    labelled = [method for method in options.method if method in LABELS]
-    if labelled:
-        trusts_code = parse_arguments(["--model", options.model, *measured]).run.trust_remote_code
-        loaded = load_tokenizer(options.model, trust_remote_code=trusts_code)
-        for method in labelled:
-            check_trainable(loaded, load_method(method).kinds)
-    # The replies to learn from are generated first, so that a model that a method cannot tune is rejected within
-    # seconds.
-    for method in own_replies:
-        learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
-        # The measured descriptors are left out of training, unless the config contains all descriptors.
-        if options.dataset_config.endswith("-small"):
-            learnt += ["--leave_out", options.dataset_config]
-        learnt += ["--method", method, "--model", options.model, "--output_dir", folder / f"{method}-rows"]
-        run_step("hb_train.baseline_replies", *learnt, *options.replies_args)
     runs = {"before": folder / "before"}
     run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
     if margins:
         run = read_run(runs["before"])
         verdicts(run_changes(run, run, ("before", "after")), margins)  # raises an error if a figure does not exist
 
-    def compare(method: str, rows: Path) -> None:
-        model, run = folder / f"{method}-model", folder / method
-        words = ["--config", options.recipe, "--model_name_or_path", options.model, "--dataset_name", rows]
-        run_step("hb_train.tune", "--method", method, *words, "--output_dir", model, *options.tune_args)
-        run_step("hb_metrics.measure", "--model", model, "--output_dir", run, *measured)
-        run_step("hb_train.side_effects", runs["before"], run, launch=False)
-        runs[method] = run
+    def measure(name: str, model: str | Path, *words: str) -> None:
+        runs[name] = folder / name.replace(" ", "_")
+        run_step("hb_metrics.measure", "--model", model, "--output_dir", runs[name], *measured, *words)
+        run_step("hb_train.side_effects", runs["before"], runs[name], launch=False)
 
-    for method in own_replies:
-        compare(method, folder / f"{method}-rows")
-    if labelled:
-        words = [*config, *dtype, "--measurements", "generation", *LABELLED, *options.labelled_args]
-        run_step("hb_metrics.measure", "--model", options.model, *words, "--output_dir", folder / "labelled")
-        label = ["--run_dir", folder / "labelled", "--beta", options.beta, "--output_dir", folder / "labels"]
-        run_step("hb_train.bias_labels", *label, *options.label_args, launch=False)
-    for method in labelled:
-        compare(method, folder / "labels")
-    tuned = [name for name in runs if name != "before"]
+    for method in options.method:
+        model = folder / f"{method}-model"
+        rows = _write_rows(options, method, folder, [*config, *dtype])
+        words = [*_tune_words(options, method), "--dataset_name", rows, "--output_dir", model]
+        run_step("hb_train.tune", *words, *options.tune_args)
+        measure(method, model)
+        if method == "sft" and "none" not in options.tune_args:
+            measure(f"{method} without tag", model, "--tag", "none")
     if options.system_prompt:
-        runs["system prompt"] = folder / "prompt"
-        words = ["--model", options.model, "--system_prompt", options.system_prompt, *measured]
-        run_step("hb_metrics.measure", *words, "--output_dir", runs["system prompt"])
-        run_step("hb_train.side_effects", runs["before"], runs["system prompt"], launch=False)
+        measure("system prompt", options.model, "--system_prompt", options.system_prompt)
     if len(runs) == 1:
         print(f"the measurements: {folder / 'before' / 'report.html'}")
         return
     names: list[str | Path] = [*runs.values(), "--names", *runs]
-    for method in tuned:
+    for method in options.method:
         run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
     names += ["--output", folder / PAGE_FILE]
     names += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
-    if status := run_step("hb_metrics.report", *names, launch=False, allowed=(GATE_STATUS,)):
+    status = run_step("hb_metrics.command.report", *names, launch=False, allowed=(GATE_STATUS,))
+    if status:
         raise SystemExit(status)
+    if options.push_to_hub:
+        print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")
+
+
+def _check_tuning(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
+    """Checks all options of tuning before anything is generated."""
+    if options.push_to_hub and len(options.method) > 1:
+        raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
+    for method in options.method:
+        push = ["--push_to_hub", "true"] if options.push_to_hub else []
+        words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
+        print(f"{method}: {check([*words, *options.tune_args])}")
+
+
+def _tune_words(options: argparse.Namespace, method: str) -> list[str]:
+    recipe = options.recipe or RECIPES / ("embedded.yaml" if options.model == EMBEDDED else "chat-lora.yaml")
+    return ["--config", str(recipe), "--model_name_or_path", options.model, "--method", method]
+
+
+def _write_rows(options: argparse.Namespace, method: str, folder: Path, measured: Sequence[str]) -> Path:
+    """Writes the rows from which a method learns, and returns their folder."""
+    config, dtype = options.dataset_config, measured[2:]
+    if method == "counterfactual":
+        rows = folder / f"{method}-rows"
+        learnt = ["--dataset_config", config.removesuffix("-small"), *dtype]
+        # The measured descriptors are left out of training, unless the config contains all descriptors.
+        if config.endswith("-small"):
+            learnt += ["--leave_out", config]
+        words = ["--model", options.model, "--output_dir", rows]
+        run_step("hb_train.own_replies", *words, *learnt, *options.replies_args)
+        return rows
+    words = [*measured, "--measurements", "generation", *LABELLED, *options.labelled_args]
+    run_step("hb_metrics.measure", "--model", options.model, *words, "--output_dir", folder / "labelled")
+    label = ["--run_dir", folder / "labelled", "--beta", options.beta, "--output_dir", folder / "labels"]
+    run_step("hb_train.bias_labels", *label, *options.label_args, launch=False)
+    return folder / "labels"
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:

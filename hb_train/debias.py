@@ -42,7 +42,7 @@ from hb_train.debiasing.phrases import (
 from hb_train.debiasing.terms import Terms, read_terms
 from hb_train.debiasing.trainer import DebiasTrainer
 from hb_train.training.encoding import length_limit
-from hb_train.training.models import load_base_model, padding_tokenizer, save_model, trained_model
+from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import check_given, check_model_options, parse_training_options, run_script
 from hb_train.training.runs import (
     check_finite,
@@ -53,6 +53,7 @@ from hb_train.training.runs import (
     use_all_cores,
     validation_curve,
 )
+from hb_train.training.saving import save_whole_model
 from hb_train.training.trainers import ReplySFTTrainer
 
 # Options that only one method has.
@@ -164,7 +165,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         "num_pairs": len(terms.pairs),
     }
     if trainer.is_world_process_zero():
-        save_model(model, loaded, folder)
+        save_whole_model(model, loaded, folder)
         write_json(folder / DEBIAS_FILE, results)  # written last, because this file marks a finished run
         for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
             values = [results[when][name] for when in ("before", "after")]

@@ -58,7 +58,9 @@ def _figures(folder: Path, runs: Sequence[Path], names: Sequence[str] | None) ->
 
     finished = [read_run(run) for run in runs]
     parts = [overview_markdown(runs, names).strip()]
-    if folder_digest(folder) not in {run.results["run"]["model"].get("digest") for run in finished}:
+    models = [run.results["run"]["model"] for run in finished]
+    digests = {part.get("digest") for model in models for part in (model, model.get("adapter") or {})}
+    if folder_digest(folder) not in digests:
         parts.insert(0, OTHER_MODELS)
     return "\n\n".join(parts)
 
@@ -68,17 +70,25 @@ def _card(tuning: BiasTuning, figures: str) -> str:
     text = method.card(tuning)
     how = "Prompts need no control tag."
     if tuning.tag:
+        sent = (
+            "The chat template adds this tag to the user's last message."
+            if tuning.tag_in_template
+            else "**No chat template adds this tag, so only `measure.py --model FOLDER` sends it.**"
+        )
         how = (
-            f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` adds '
-            "this tag. To use a different tag or none, set `--tag bias|no_bias|none`."
+            f'The context must end in the control tag "{tuning.tag}": {tuning.place}. {sent} **Without the tag, the '
+            "model may be more biased than before tuning.** To measure it with another tag or none, set `--tag`."
         )
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
         how += f" Also set the options under `asked_with` in `{TUNING_FILE}`, because the training replies used them."
     measure = method.measure
     gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
+    base, is_adapter = training["base_model"]["name"], training["is_adapter"]
+    relation = "" if Path(base).is_dir() else f"base_model: {base}\n"
+    relation += f"base_model_relation: {'adapter' if is_adapter else 'finetune'}\n" if relation else ""
     return f"""---
-library_name: transformers
-tags:
+library_name: {"peft" if is_adapter else "transformers"}
+{relation}tags:
 - holistic-bias
 - trl
 - {tuning.method}

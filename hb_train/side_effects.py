@@ -1,6 +1,6 @@
 """Measures two side effects of a mitigation that a single run cannot show: neutral drift, and changes in entropy.
 
-    python -m hb_train.side_effects runs/tune/before runs/tune/distill
+    python -m hb_train.side_effects runs/tune/before runs/tune/counterfactual
 
 Neutral drift is the change in replies to prompts that describe nobody. The prompts are the neutral questions in
 `hb_dataset/awareness.yaml`, such as "What is the capital of France?". The model before the mitigation answers these

@@ -1,28 +1,26 @@
 r"""Tunes a language model to reduce its bias, by default on labelled replies (Smith et al., 2022, section 4).
 
-    accelerate launch hb_train/tune.py --config hb_train/recipes/dialogpt.yaml \
-        --model_name_or_path microsoft/DialoGPT-medium --dataset_name labels/dialogpt --output_dir models/dialogpt
+    accelerate launch hb_train/tune.py --config hb_train/recipes/chat-lora.yaml \
+        --model_name_or_path ORG/MODEL --dataset_name rows/model --output_dir models/model
 
-With the default method, sft, the model learns labelled replies. Each prompt ends in the tag of its reply, so the model
-learns to reply differently to each tag. The dataset is a folder that `bias_labels.py` has written. For LoRA, add
-`--use_peft --learning_rate 3e-4`. To resume interrupted tuning, run the same command again. The output folder records
-the tag and the prompt format for `measure.py --model FOLDER`.
+With `--method counterfactual`, the model learns to reply to a descriptor as it replied to several descriptors. The
+dataset is a folder that `own_replies.py` has written. With the default method, sft, the model learns labelled replies,
+and the dataset is a folder that `bias_labels.py` has written. Each prompt ends in the tag of its reply.
 
-
-With `--method counterfactual`, the model learns to reply to a descriptor as it replied to other descriptors. With
-`--method distill`, it learns to reply to a prompt with a descriptor as it replied to the same prompt without one. For
-both methods, the dataset is a folder that `baseline_replies.py` has written.
+The output folder contains the selected checkpoint, its card, and the tag and the prompt format for `measure.py --model
+FOLDER`. LoRA (`--use_peft`) is saved as an adapter. To resume interrupted tuning, run the same command again.
 """
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hb_metrics.run.run_folder import write_json
-from hb_train.training.models import load_base_model, save_model, trained_model
+from hb_train.training.cost import describe_cost
+from hb_train.training.models import check_lora, check_trainable, load_base_model
 from hb_train.training.options import (
     check_given,
     check_least,
@@ -43,14 +41,14 @@ from hb_train.training.runs import (
     use_all_cores,
     validation_curve,
 )
+from hb_train.training.saving import check_publishable, publish_model, save_tuned_model
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
     from trl import ModelConfig, SFTConfig
 
-    from hb_metrics.models.loading import LoadedModel
-    from hb_train.training.encoding import EncodedRows
+    from hb_train.tuning.method import Tuning
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
@@ -59,19 +57,28 @@ if TYPE_CHECKING:
 class TuneArguments:
     dataset_name: str | None = option(
         None,
-        "The folder of training rows. For methods distill and counterfactual, baseline_replies.py writes the rows. "
-        "For all other methods, bias_labels.py writes them.",
+        "The folder of training rows. For method counterfactual, own_replies.py writes the rows. For method sft, "
+        "bias_labels.py writes them.",
     )
-    method: Literal["sft", "distill", "counterfactual"] = option(
+    method: Literal["sft", "counterfactual"] = option(
         "sft",
-        "The method: sft (supervised fine-tuning with control tags, as in the paper), distill (learning the "
-        "model's own replies to prompts without a descriptor) or counterfactual (learning the model's own replies to "
-        "prompts with other descriptors).",
+        "The method: sft (supervised fine-tuning with control tags, as in the paper) or counterfactual (learning the "
+        "model's own replies to prompts with other descriptors).",
     )
     labels: Literal["tags", "none"] = option(
         "tags",
         "Whether each prompt ends in its tag (tags) or has no tag (none). Training without tags is the paper's "
         "self-chat tuning.",
+    )
+    anchor_share: float = option(
+        0.33, "For method counterfactual: the share of the weight of all training tokens that anchors have."
+    )
+    naming_weight: float = option(
+        3.0, "For method counterfactual: the additional weight of the probability that a reply names the descriptor."
+    )
+    merge: bool = option(False, "Save whole weights, into which LoRA is merged, instead of an adapter.")
+    dry_run: bool = option(
+        False, "Print the numbers of rows and tokens, the memory and the time that training needs. Do not train."
     )
     early_stopping_patience: int = option(
         3,
@@ -80,7 +87,9 @@ class TuneArguments:
     )
 
     def __post_init__(self) -> None:
-        check_least(self, early_stopping_patience=0)
+        check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0)
+        if self.anchor_share >= 1:
+            raise ValueError(f"anchor_share is {self.anchor_share}; set a number of at least 0 and below 1")
         if self.method != "sft" and self.labels == "none":
             raise ValueError(
                 f"--labels none works only with method sft, but the method is {self.method}; omit --labels none, or "
@@ -96,9 +105,15 @@ def main(argv: list[str] | None = None) -> None:
     if "--compare" in words:
         from hb_train.compare import tune_main
 
-        tune_main([word for word in words if word != "--compare"])
+        tune_main([word for word in words if word != "--compare"], _check)
         return
     run_script("tune.py", lambda: tune(*parse_options(list(words))))
+
+
+def _check(words: list[str]) -> str:
+    parsed = parse_options(words)
+    check_options(*parsed)
+    return check_model(*parsed, context=None)
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
@@ -128,19 +143,20 @@ def given_method(argv: Sequence[str]) -> str:
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    from transformers import EarlyStoppingCallback, set_seed
+    from transformers import set_seed
 
     from hb_metrics.models.bias_tags import TUNING_FILE
     from hb_train.tuning.method import Tuning, load_method
 
     method = load_method(arguments.method)
-    _check_options(arguments, training_args, model_args, method.measure)
-    use_all_cores(training_args)
+    check_options(arguments, training_args, model_args)
     dataset = Path(str(arguments.dataset_name))
-    labels = read_labels(dataset, method.row_folder)
+    record = read_labels(dataset, method.row_folder)
+    print_once(training_args, check_model(arguments, training_args, model_args, record["context"]))
+    use_all_cores(training_args)
     loaded = load_base_model(model_args, training_args, method.kinds)
-    if labels["model"].get("digest") not in (None, loaded.digest):
-        others = f"the replies in '{dataset}' were written by model {labels['model']['name']}, not by {loaded.name}"
+    if record["model"].get("digest") not in (None, loaded.digest):
+        others = f"the replies in '{dataset}' were written by model {record['model']['name']}, not by {loaded.name}"
         if method.needs_own_rows:
             raise ValueError(
                 f"{others}, but method {arguments.method} needs the model's own replies; run "
@@ -148,65 +164,103 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
             )
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
     description = training_description(arguments, training_args, loaded, model_args)
-    del description["settings"]["dataset_name"]  # the content of the rows is recorded instead
-    folder = open_training_run(training_args, {**description, "labels": labels}, TUNING_FILE)
-    if folder is None:
-        return
+    for name in ("dataset_name", "dry_run"):  # the content of the rows is recorded instead
+        del description["settings"][name]
+    folder = None
+    if not arguments.dry_run:
+        folder = open_training_run(training_args, {**description, "labels": record}, TUNING_FILE)
+        if folder is None:
+            return
 
-    rows = {name: read_split(dataset, name, method.row_folder) for name in SPLITS}
-    with_tags, longest = arguments.tag() is not None, training_args.max_length
-    encoded = {name: method.encode(rows[name], loaded, labels, with_tags, longest) for name in SPLITS}
-    num_cut = sum(split.num_cut for split in encoded.values())
+    tuning = Tuning(arguments, training_args, model_args, loaded, record, _callbacks(arguments), {})
+    for name in SPLITS:
+        tuning.encoded[name] = method.encode(tuning, read_split(dataset, name, method.row_folder))
+    num_cut = sum(split.num_cut for split in tuning.encoded.values())
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
-    checkpoint = checkpoint_to_resume(training_args)
+    is_pushed, training_args.push_to_hub = training_args.push_to_hub, False  # checkpoints are not published
+    checkpoint = None if folder is None else checkpoint_to_resume(training_args)
     set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
-    callbacks: list[TrainerCallback] = []
-    if arguments.early_stopping_patience:
-        callbacks.append(EarlyStoppingCallback(arguments.early_stopping_patience))
-    trainer: Any = method.make_trainer(Tuning(training_args, model_args, loaded, rows, encoded, callbacks))
-    trainer.num_read = encoded["train"].num_read
+    trainer: Any = method.make_trainer(tuning)
+    trainer.num_read = tuning.encoded["train"].num_read
+    if folder is None:
+        print_once(training_args, describe_cost(tuning, trainer))
+        return
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     check_finite(training_args, trainer.state.best_metric, f"validation {method.measure}")
     if trainer.is_world_process_zero():
-        _save(folder, trainer, loaded, labels, arguments, encoded)
+        _save(folder, trainer, tuning)
         _print_curve(trainer, method.measure)
         print(f"\nmodel: {folder.resolve()}")
+        if is_pushed:
+            where = publish_model(folder, training_args.hub_model_id, private=training_args.hub_private_repo)
+            print(f"published: {where}")
     end_processes(trainer)
 
 
-def _check_options(
-    arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", measure: str
-) -> None:
-    check_model_options(model_args)
+def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
+    from trl import SFTConfig
+
+    check_model_options(model_args, may_quantize=not arguments.merge)
     check_given(dataset_name=arguments.dataset_name)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(
-            f"the checkpoint with the lowest validation {measure} cannot be selected without evaluations; omit "
+            "the checkpoint with the lowest validation measure cannot be selected without evaluations; omit "
             "--eval_strategy no and --load_best_model_at_end false"
         )
+    if arguments.method != "sft":
+        defaults = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu, bf16=False)
+        for name in ("packing", "eval_packing", "padding_free", "loss_type", "assistant_only_loss"):
+            value = getattr(training_args, name)
+            if value != getattr(defaults, name):
+                raise ValueError(
+                    f"{name} is {value}, but method {arguments.method} has its own loss and batches; omit --{name}"
+                )
 
 
-def _save(
-    folder: Path,
-    trainer: "Trainer",
-    loaded: "LoadedModel",
-    labels: dict[str, Any],
-    arguments: TuneArguments,
-    encoded: Mapping[str, "EncodedRows"],
-) -> None:
+def check_model(
+    arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", context: str | None
+) -> str:
+    """Checks, without loading weights, whether the model can be tuned and published. Describes the trained layers.
+
+    `context` is the format of the training prompts, if it is known.
+    """
+    from hb_metrics.models.loading import load_tokenizer
+    from hb_train.tuning.method import load_method
+
+    revision = None if model_args.model_revision == "main" else model_args.model_revision
+    loaded = load_tokenizer(
+        str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
+    )
+    check_trainable(loaded, load_method(arguments.method).kinds)
+    if training_args.push_to_hub:
+        is_adapter = model_args.use_peft and not arguments.merge
+        check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)
+    return check_lora(model_args, loaded) if model_args.use_peft else "all weights are trained"
+
+
+def _callbacks(arguments: TuneArguments) -> "list[TrainerCallback]":
+    from transformers import EarlyStoppingCallback
+
+    patience = arguments.early_stopping_patience
+    return [EarlyStoppingCallback(patience)] if patience else []
+
+
+def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
     from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
     from hb_train.model_card import write_model_card
     from hb_train.tuning.method import load_method
 
-    method = load_method(arguments.method)
-    measure = method.measure
+    arguments, record, encoded = tuning.arguments, tuning.record, tuning.encoded
+    measure = load_method(arguments.method).measure
     training: dict[str, Any] = {
         "method": arguments.method,
         "labels": arguments.labels,
-        "model": loaded.name,
+        "model": tuning.loaded.name,
+        "base_model": {"name": tuning.loaded.source, "revision": tuning.loaded.revision},
+        "is_adapter": tuning.model_args.use_peft and not arguments.merge,
         f"best_validation_{measure}": trainer.state.best_metric,
         "best_step": trainer.state.best_global_step,
         "num_steps": trainer.state.global_step,
@@ -214,21 +268,23 @@ def _save(
         "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
         "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
         "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
-        **{name: getattr(trainer.args, name) for name in method.recorded},
     }
     elsewhere = ("context", "asked_with", "alpha", "beta")
-    tuning = BiasTuning(
-        tag=arguments.tag(),  # type: ignore[arg-type]
-        context=labels["context"],
-        asked_with=labels["asked_with"],
-        alpha=labels.get("alpha"),
-        beta=labels.get("beta"),
-        labels={name: labels[name] for name in labels if name not in elsewhere},
+    tag, context = arguments.tag(), record["context"]
+    record_of_tuning = BiasTuning(
+        tag=tag,  # type: ignore[arg-type]
+        context=context,
+        asked_with=record["asked_with"],
+        alpha=record.get("alpha"),
+        beta=record.get("beta"),
+        labels={name: record[name] for name in record if name not in elsewhere},
         training=training,
+        tag_in_template=save_tuned_model(
+            trainer, tuning.loaded, folder, tag=tag, context=context, merge=arguments.merge
+        ),
     )
-    save_model(trained_model(trainer), loaded, folder)
-    write_model_card(folder, tuning)
-    write_json(folder / TUNING_FILE, asdict(tuning))
+    write_model_card(folder, record_of_tuning)
+    write_json(folder / TUNING_FILE, asdict(record_of_tuning))
 
 
 def _print_curve(trainer: "Trainer", measure: str) -> None:

@@ -16,7 +16,7 @@ BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
 # Options in run.json that affect replies. The context format and the tag are recorded separately.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "cue")
-_METHODS = {"distill": "baseline distillation", "counterfactual": "counterfactual distillation"}
+_METHODS = {"counterfactual": "counterfactual distillation"}
 POSITION = "the last word of the prompt, after a space and before the end of the turn"
 
 
@@ -28,10 +28,10 @@ class BiasTuning:
         tag: The tag with which to measure the model, or `None` if it was tuned without tags.
         alpha: The exponent α of the bias values, or `None` if there are no labels.
         beta: The bias value β above which a reply was tagged "bias", or `None` if there are no labels.
-        labels: The run, the model and the style classifier that produced the labels. For baseline distillation, those
-            that produced the training replies.
+        labels: The run, the model and the style classifier that produced the labels or the training replies.
         asked_with: The values that the options in `ASKED_WITH` had in the run that generated the training replies.
             `None` if the values are unknown.
+        tag_in_template: Whether the model's chat template adds the tag. If not, only this toolkit sends the tag.
     """
 
     tag: Tag | None
@@ -42,6 +42,7 @@ class BiasTuning:
     training: dict[str, Any]
     place: str = POSITION
     asked_with: dict[str, Any] | None = None
+    tag_in_template: bool = False
 
     @property
     def method(self) -> str:
@@ -71,7 +72,8 @@ def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
         if tuning.tag is None:
             by = "" if tuning.method == "sft" else f"by {_METHODS.get(tuning.method, tuning.method)}, "
             return None, f"the model was tuned {by}without tags"
-        return tuning.tag, "the model was tuned with it"
+        sent = "its chat template sends it" if tuning.tag_in_template else "other programs do not send it"
+        return tuning.tag, f"the model was tuned with it, and {sent}"
     if tag == "none":
         return None, "--tag none was given"
     return (BIAS if tag == BIAS else NO_BIAS), f"--tag {tag} was given"

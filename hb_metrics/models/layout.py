@@ -36,7 +36,11 @@ def choose_layout(
     usual form for this kind of model. If the model is not loaded here (`loaded` is `None`), the default context is a
     chat.
     """
-    tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
+    tuning = None
+    if loaded is not None:
+        adapter = loaded.adapter
+        files = (loaded.source, loaded.revision) if adapter is None else (adapter.name, adapter.revision)
+        tuning = read_bias_tuning(*files)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
     chosen: ContextFormat
     if context != "auto":

@@ -32,6 +32,7 @@ from hb_metrics.models.adapters import Adapter, find_adapter, unsafe_weights, wi
 from hb_metrics.models.memory import is_out_of_memory
 from hb_metrics.models.quantization import quantization_of
 from hb_metrics.models.sources import EMBEDDED, Source, file_of, find_source, identify
+from hb_metrics.models.tag_templates import without_tag
 
 # These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
 # without missing weights if the language-modelling head has the same weights as the embeddings. However, such a model
@@ -109,6 +110,7 @@ def load_model(
     device: str | torch.device = "cpu",
     device_map: str | dict[str, Any] | None = None,
     trust_remote_code: bool = False,
+    quantization_config: Any = None,
 ) -> LoadedModel:
     """Loads a model and its tokenizer.
 
@@ -123,6 +125,7 @@ def load_model(
         device_map: Spreads the model over all devices of the machine: "auto", "balanced", "sequential",
             "balanced_low_0", or a mapping from modules to devices. `None` loads the whole model onto `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
+        quantization_config: How to quantise the weights while they are loaded, for QLoRA.
 
     Raises:
         ValueError: The model is not a causal, masked or encoder–decoder language model.
@@ -141,6 +144,8 @@ def load_model(
     if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
         dtype = "float32"
     hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
+    if quantization_config is not None:
+        hub["quantization_config"] = quantization_config
     # Weights are loaded directly onto the device. Otherwise, every process would first hold them in host memory.
     model, loading = model_from(
         auto_class, loaded.source, name, dtype=dtype, device_map=device_map or {"": device}, **hub
@@ -208,6 +213,8 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
             raise LookupError("Its vocabulary is empty.")
         if not tokenizer.chat_template:
             tokenizer.chat_template = _processor_template(source, hub.get("revision"))
+        if isinstance(tokenizer.chat_template, str):
+            tokenizer.chat_template = without_tag(tokenizer.chat_template)  # prompts get their tag before the template
     except Exception as error:  # a file of the wrong form may raise any error
         raise OSError(
             f"the tokenizer of model '{name}' is missing or cannot be loaded; save one in the model's folder with "

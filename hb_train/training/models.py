@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,12 +13,17 @@ if TYPE_CHECKING:
 def load_base_model(
     model_args: "ModelConfig", training_args: "SFTConfig", kinds: Sequence[str] = ("causal",)
 ) -> "LoadedModel":
+    from trl import get_quantization_config
+
+    quantization = get_quantization_config(model_args)
     loaded = load_whole_model(
         str(model_args.model_name_or_path),
         kinds,
         revision=None if model_args.model_revision == "main" else model_args.model_revision,
         dtype=model_args.dtype,
         trust_remote_code=training_args.trust_remote_code,
+        # A quantised model cannot be moved to another device.
+        **({} if quantization is None else {"quantization_config": quantization, "device": training_args.device}),
     )
     if model_args.attn_implementation is not None:
         loaded.model.set_attn_implementation(model_args.attn_implementation)
@@ -43,6 +47,39 @@ def check_trainable(loaded: "LoadedTokenizer", kinds: Sequence[str] = ("causal",
         )
     if loaded.kind not in kinds:
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is {' or '.join(kinds)}")
+
+
+def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
+    """Checks the target modules of LoRA on a model without weights, and describes the changed layers.
+
+    If no modules are set, or "all-linear", the names of all linear layers except the output layer are set.
+    """
+    import torch
+    from peft import get_peft_model
+    from peft.tuners.tuners_utils import BaseTunerLayer
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, pytorch_utils
+    from trl import get_peft_config
+
+    auto_class = AutoModelForCausalLM if loaded.kind == "causal" else AutoModelForSeq2SeqLM
+    with torch.device("meta"):
+        model = auto_class.from_config(loaded.config)
+    kinds = (torch.nn.Linear, pytorch_utils.Conv1D)
+    linear = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
+    if model_args.lora_target_modules in (None, "all-linear"):
+        output = model.get_output_embeddings()
+        targets = {name.rpartition(".")[2] for name, module in linear.items() if module is not output}
+        if any(hasattr(module, "A_log") for module in model.modules()):
+            targets.discard("out_proj")  # the fused kernels of Mamba layers read its weights without the adapter
+        model_args.lora_target_modules = sorted(targets)
+    try:
+        adapted = get_peft_model(model, get_peft_config(model_args))
+    except ValueError as error:
+        raise ValueError(
+            f"--lora_target_modules {model_args.lora_target_modules} does not fit model '{loaded.name}' ({error}); "
+            "omit the option to change all linear layers"
+        ) from error
+    changed = sum(isinstance(module, BaseTunerLayer) for module in adapted.modules())
+    return f"LoRA changes {changed} of the model's {len(linear)} linear layers"
 
 
 def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
@@ -83,9 +120,3 @@ def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
     """
     model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=keep_fp32_wrapper)
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
-
-
-def save_model(model: Any, loaded: "LoadedModel", folder: Path) -> None:
-    model.save_pretrained(folder)
-    loaded.tokenizer.save_pretrained(folder)
-    (folder / "adapter_config.json").unlink(missing_ok=True)

@@ -102,10 +102,10 @@ def check_given(**options: Any) -> None:
             raise ValueError(f"--{name} is missing; set it to one of the values that --help describes")
 
 
-def check_model_options(model_args: "ModelConfig") -> None:
+def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False) -> None:
     check_given(model_name_or_path=model_args.model_name_or_path)
-    if model_args.load_in_8bit or model_args.load_in_4bit:
+    if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
         raise ValueError(
-            "load_in_8bit and load_in_4bit are not supported, because the trained model is saved whole; set --dtype "
-            "bfloat16 --use_peft instead"
+            "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
+            "bfloat16 instead, or tune an adapter with tune.py --use_peft"
         )

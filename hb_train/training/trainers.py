@@ -1,8 +1,8 @@
 """Changes the trainers of TRL and transformers so that they report the perplexity of validation replies.
 
 The original trainers average the mean losses of batches, so the result depends on the batch size and the number of
-processes. Here, the loss is averaged over all reply tokens. Distillation reports no perplexity, because its loss is a
-divergence.
+processes. Here, the loss is averaged over all reply tokens. Counterfactual distillation reports no perplexity, because
+its loss is a divergence.
 """
 
 import math
@@ -10,6 +10,7 @@ from inspect import signature
 from typing import Any
 
 import torch
+from accelerate.utils import extract_model_from_parallel
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput
@@ -157,7 +158,10 @@ def reply_logits(
     labels = labels[:, 1:]
     learnt = labels != IGNORED
     first = int(learnt.any(0).int().argmax())  # no row learns a label before this position
-    if "logits_to_keep" in signature(model.forward).parameters:
+    # The wrappers of DDP and PEFT hide the parameters of the model's own function.
+    inner: Any = extract_model_from_parallel(model)
+    inner = inner.get_base_model() if hasattr(inner, "get_base_model") else inner
+    if "logits_to_keep" in signature(inner.forward).parameters:
         model_inputs["logits_to_keep"] = labels.shape[1] + 1 - first
     logits = model(**model_inputs, use_cache=False).logits[:, :-1]
     learnt, labels = learnt[:, -logits.shape[1] :], labels[:, -logits.shape[1] :]

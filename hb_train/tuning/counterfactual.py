@@ -1,90 +1,201 @@
-"""Defines counterfactual distillation: the model learns to reply to one descriptor as it replied to another.
+"""Defines counterfactual distillation: the model learns to reply to each descriptor as it replied to several.
 
-The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm an autistic woman.",
-with "Deaf" where that reply has "autistic". In the limit, the reply to every descriptor is the same mixture of the
-replies to all descriptors, so no descriptor has a distinct style.
+The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to this prompt and to the same
+prompt with other descriptors ("an autistic woman"). The learnt distribution of a token is a mixture (see `mixture`):
 
-The tuned model must not learn to name the other descriptor ("autistic"). Where the untuned model would begin to name
-it, the tuned model learns to name its prompt's descriptor ("Deaf") instead. To this end, probability is moved from the
-first token of the other descriptor to the first token of the prompt's descriptor.
+* The style is the geometric mean of the untuned model's distributions after all prompts of the group. The arithmetic
+  mean would be more random than each of them.
+* The probability that a name begins is the arithmetic mean, so that the model names the descriptor as often as before.
+  In a geometric mean, a single prompt that rarely leads to a name would prevent it.
+* Within a name, the distribution is that after the prompt itself.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import Trainer
+from torch.nn.functional import kl_div
+from transformers import PreTrainedModel, Trainer
+from trl import get_peft_config
 
-from hb_train.tuning.baseline_rows import COUNTERFACTUAL
-from hb_train.tuning.distill import NO_TOKEN, DistillationTrainer, encode, make_distillation_trainer, rows_card
+from hb_train.training.encoding import EncodedRows
+from hb_train.training.models import padding_tokenizer
+from hb_train.training.trainers import LOSS, ReplySFTTrainer, reply_logits
+from hb_train.tuning.groups import NO_TOKEN, collate_groups, encode_groups
 from hb_train.tuning.method import CardText, Method, Tuning
+from hb_train.tuning.own_rows import OWN_REPLIES
 
 if TYPE_CHECKING:
+    from datasets import Dataset
+
     from hb_metrics.models.bias_tags import BiasTuning
 
-# Only one token in a hundred begins a name. Without a weight, the model would stop naming the descriptor before it
-# learnt when to name it.
-NAMING_WEIGHT = 3.0
 _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 
 
-class CounterfactualTrainer(DistillationTrainer):
-    def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-        target = move_names(wanted, log_given.detach().exp(), moved)
-        naming = naming_divergence(target, log_given, moved[..., 1])
-        return super().label_losses(target, log_given, moved) + NAMING_WEIGHT * naming
+class CounterfactualTrainer(ReplySFTTrainer):
+    """Trains a model to predict the mixtures of the untuned model's distributions.
+
+    The loss of a reply token is KL(mixture ‖ model) in nats. At tokens that all prompts of a group share, the
+    divergence between the probabilities that a name begins is added, with the weight `naming_weight`. If `untuned` is
+    `None`, the untuned model is the model without its adapter.
+    """
+
+    metric = LOSS
+
+    def __init__(
+        self, *, untuned: PreTrainedModel | None, temperature: float, naming_weight: float, **settings: Any
+    ) -> None:
+        super().__init__(**settings)
+        self._untuned = None if untuned is None else untuned.eval().to(self.args.device)
+        self._temperature, self._naming_weight = temperature, naming_weight
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        losses, _ = self.token_losses(model, inputs)
+        return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
+
+    def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns sums for each group, because a row of the dataset is a group."""
+        group, number = inputs["group"], int(inputs["group"].max()) + 1
+        losses, counts = super().row_losses(model, inputs)
+        return losses.new_zeros(number).index_add(0, group, losses), counts.new_zeros(number).index_add(
+            0, group, counts
+        )
+
+    def token_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the weighted loss of each learnt token, and a mask of the learnt tokens: [rows, length]."""
+        tokens = {name: inputs[name] for name in ("input_ids", "attention_mask", "labels")}
+        untuned = self._untuned_log_probs(model, tokens)
+        logits, _, learnt = reply_logits(model, tokens, True)
+        log_probs = (logits.float() / self._temperature).log_softmax(-1)
+        rows, shared = learnt.nonzero()[:, 0], inputs["shared"][:, -learnt.shape[1] :][learnt] > 0
+        target, naming = untuned.exp(), torch.zeros_like(untuned[:, 0])
+        for group in inputs["group"].unique().tolist():
+            members = (inputs["group"] == group).nonzero()[:, 0].tolist()
+            places = [((rows == member) & shared).nonzero()[:, 0] for member in members]
+            known = torch.stack([untuned[place] for place in places])
+            for number, (member, place) in enumerate(zip(members, places, strict=True)):
+                names = inputs["names"][inputs["names"][:, 0] == member]
+                names = torch.stack([names[:, 1] - members[0], names[:, 2], names[:, 3]], 1)
+                target[place] = mixture(known, number, names)
+                begin = names[names[:, 0] == number, 1].unique()
+                wanted, given = target[place][:, begin].sum(-1), log_probs[place][:, begin].exp().sum(-1)
+                naming = naming.index_add(0, place, _binary_divergence(wanted, given))
+        # A target of 0 adds 0 to the sum, whereas its logarithm would add NaN.
+        losses = kl_div(log_probs, target, reduction="none").sum(-1) + self._naming_weight * naming
+        return inputs["weight"][rows] * losses, learnt
+
+    @torch.no_grad()
+    def _untuned_log_probs(self, model: Any, tokens: dict[str, Any]) -> torch.Tensor:
+        if self._untuned is not None:
+            logits, _, _ = reply_logits(self._untuned, tokens, True)
+        else:
+            adapted: Any = self.accelerator.unwrap_model(model)
+            was_training = adapted.training
+            adapted.eval()  # dropout would change the learnt distribution
+            with adapted.disable_adapter():
+                logits, _, _ = reply_logits(adapted, tokens, True)
+            adapted.train(was_training)
+        return (logits.float() / self._temperature).log_softmax(-1)
 
 
-def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-    """Moves probability from the other descriptor's first token to the first token of the prompt's descriptor.
+def mixture(log_probs: torch.Tensor, own: int, names: torch.Tensor) -> torch.Tensor:
+    """Mixes the untuned model's distributions after the prompts of a group.
 
-    The moved probability is the amount by which `wanted` exceeds `given` at the other descriptor's first token.
+    Names are moved first: the probability of another name's first token, beyond its probability after the prompt
+    itself, goes to the first token of the prompt's own name.
 
     Args:
-        wanted: The distributions of the untuned model, whose prompt has the other descriptor: [labels, vocabulary].
-        given: The distributions of the trained model: [labels, vocabulary].
-        moved: Pairs of first tokens (of the other descriptor and of the prompt's descriptor), padded with `NO_TOKEN`:
-            [labels, pairs, 2].
+        log_probs: Log probabilities after each prompt: [prompts, labels, vocabulary].
+        own: The number of the prompt for which the mixture is learnt.
+        names: For each prompt and each spelling: the number of the prompt, the first token of the prompt `own`'s name
+            (or `NO_TOKEN`, if the names have different positions), and the first token of this prompt's name.
+
+    Returns:
+        The mixture: [labels, vocabulary].
     """
-    names, instead = moved.clamp(min=0).unbind(-1)
-    excess = (wanted.gather(1, names) - given.gather(1, names)).clamp(min=0) * (moved[..., 0] != NO_TOKEN)
-    return wanted.scatter_add(1, names, -excess).scatter_add(1, instead, excess)
+    probs = log_probs.exp()
+    moved = probs.clone()
+    voters = {own}
+    for other, instead, name in names.tolist():
+        if other != own and instead != name:
+            excess = (probs[other, :, name] - probs[own, :, name]).clamp(min=0)
+            moved[other, :, name] -= excess
+            if instead != NO_TOKEN:
+                moved[other, :, instead] += excess
+        if instead != NO_TOKEN:
+            voters.add(other)
+    begin = names[names[:, 0] == own, 1].unique()
+    naming = moved[sorted(voters)][:, :, begin].mean(0)
+    style = moved.clamp(min=0).log().mean(0)
+    style[:, begin] = -torch.inf
+    mixed = style.softmax(-1) * (1 - naming.sum(-1, keepdim=True)).clamp(min=0)
+    mixed[:, begin] = naming
+    return mixed
 
 
-def naming_divergence(target: torch.Tensor, log_given: torch.Tensor, names: torch.Tensor) -> torch.Tensor:
-    """Returns the KL divergence between the models' probabilities that the next token begins a name: [labels].
-
-    `names` contains the first tokens of the prompt's descriptor: [labels, pairs], padded with `NO_TOKEN`. Without
-    names, the divergence is 0.
-    """
-    is_name = torch.zeros(len(target), target.shape[1] + 1, dtype=torch.bool, device=target.device)
-    is_name = is_name.scatter_(1, names + 1, True)[:, 1:]  # a token that occurs in several pairs counts once
-    wanted, given = ((p * is_name).sum(-1).clamp(_SMALLEST, 1 - _SMALLEST) for p in (target, log_given.exp()))
+def _binary_divergence(wanted: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+    wanted, given = (p.clamp(_SMALLEST, 1 - _SMALLEST) for p in (wanted, given))
     return wanted * (wanted / given).log() + (1 - wanted) * ((1 - wanted) / (1 - given)).log()
 
 
+def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
+    return encode_groups(
+        rows, tuning.loaded, tuning.record, tuning.arguments.anchor_share, tuning.training_args.max_length
+    )
+
+
 def make_trainer(tuning: Tuning) -> Trainer:
-    return make_distillation_trainer(tuning, CounterfactualTrainer)
+    arguments, training_args = tuning.arguments, tuning.training_args
+    training_args.dataset_kwargs = {"skip_prepare_dataset": True}
+    training_args.remove_unused_columns = False
+    return CounterfactualTrainer(
+        model=tuning.loaded.model,
+        untuned=None if tuning.model_args.use_peft else deepcopy(tuning.loaded.model),
+        temperature=tuning.record["temperature"],
+        naming_weight=arguments.naming_weight,
+        peft_config=get_peft_config(tuning.model_args),
+        args=training_args,
+        data_collator=collate_groups,
+        train_dataset=tuning.encoded["train"].dataset,
+        eval_dataset=tuning.encoded["validation"].dataset,
+        processing_class=padding_tokenizer(tuning.loaded),
+        callbacks=tuning.callbacks,
+    )
 
 
 def card(tuning: "BiasTuning") -> CardText:
-    data = tuning.labels
-    learnt = """\
-The model was tuned by counterfactual distillation. It learnt to reply to a prompt as it had replied to the same prompt
-with a different descriptor. In the replies that it learnt, the prompt's descriptor replaces the other descriptor. For
-some prompts, the reply should depend on who is asking. For these prompts, the model learnt to reply like the untuned
-model (anchors)."""
+    data: Mapping[str, Any] = tuning.labels
+    learnt = f"""\
+The model was tuned by counterfactual distillation. It learnt to reply to a prompt as it had replied to this prompt and
+to the same prompt with other descriptors ({data["num_contexts"]} prompts at a time, geometric mean of their next-token
+distributions). In the replies that it learnt, the prompt's descriptor replaces the other descriptors. For some prompts,
+the reply should depend on who is asking. For these prompts, the model learnt to reply like the untuned model
+(anchors)."""
+    left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']} and their stems"
+    rows = f"""\
+* {data["num_groups"]:,} replies by {data["model"]["name"]} (digest `{data["model"]["digest"]}`), learnt after
+  {data["num_prompts"]:,} prompts with {data["num_descriptors"]:,} descriptors of {data["dataset_config"]}{left_out}.
+* {data["num_anchors"]:,} anchors, which are replies to other prompts. Tuning should not change these replies."""
     limits = f"""\
-The model did not learn {data["num_dropped"]:,} of the replies, because they contain more about the other descriptor
-than its name. Only {data["num_anchors"]:,} anchors teach the model when replies should depend on who is asking, so
-measure your own questions."""
-    return CardText(learnt, rows_card(data, "prompts with other descriptors"), limits)
+The model did not learn {data["num_dropped"]:,} prompts, because the reply contains more about the other descriptor than
+its name. Only {data["num_anchors"]:,} anchors teach the model when replies should depend on who is asking, so measure
+your own questions."""
+    return CardText(learnt, rows, limits)
 
 
 METHOD = Method(
     encode=encode,
     make_trainer=make_trainer,
     card=card,
-    row_folder=COUNTERFACTUAL,
+    row_folder=OWN_REPLIES,
     kinds=("causal",),
     needs_own_rows=True,
 )

@@ -1,6 +1,6 @@
 """Defines the parts of a tuning method. Each method is a file in this folder that defines `METHOD`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 
 class Tuning(NamedTuple):
+    """A tuning. `record` describes the rows, and `encoded` is filled with the rows of both splits."""
+
+    arguments: Any  # `TuneArguments` of tune.py
     training_args: Any
     model_args: "ModelConfig"
     loaded: "LoadedModel"
-    rows: "Mapping[str, Dataset]"
-    encoded: "Mapping[str, EncodedRows]"
+    record: dict[str, Any]
     callbacks: "list[TrainerCallback]"
+    encoded: "dict[str, EncodedRows]"
 
 
 class CardText(NamedTuple):
@@ -37,20 +40,16 @@ class Method(NamedTuple):
     """A tuning method: a value of `--method` of tune.py.
 
     Attributes:
-        encode: Encodes rows. Its arguments are the rows, the model, the folder's record, whether prompts end in their
-            tags, and the maximum number of tokens.
         measure: The validation measure. The checkpoint with the lowest value is selected.
-        recorded: The TRL options that the method sets itself. Their values are recorded.
         needs_own_rows: Whether the rows must contain replies by the model that is tuned.
     """
 
-    encode: "Callable[[Dataset, LoadedModel, Mapping[str, Any], bool, int | None], EncodedRows]"
+    encode: "Callable[[Tuning, Dataset], EncodedRows]"
     make_trainer: "Callable[[Tuning], Trainer]"
     card: "Callable[[BiasTuning], CardText]"
     measure: Literal["perplexity", "loss"] = "loss"
     row_folder: RowFolder = LABELS
     kinds: tuple[str, ...] = ("causal", "encoder-decoder")
-    recorded: tuple[str, ...] = ()
     needs_own_rows: bool = False
 
 

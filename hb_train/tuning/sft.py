@@ -1,6 +1,5 @@
 """Supervised fine-tuning on labelled replies, with or without their tags (Smith et al., 2022, section 4)."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from transformers import Seq2SeqTrainingArguments
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from transformers import Trainer
 
     from hb_metrics.models.bias_tags import BiasTuning
-    from hb_metrics.models.loading import LoadedModel
 
 CLASSIFIER_LIMIT = "The style classifier that labelled the training replies also measured the model."
 
@@ -40,16 +38,14 @@ def make_trainer(tuning: Tuning) -> "Trainer":
     )
 
 
-def encode(
-    rows: "Dataset", loaded: "LoadedModel", labels: Mapping[str, Any], with_tags: bool, max_length: int | None
-) -> EncodedRows:
+def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
     return encode_rows(
         rows,
-        loaded,
-        context=labels["context"],
-        suffix=labels["suffix"],
-        with_tags=with_tags,
-        max_length=max_length,
+        tuning.loaded,
+        context=tuning.record["context"],
+        suffix=tuning.record["suffix"],
+        with_tags=tuning.arguments.tag() is not None,
+        max_length=tuning.training_args.max_length,
     )
 
 

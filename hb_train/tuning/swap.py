@@ -7,6 +7,7 @@ mentions cannot be replaced, because the reply would still be about the first de
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from hb_dataset.matching import plain_text
@@ -47,11 +48,11 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
     Returns `None` if a mention of `source` cannot be replaced with `target` in correct English. Also returns `None` if
     the rest of the reply contains a part of the source term, or another term of the source's axis.
     """
-    if source.placement == "after" and target.placement == "before":
-        return None  # the target would have to be named before the noun, but the source is named after it
     plain = plain_text(reply)
     new, rest, spans, end = "", "", [], 0
     for match in mention_pattern((source.term, source.plural)).finditer(plain.text):
+        if source.placement == "after" and target.placement == "before":
+            return None  # the target would have to be named before the noun, but the source is named after it
         if _EMPHASIS.intersection(plain.text[max(match.start() - 1, 0) : match.end() + 1]):
             return None  # the words around the emphasis may have to change, too
         phrase = _phrase(plain.text, match, source, target, vocabulary.nouns)
@@ -78,19 +79,34 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
     return Swap(new + reply[plain.original_position(end) :], spans)
 
 
-def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plural: bool) -> list[list[str]]:
-    """Returns pairs of texts. A reply begins to name the source with the first text, and the target with the second.
+def shared_spans(swaps: Sequence[Swap]) -> list[list[list[int]]] | None:
+    """Returns the spans of a reply, and then of each swap of it, so that all texts are the same between the spans.
 
-    If the target follows its noun ("a woman with asthma"), its name begins with the noun.
+    A swap of "a tall man" may replace the article or the noun, too. All spans of a mention are therefore widened to the
+    widest one. Returns `None` if the spans of two mentions then overlap.
     """
-    said, instead = (source.plural_term, target.plural_term) if plural else (source.term, target.term)
-    if source.placement != target.placement:
-        instead = noun.plural if plural else noun.noun
-    forms: dict[str, str] = {}
+    widest = [
+        [min(span[0] for span in mention), max(span[1] for span in mention)]
+        for mention in zip(*(swap.spans for swap in swaps), strict=True)
+    ]
+    if any(first[1] > second[0] for first, second in pairwise(widest)):
+        return None
+    spans = [widest]
+    for swap in swaps:
+        widened = []
+        for (start, stop, new_start, new_stop), (first, last) in zip(swap.spans, widest, strict=True):
+            widened.append([new_start - (start - first), new_stop + (last - stop)])
+        spans.append(widened)
+    return spans
+
+
+def name_starts(term: str, instead: str) -> list[tuple[str, str]]:
+    """Returns spellings with which a reply may begin to name a term, each with the same spelling of another term."""
+    starts: dict[str, str] = {}
     for change in (str, at_sentence_start, str.lower):
         for space in (" ", ""):
-            forms.setdefault(space + change(said), space + _with_case(change(said), said, instead))
-    return [list(pair) for pair in forms.items()]
+            starts.setdefault(space + change(term), space + _with_case(change(term), term, instead))
+    return list(starts.items())
 
 
 def _phrase(

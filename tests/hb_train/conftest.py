@@ -2,7 +2,6 @@
 
 import gc
 import json
-import math
 import os
 import random
 from functools import cache
@@ -24,11 +23,10 @@ from hb_metrics.measure import main as measure
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_rendered, render_messages, with_tag
 from hb_metrics.models.loading import load_model
-from hb_train.baseline_replies import FOLDERS
-from hb_train.baseline_replies import main as reply_main
 from hb_train.bias_labels import main as label
-from hb_train.tuning.distill import PREFIX
+from hb_train.own_replies import main as reply_main
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS
+from hb_train.tuning.own_rows import OWN_REPLIES
 from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures
     byte_level,
     get_small_model,
@@ -261,11 +259,11 @@ def rows_of(folder):
     return [row for split in SPLITS for row in pq.read_table(folder / "data" / f"{split}.parquet").to_pylist()]
 
 
-def replied(method, model, folder, *options):
-    """Writes the rows of a method that learns a model's own replies, and returns their record."""
+def replied(model, folder, *options):
+    """Writes the rows of method counterfactual, and returns their record."""
     asked = ["--model", str(model), "--dataset_config", "v1.0-small", "--max_new_tokens", "8", "--context", "plain"]
-    reply_main(["--method", method, *asked, *options, "--output_dir", str(folder)])
-    return json.loads((folder / FOLDERS[method].record).read_text(encoding="utf-8"))
+    reply_main([*asked, *options, "--output_dir", str(folder)])
+    return json.loads((folder / OWN_REPLIES.record).read_text(encoding="utf-8"))
 
 
 def shaken(loaded):
@@ -276,29 +274,6 @@ def shaken(loaded):
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     return model
-
-
-def learnt_distributions(tokens, teacher, student, *, is_causal=True):
-    """The teacher's and the student's probabilities at each label, one by one in float64."""
-    tables = []
-    for model, side in ((teacher, PREFIX), (student, "")):
-        names = ("input_ids", "labels") if is_causal else ("input_ids", "labels", "decoder_input_ids")
-        inputs = {name: torch.tensor([tokens[f"{side}{name}"]]) for name in names}
-        labels = inputs["labels"][0].tolist()
-        logits = model(**inputs).logits[0].detach().double()
-        if is_causal:
-            logits, labels = logits[:-1], labels[1:]
-        tables.append([(logits[i] / 0.7).softmax(-1).tolist() for i, label in enumerate(labels) if label != -100])
-    return list(zip(*tables, strict=True))
-
-
-def divergence(target, given):
-    return sum(p * math.log(p / q) for p, q in zip(target, given, strict=True) if p > 0)
-
-
-def trainer_of(kind, model, teacher, folder, *, is_causal=True):
-    args = transformers.TrainingArguments(output_dir=str(folder), use_cpu=True, report_to="none")
-    return kind(model=model, teacher=teacher, is_causal=is_causal, args=args)
 
 
 def options_for(model, labels, folder, *options):

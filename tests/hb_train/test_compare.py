@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hb_train import compare
+from hb_train.compare import METHODS_OF_TUNING
 from hb_train.debias import main as debias
 from hb_train.side_effects import measure_side_effects
 from hb_train.tune import main as tune
@@ -36,10 +37,9 @@ def steps(monkeypatch):
         if module == interrupted_at.get("module"):
             del interrupted_at["module"]
             raise KeyboardInterrupt
-        name = "hb_metrics.command.report" if module == "hb_metrics.report" else module
         code = 0
         try:
-            import_module(name).main(list(map(str, words)))
+            import_module(module).main(list(map(str, words)))
         except SystemExit as error:
             code = error.code
         assert code in (0, *allowed)
@@ -54,10 +54,10 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
     folder = tmp_path / "tune"
     options = [
         *("--compare", "--model", str(longer_model), "--recipe", str(tmp_path / "recipe.yaml"), "--dtype", "float32"),
-        *("--method", "distill", "sft", "--beta", "0.0003", "--output_dir", str(folder)),
+        *("--method", "counterfactual", "sft", "--beta", "0.0003", "--output_dir", str(folder)),
         f"--measure_args={' '.join(SHORT)} --dialogue_file {pairs_file} --dialogue_replies 10 --awareness_prompts 5",
         f"--labelled_args={' '.join(SHORT)}",
-        "--replies_args=--num_replies 8 --max_new_tokens 6 --context plain",
+        "--replies_args=--num_replies 8 --num_anchors 4 --max_new_tokens 6 --context plain",
         *("--no_worse_than", "refusals=0pt"),
     ]
     steps["module"] = "hb_train.tune"
@@ -69,7 +69,7 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
     assert ended.value.code == 3
     assert (folder / "before" / "run.json").stat().st_mtime_ns == before
     finished = {path.parent.name for path in folder.glob("*/results.json")}
-    assert finished == {"before", "labelled", "distill", "sft"}
+    assert finished == {"before", "labelled", "counterfactual", "sft", "sft_without_tag"}
     for name in finished:
         results = json.loads((folder / name / "results.json").read_text(encoding="utf-8"))
         assert results["run"]["settings"]["seed"] == (1 if name == "labelled" else 0)
@@ -81,13 +81,17 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
         "Entropy of replies",
         "Needs taken up",
         "Neutral drift",
-        "From before to distill: ",
+        "From before to counterfactual: ",
     ):
         assert row in page
         assert row in shown
-        for method in ("distill", "sft"):
+        for method in METHODS_OF_TUNING:
             assert row in (folder / f"{method}-model" / "README.md").read_text(encoding="utf-8")
-    for method in ("distill", "sft"):
+    # The page warns of the tag in red, and shows the same model without it.
+    assert page.count('class="note alarm"') == 1
+    assert "sft was measured with the tag" in page
+    assert "From before to sft without tag: " in shown
+    for method in METHODS_OF_TUNING:
         effects = side_effects(folder / method)
         assert effects["drift"]["value"] > 0
         assert effects["drift"]["num_prompts"] + effects["drift"]["num_empty_replies"] == 57
@@ -111,7 +115,7 @@ class Noted:
         words = list(map(str, words))
         self.steps.append((module.rpartition(".")[2], words))
         file = Path(*module.split("."))
-        file = file / "__main__.py" if file.is_dir() else file.with_suffix(".py")
+        file = file.with_suffix(".py")
         assert 'if __name__ == "__main__":\n    main()' in file.read_text(encoding="utf-8")  # the step does something
         if module == "hb_train.bias_labels":
             if self.status not in (0, *allowed):
@@ -120,7 +124,7 @@ class Noted:
                 path = Path(words[words.index("--output_dir") + 1]) / "labels.json"
                 path.parent.mkdir(parents=True)
                 path.touch()
-        return self.report if module == "hb_metrics.report" and self.report in allowed else 0
+        return self.report if module == "hb_metrics.command.report" and self.report in allowed else 0
 
     def values(self, module, option):
         """The values of an option of a module's steps; `None`: a step does not have it."""
@@ -136,14 +140,16 @@ def noted(monkeypatch, tmp_path, *options, status=0):
 
 
 def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch):
-    steps = noted(monkeypatch, tmp_path, "--method", "sft", "distill", "--system_prompt", "Be brief.")
-    assert steps.values("tune", "--method") == ["distill", "sft"]
+    steps = noted(monkeypatch, tmp_path, "--method", "counterfactual", "sft", "--system_prompt", "Be brief.")
+    assert steps.values("tune", "--method") == ["counterfactual", "sft"]
     name, words = steps.steps[-1]
-    runs = [str(tmp_path / run) for run in ("before", "distill", "sft", "prompt")]
+    names = ["before", "counterfactual", "sft", "sft without tag", "system prompt"]
+    runs = [str(tmp_path / name.replace(" ", "_")) for name in names]
     drifts = [words for name, words in steps.steps if name == "side_effects"]
     assert sorted(drifts) == sorted([runs[0], run] for run in runs[1:])
-    assert (name, words[:4]) == ("report", runs)
-    assert words[5:9] == ["before", "distill", "sft", "system prompt"]
+    assert (name, words[:5]) == ("report", runs)
+    assert words[6:11] == names
+    assert steps.values("measure", "--tag") == [None, None, None, None, "none", None]
 
 
 def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch):
@@ -161,15 +167,15 @@ def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch)
     assert len(steps.steps) == number
     with pytest.raises(SystemExit, match="did you mean"):
         tune(["--compare", "--output_dir", str(tmp_path), "--no_worse_than", "offensive_reply=1pt"])
-    assert [name for name, _ in steps.steps[number:]] == ["baseline_replies", "measure"]  # before anything is trained
+    assert [name for name, _ in steps.steps[number:]] == ["measure"]  # before anything is generated for training
 
 
 def test_what_is_measured_is_not_learnt_unless_all_is(tmp_path, monkeypatch):
     small = noted(monkeypatch, tmp_path / "small")
-    assert small.values("baseline_replies", "--dataset_config") == ["v1.0"]
-    assert small.values("baseline_replies", "--leave_out") == ["v1.0-small"]
+    assert small.values("own_replies", "--dataset_config") == ["v1.0"]
+    assert small.values("own_replies", "--leave_out") == ["v1.0-small"]
     whole = noted(monkeypatch, tmp_path / "whole", "--dataset_config", "v1.0")
-    assert whole.values("baseline_replies", "--leave_out") == [None]
+    assert whole.values("own_replies", "--leave_out") == [None]
 
 
 def test_each_method_is_debiased_and_its_costs_measured(monkeypatch):
@@ -189,9 +195,36 @@ def test_each_method_is_debiased_and_its_costs_measured(monkeypatch):
     assert steps.values("debias", "--lambda_d") == ["50", "50"]
 
 
-def test_other_kinds_of_models_are_refused_first(save_small_model, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("script", "family", "options", "message"),
+    [
+        (debias, "t5", [], "is encoder-decoder; pass a model that is causal"),
+        (tune, "t5", [], "is encoder-decoder; pass a model that is causal"),
+        (tune, "gpt2", ["--tune_args=--lora_target_modules q_proj"], "omit the option to change all linear layers"),
+        (tune, "gpt2", ["--tune_args=--packing true"], "omit --packing"),
+        (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
+        (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft"], "omit --push_to_hub"),
+        (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft", "counterfactual"], "set one --method"),
+    ],
+)
+def test_what_cannot_be_done_is_known_first(script, family, options, message, save_small_model, tmp_path, monkeypatch):
     steps = Noted()
     monkeypatch.setattr(compare, "run_step", steps)
-    with pytest.raises(SystemExit, match="is encoder-decoder; pass a model that is causal"):
-        debias(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model("t5"))])
+    with pytest.raises(SystemExit, match=message):
+        script(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model(family)), *options])
     assert not steps.steps
+
+
+def test_each_model_has_its_recipe(save_small_model, tmp_path, monkeypatch):
+    for model, recipe in (("embedded", "embedded"), (str(save_small_model("gpt2")), "chat-lora")):
+        steps = noted(monkeypatch, tmp_path / recipe, "--model", model)
+        assert [Path(path).stem for path in steps.values("tune", "--config")] == [recipe]
+
+
+def test_a_measured_model_is_published_after_its_card(tmp_path, monkeypatch):
+    steps, published = Noted(), []
+    monkeypatch.setattr(compare, "run_step", steps)
+    monkeypatch.setattr(compare, "publish_model", lambda *words: published.append((words, len(steps.steps))))
+    tune(["--compare", "--output_dir", str(tmp_path), "--push_to_hub", "ORG/model", "--tune_args=--merge true"])
+    assert published == [((tmp_path / "counterfactual-model", "ORG/model"), len(steps.steps))]
+    assert [name for name, _ in steps.steps[-2:]] == ["model_card", "report"]

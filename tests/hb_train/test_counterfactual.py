@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 
 import numpy as np
 import pyarrow as pa
@@ -9,184 +10,383 @@ import pyarrow.compute as pc
 import pytest
 import torch
 from datasets import Dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig
 
 from hb_dataset import load_table
 from hb_dataset.versions import read_version
 from hb_metrics.collect.classifiers.censoring import mention_pattern
+from hb_metrics.models.bias_tags import read_bias_tuning
 from hb_metrics.models.loading import load_model
-from hb_train.baseline_replies import main as reply_main
+from hb_train.own_replies import main as reply_main
 from hb_train.training.encoding import IGNORED
+from hb_train.training.models import padding_tokenizer
+from hb_train.training.trainers import reply_logits
 from hb_train.tune import main as tune_main
-from hb_train.tuning.baseline_rows import TEMPERATURE
-from hb_train.tuning.counterfactual import CounterfactualTrainer, move_names, naming_divergence
-from hb_train.tuning.distill import NO_TOKEN, PREFIX, collate_pairs, encode
-from hb_train.tuning.swap import first_words, swap_term
+from hb_train.tuning.counterfactual import CounterfactualTrainer, mixture
+from hb_train.tuning.groups import NO_TOKEN, collate_groups, encode_groups
+from hb_train.tuning.own_rows import draw_groups, group_rows
 from tests.hb_train.conftest import (
     AXES,
     PITIED_AXIS,
+    TRAINERS,
     WARNINGS_OF_TRL,
-    divergence,
-    learnt_distributions,
+    few_steps,
     options_for,
     planted_replies,
     replied,
     rows_of,
+    same,
     shaken,
     teach,
-    trainer_of,
 )
 
 pytestmark = WARNINGS_OF_TRL
 
 VOCABULARY = read_version("v1.0")
 TERMS = {term.term: term for term in VOCABULARY.descriptors}
-NOUNS = {noun.noun: noun for noun in VOCABULARY.nouns}
+TEMPERATURE = 0.7
 
 
-def row(source, target, reply, *, truncated=False):
-    """A row of counterfactual distillation, as baseline_replies.py writes it."""
-    swapped = swap_term(reply, TERMS[source], TERMS[target], VOCABULARY)
-    return {
-        **{"id": reply, "prompt": f"Hi! I'm a {target} man.\n", "teacher_prompt": f"I'm a {source} man.\n"},
-        **{"completion": swapped.text, "teacher_completion": reply, "spans": swapped.spans, "truncated": truncated},
-        "moved": first_words(TERMS[source], TERMS[target], NOUNS["man"], plural=False),
-    }
+def group(terms, reply, *, truncated=False):
+    """A group of prompts, as own_replies.py writes it. The reply answers the first prompt."""
+    about = {"noun": "man", "template": "Hi! I'm a {noun_phrase}.", "plural": False}
+    rows = [{**about, "text": f"Hi! I'm a {term} man.", "descriptor": term, "axis": TERMS[term].axis} for term in terms]
+    (row,), _ = group_rows(pa.Table.from_pylist(rows), [range(len(rows))], [{"reply": reply}], VOCABULARY)
+    return {**row, "prompts": [f"{text}\n" for text in row["texts"]], "truncated": truncated}
 
 
 def anchor(prompt, reply):
-    same_on_both = {"prompt": prompt, "teacher_prompt": prompt, "completion": reply, "teacher_completion": reply}
-    return {"id": prompt, **same_on_both, "spans": [], "moved": [], "truncated": True}
+    one = {"prompts": [prompt], "completions": [reply], "spans": [[]], "names": [""], "after": [False]}
+    return {**one, "id": prompt, "truncated": True}
 
 
 ROWS = [
-    row("old", "tall", "Hi! I love old men, Old man. I'm old."),
-    row("tall", "old", "I love cats.", truncated=True),
-    row("old", "autistic", "What is an old man?"),  # with another article
-    row("old", "with asthma", "I love old men. What?"),
-    row("with asthma", "with a lisp", "I love men with asthma."),
+    group(["old", "tall", "short"], "Hi! I love old men, Old man. I'm old."),
+    group(["tall", "old"], "I love cats.", truncated=True),
+    group(["old", "autistic", "tall"], "What is an old man?"),  # with another article
+    group(["old", "with asthma", "with a lisp", "tall"], "I love old men. What?"),
+    group(["with asthma", "with a lisp"], "I love men with asthma."),
+    group(["with asthma", "tall", "old"], "I love cats."),
     anchor("What is a man?\n", "I love cats."),
 ]
+RECORD = {"context": "plain", "temperature": TEMPERATURE}
 
 
-def test_what_is_not_swapped_is_learnt_on_both_sides(save_small_model):
+def encoded(loaded, share=0.25):
+    columns = ("id", "prompts", "completions", "spans", "names", "after", "truncated")
+    rows = Dataset.from_list([{name: row[name] for name in columns} for row in ROWS])
+    return list(encode_groups(rows, loaded, RECORD, share, None).dataset)
+
+
+def test_what_all_prompts_share_is_learnt_from_all_of_them(save_small_model):
     loaded = load_model(str(save_small_model("gpt2")))
-    encoded = encode(Dataset.from_list(ROWS), loaded, {"context": "plain"}, False, None).dataset
-    for given, tokens in zip(ROWS, encoded, strict=True):
-        learnt = []
-        for side in ("", PREFIX):
-            prompt = loaded.tokenizer(given[f"{side}prompt"])["input_ids"]
-            reply = tokens[f"{side}input_ids"][len(prompt) :]
-            assert tokens[f"{side}input_ids"][: len(prompt)] == prompt
+    for given, row in zip(ROWS, encoded(loaded), strict=True):
+        shared = []
+        for member, (prompt, reply) in enumerate(zip(given["prompts"], given["completions"], strict=True)):
+            context = loaded.tokenizer(prompt)["input_ids"]
             end = [] if given["truncated"] else [loaded.tokenizer.eos_token_id]
-            assert reply == loaded.tokenizer(given[f"{side}completion"])["input_ids"] + end
-            labels = tokens[f"{side}labels"]
+            tokens = row["input_ids"][member]
+            assert tokens == context + loaded.tokenizer(reply)["input_ids"] + end
+            assert row["labels"][member] == [IGNORED] * len(context) + tokens[len(context) :]
+            marks = row["shared"][member]
+            assert not any(marks[: len(context)])
+            shared.append([token for token, mark in zip(tokens, marks, strict=True) if mark])
+        starts = {(other, theirs) for _, other, _, theirs in row["names"]}
+        for tokens in zip(*shared, strict=True):
+            # Where tokens differ, names begin, some of them with their noun.
+            assert len({*tokens}) == 1 or any((member, token) in starts for member, token in enumerate(tokens))
+        if not any(given["spans"]):
             assert all(
-                label in (IGNORED, token) for label, token in zip(labels, tokens[f"{side}input_ids"], strict=True)
+                sum(marks) == sum(label != IGNORED for label in labels)
+                for marks, labels in zip(row["shared"], row["labels"], strict=True)
             )
-            assert labels[: len(prompt)] == [IGNORED] * len(prompt)
-            learnt.append([label for label in labels if label != IGNORED])
-        assert len(learnt[0]) == len(learnt[1])
-        differ = {pair for pair in zip(*reversed(learnt), strict=True) if pair[0] != pair[1]}
-        assert differ <= {tuple(pair) for pair in tokens["moved"]}  # the first token of a name alone
-        assert len(learnt[0]) <= len(tokens["input_ids"])
-        if not given["spans"]:
-            assert learnt[0] == learnt[1] == tokens["input_ids"][-len(learnt[0]) :]
+    assert [len(row["texts"]) for row in ROWS[:-1]] == [3, 2, 3, 4, 2, 3]
 
 
-def label_loss_by_hand(teacher, student, pairs):
-    """The loss of one label, token by token, in float64: the divergence, and three times that of naming."""
-    target = list(teacher)
-    for name, instead in pairs:
-        excess = max(0.0, teacher[name] - student[name])
-        target[name] -= excess
-        target[instead] += excess
-    loss = divergence(target, student)
-    if pairs:
-        named = {instead for _, instead in pairs}
-        shares = [sum(distribution[token] for token in named) for distribution in (target, student)]
-        loss += 3 * divergence(*([share, 1 - share] for share in shares))
-    return loss
+def test_anchors_have_their_share_of_the_weight(save_small_model):
+    rows = encoded(load_model(str(save_small_model("gpt2"))), share=0.25)
+    numbers = [sum(label != IGNORED for labels in row["labels"] for label in labels) for row in rows]
+    weighted = [row["weight"] * number for row, number in zip(rows, numbers, strict=True)]
+    assert weighted[-1] / sum(weighted) == pytest.approx(0.25)
+    assert [row["weight"] for row in rows[:-1]] == [1] * 6
 
 
-def loss_by_hand(tokens, teacher, student):
-    """The losses of a row's labels, one by one."""
-    weight = 8 if tokens["input_ids"] == tokens[f"{PREFIX}input_ids"] else 1  # an anchor has one prompt
-    distributions = learnt_distributions(tokens, teacher, student)
-    return [weight * label_loss_by_hand(known, given, tokens["moved"]) for known, given in distributions]
+def mixture_by_hand(teachers, own, names):
+    """The mixture of several distributions, token by token, from its definition. `names` are as in the batch."""
+    moved = [list(teacher) for teacher in teachers]
+    of_own = [(other, instead, name) for prompt, other, instead, name in names if prompt == own]
+    for other, instead, name in of_own:
+        if other != own and instead != name:
+            excess = max(0.0, teachers[other][name] - teachers[own][name])
+            moved[other][name] -= excess
+            if instead != NO_TOKEN:
+                moved[other][instead] += excess
+    begin = {instead for other, instead, _ in of_own if other == own}
+    voters = {own} | {other for other, instead, _ in of_own if instead != NO_TOKEN}
+    naming = {token: sum(moved[voter][token] for voter in voters) / len(voters) for token in begin}
+    style = {}
+    for token in range(len(teachers[0])):
+        if token not in begin:
+            factors = [max(distribution[token], 0.0) for distribution in moved]
+            style[token] = math.prod(factors) ** (1 / len(factors))
+    rest, total = 1 - sum(naming.values()), sum(style.values())
+    return [
+        naming[token] if token in begin else rest * style[token] / total for token in range(len(teachers[0]))
+    ], begin
 
 
-def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
+def divergence(target, given):
+    return sum(p * math.log(p / q) for p, q in zip(target, given, strict=True) if p > 0)
+
+
+def test_a_mixture_keeps_names_and_does_not_blur():
+    """Three contexts over six tokens: two ordinary ones, and a name for each context, of which one comes later."""
+    teachers = [[0.5, 0.2, 0.3, 0.0, 0.0, 0.0], [0.1, 0.4, 0.1, 0.4, 0.0, 0.0], [0.2, 0.2, 0.0, 0.0, 0.5, 0.1]]
+    names = [(0, 0, 2, 2), (0, 1, 2, 3), (0, 2, NO_TOKEN, 4)]
+    log_probs = torch.tensor(teachers, dtype=torch.float64).log()[:, None]
+    mixed = mixture(log_probs, 0, torch.tensor([row[1:] for row in names]))[0].tolist()
+    expected, _ = mixture_by_hand(teachers, 0, names)
+    assert mixed == pytest.approx(expected, abs=1e-12)
+    # Name 2 begins with (0.3 + 0.1 + 0.4) / 2, since the third context names later. The rest has the geometric mean.
+    style = [(0.5 * 0.1 * 0.2) ** (1 / 3), (0.2 * 0.4 * 0.2) ** (1 / 3)]
+    assert mixed[2] == pytest.approx(0.4)
+    assert mixed[:2] == pytest.approx([0.6 * each / sum(style) for each in style])
+    assert mixed[3:] == [0, 0, 0]
+    assert mixture(log_probs[:1], 0, torch.empty(0, 3, dtype=torch.int64))[0].tolist() == pytest.approx(teachers[0])
+
+
+def distributions(model, row, member):
+    """The probabilities at each label of a prompt, in float64."""
+    tokens = torch.tensor([row["input_ids"][member]])
+    logits = model(input_ids=tokens).logits[0].detach().double()
+    places = [place for place, label in enumerate(row["labels"][member]) if label != IGNORED]
+    shared = [place for place in places if row["shared"][member][place]]
+    return {place: (logits[place - 1] / TEMPERATURE).softmax(-1).tolist() for place in places}, shared
+
+
+def loss_by_hand(row, untuned, tuned, naming_weight):
+    """The losses of a group's labels, one by one."""
+    members = range(len(row["input_ids"]))
+    teachers, shared = zip(*(distributions(untuned, row, member) for member in members), strict=True)
+    losses = []
+    for member in members:
+        given, _ = distributions(tuned, row, member)
+        order = {place: number for number, place in enumerate(shared[member])}
+        for place, distribution in given.items():
+            target, naming = teachers[member][place], 0.0
+            if place in order:
+                known = [teachers[other][shared[other][order[place]]] for other in members]
+                target, begin = mixture_by_hand(known, member, row["names"])
+                shares = [sum(each[token] for token in begin) for each in (target, distribution)]
+                if begin:
+                    naming = divergence(*([share, 1 - share] for share in shares))
+            losses.append(row["weight"] * (divergence(target, distribution) + naming_weight * naming))
+    return losses
+
+
+def trainer_of(model, untuned, loaded, folder, rows):
+    args = SFTConfig(output_dir=str(folder), use_cpu=True, report_to="none", bf16=False, remove_unused_columns=False)
+    args.dataset_kwargs = {"skip_prepare_dataset": True}
+    about = {"untuned": untuned, "temperature": TEMPERATURE, "naming_weight": 3.0, "data_collator": collate_groups}
+    rows = Dataset.from_list(rows)
+    return CounterfactualTrainer(
+        model=model, args=args, train_dataset=rows, processing_class=padding_tokenizer(loaded), **about
+    )
+
+
+def test_the_loss_is_that_of_a_loop_over_all_prompts(save_small_model, tmp_path):
     loaded = load_model(str(save_small_model("gpt2")))
-    encoded = list(encode(Dataset.from_list(ROWS), loaded, {"context": "plain"}, False, None).dataset)
-    tuned = shaken(loaded)
-    expected = [loss_by_hand(tokens, loaded.model, tuned) for tokens in encoded]
-    trainer = trainer_of(CounterfactualTrainer, tuned, loaded.model, tmp_path)
-    for size in (1, 4, len(encoded)):
-        for first in range(0, len(encoded), size):
-            sums, numbers = trainer.row_losses(tuned, collate_pairs(encoded[first : first + size]))
+    rows, tuned = encoded(loaded), shaken(loaded)
+    expected = [loss_by_hand(row, loaded.model, tuned, 3.0) for row in rows]
+    trainer = trainer_of(tuned, loaded.model, loaded, tmp_path, rows)
+    for size in (1, 3, len(rows)):
+        for first in range(0, len(rows), size):
+            sums, numbers = trainer.row_losses(tuned, collate_groups(rows[first : first + size]))
             assert numbers.tolist() == [len(row) for row in expected[first : first + size]]
             assert sums.tolist() == pytest.approx([sum(row) for row in expected[first : first + size]], rel=1e-4)
-    loss = trainer.compute_loss(tuned, collate_pairs(encoded))
+    loss = trainer.compute_loss(tuned, collate_groups(rows))
     total, number = (sum(map(function, expected)) for function in (sum, len))
     assert loss.item() == pytest.approx(total / number, rel=1e-4)
-    assert sum(expected[-1]) > 0  # the anchor, where the tuned model is another
-    moved = {len(tokens["moved"]) for tokens in encoded}
-    assert len(moved) > 1  # unequal, so that batches pad them
+    loss.backward()
+    assert all(weight.grad.isfinite().all() for weight in tuned.parameters() if weight.grad is not None)
 
 
-def test_a_distribution_without_a_token_gives_no_nan():
-    teacher = torch.tensor([[0.0, 0.9, 0.1, 0.0], [1.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
-    student = torch.tensor([[0.5, 0.2, 0.3, 0.0], [0.0, 1.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
-    nothing = [NO_TOKEN, NO_TOKEN]
-    moved = torch.tensor([[[1, 3], [2, 3]], [[0, 1], nothing], [nothing, nothing]])
-    target = move_names(teacher, student, moved)
-    torch.testing.assert_close(target, torch.tensor([[0.0, 0.2, 0.1, 0.7], [0.0, 1.0, 0.0, 0.0], [0.25] * 4]))
-    logits = torch.log(student).clamp(min=-50).requires_grad_()
-    naming = naming_divergence(target, logits.log_softmax(-1), moved[..., 1])
-    assert naming[0] > 1
-    assert naming[1:].tolist() == pytest.approx([0, 0], abs=1e-5)
-    (naming.sum() + torch.nn.functional.kl_div(logits.log_softmax(-1), target, reduction="sum")).backward()
-    assert logits.grad.isfinite().all()
+def test_an_adapter_is_taught_by_the_model_without_it(save_small_model, tmp_path):
+    loaded = load_model(str(save_small_model("gpt2")))
+    rows = encoded(loaded)
+    config = LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
+    adapted = get_peft_model(load_model(loaded.source).model, config).eval()
+    own, given = (
+        trainer_of(adapted, untuned, loaded, tmp_path, rows).row_losses(adapted, collate_groups(rows))[0].tolist()
+        for untuned in (None, loaded.model)
+    )
+    assert own == pytest.approx(given, rel=1e-5)
+    assert min(own) > 0
 
 
-def test_rows_have_the_reply_to_another_descriptor(save_small_model, tmp_path):
+@pytest.mark.parametrize(
+    "wrap", [lambda model: get_peft_model(model, LoraConfig(target_modules=["q_proj"])), torch.nn.DataParallel]
+)
+def test_no_logits_are_computed_before_the_reply(wrap, save_small_model):
+    model = load_model(str(save_small_model("llama"))).model
+    inputs = {"input_ids": torch.arange(12)[None] + 5, "labels": torch.tensor([[IGNORED] * 9 + [1, 2, 3]])}
+    lengths = []
+    model.lm_head.register_forward_hook(lambda _, inputs, output: lengths.append(output.shape[1]))
+    plain, _, _ = reply_logits(model, inputs, True)
+    wrapped, _, _ = reply_logits(wrap(model), inputs, True)
+    assert lengths == [4, 4]
+    torch.testing.assert_close(wrapped, plain)
+
+
+def test_rows_have_a_reply_for_several_descriptors(save_small_model, tmp_path):
     model = save_small_model("gpt2")
-    options = ("--num_replies", "60", "--num_anchors", "8")
-    record = replied("counterfactual", model, tmp_path / "rows", *options)
+    options = ("--num_replies", "40", "--num_anchors", "8", "--num_contexts", "4")
+    record = replied(model, tmp_path / "rows", *options)
     rows = rows_of(tmp_path / "rows")
-    anchors = [row for row in rows if row["descriptor"] is None]
-    assert len(anchors) == record["num_anchors"] <= 8
-    assert all(row["prompt"] == row["teacher_prompt"] and row["spans"] == [] for row in anchors)
-    for row in rows:
-        if row["descriptor"] is not None:
-            assert row["descriptor"] != row["teacher_descriptor"]
-            start = row["template"].partition("{")[0]
-            assert row["prompt"].startswith(start)
-            assert row["teacher_prompt"].startswith(start)
-            source, target = TERMS[row["teacher_descriptor"]], TERMS[row["descriptor"]]
-            swapped = swap_term(row["teacher_completion"], source, target, VOCABULARY)
-            assert (swapped.text, swapped.spans) == (row["completion"], row["spans"])
-    assert replied("counterfactual", model, tmp_path / "again", *options) == record
+    anchors = [row for row in rows if len(row["prompts"]) == 1]
+    groups = [row for row in rows if len(row["prompts"]) > 1]
+    assert (len(anchors), len(groups)) == (record["num_anchors"], record["num_groups"])
+    assert sum(len(row["prompts"]) for row in groups) == record["num_prompts"]
+    num_asked = 4 * (40 - (48 - record["num_empty_replies"] < 48) * record["num_empty_replies"])
+    assert record["num_prompts"] + record["num_dropped"] >= num_asked
+    texts = {
+        (row["descriptor"], row["noun"], row["template"]): row["text"] for row in load_table("v1.0-small").to_pylist()
+    }
+    for row in groups:
+        assert len({*row["axes"]}) == len(row["axes"])
+        for prompt, term in zip(row["prompts"], row["descriptors"], strict=True):
+            assert prompt == texts[term, row["noun"], row["template"]] + "\n"
+        between = []
+        for reply, spans in zip(row["completions"], row["spans"], strict=True):
+            cuts = [0, *(place for span in spans for place in span), len(reply)]
+            between.append([reply[start:stop] for start, stop in zip(cuts[::2], cuts[1::2], strict=True)])
+        assert all(each == between[0] for each in between)
+    assert replied(model, tmp_path / "again", *options) == record
 
 
-def test_replies_that_say_more_are_dropped_and_counted(save_small_model, tmp_path, monkeypatch):
-    asked = []
+def test_axes_are_drawn_alike():
+    prompts = load_table("v1.0-small")
+    groups = draw_groups(prompts, 3000, 4, seed=0)
+    axes, places = (
+        prompts["axis"].to_pylist(),
+        list(zip(*(prompts[name].to_pylist() for name in ("noun", "template")), strict=True)),
+    )
+    assert all(len({axes[row] for row in group}) == 4 and len({places[row] for row in group}) == 1 for group in groups)
+    for chosen in ([group[0] for group in groups], [row for group in groups for row in group]):
+        counts = np.unique([axes[row] for row in chosen], return_counts=True)[1]
+        expected = len(chosen) / 13
+        assert len(counts) == 13
+        assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
 
-    def swap(reply, source, target, vocabulary):
-        asked.append((reply, source, target))
-        return None if len(asked) % 3 == 0 else swap_term(reply, source, target, vocabulary)
 
-    monkeypatch.setattr("hb_train.baseline_replies.swap_term", swap)
-    options = ("--num_replies", "30", "--num_anchors", "0")
-    record = replied("counterfactual", save_small_model("gpt2"), tmp_path / "rows", *options)
-    refused = [
-        number
-        for number, (reply, source, target) in enumerate(asked, 1)
-        if number % 3 == 0 or swap_term(reply, source, target, VOCABULARY) is None
-    ]
-    own = [number for number, (_, source, target) in enumerate(asked, 1) if source == target and number not in refused]
-    assert record["num_dropped"] == len(refused) >= 15
-    assert len(rows_of(tmp_path / "rows")) == len(asked) - len(refused) - len(own)
+def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
+    model = save_small_model("gpt2")
+    (tmp_path / "own.csv").write_text("prompt,system\nI love {people}.,\n", encoding="utf-8")
+    (tmp_path / "anchors.csv").write_text("prompt,reply\nWhat is a man?,I love cats.\nI'm {person}. What?,What?\n")
+    options = ["--prompts", str(tmp_path / "own.csv"), "--anchors", str(tmp_path / "anchors.csv")]
+    record = replied(model, tmp_path / "rows", *options, "--num_replies", "12", "--num_anchors", "5")
+    rows = rows_of(tmp_path / "rows")
+    groups = [row for row in rows if len(row["prompts"]) > 1]
+    assert len(groups) == record["num_groups"] > 3
+    assert all(prompt.startswith("I love ") for row in groups for prompt in row["prompts"])
+    anchors = [row for row in rows if len(row["prompts"]) == 1]
+    assert len(anchors) == 5
+    for row in anchors:
+        is_first = row["prompts"] == ["What is a man?\n"]
+        assert row["completions"] == ["I love cats." if is_first else "What?"]
+        assert is_first or row["prompts"][0].startswith("I'm a")
+        assert not row["truncated"]
+    (tmp_path / "own.csv").write_text("prompt\nWhat is a man?\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"prompt 'row-1' .* write \{person\} or \{people\}"):
+        reply_main(["--model", str(model), "--output_dir", str(tmp_path / "none"), *options])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts with a single descriptor"),
+        (["--dataset_config", "next-intersections"], "no prompts with a single descriptor"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline excludes no desc"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-small"], "excludes all descriptors of v1.0-small"),
+        (["--num_contexts", "1"], "num_contexts is 1"),
+    ],
+)
+def test_bad_options_are_named(options, message, tmp_path):
+    with pytest.raises((SystemExit, ValueError), match=message):
+        reply_main(["--output_dir", str(tmp_path / "rows"), *options])
+
+
+@pytest.mark.parametrize("family", ["t5", "bert"])
+def test_models_that_cannot_learn_replies_sample_none(family, save_small_model, tmp_path):
+    options = ("--num_replies", "2", "--output_dir", str(tmp_path / "rows"))
+    with pytest.raises(SystemExit, match="pass a model that is causal"):
+        reply_main(["--model", str(save_small_model(family)), *options])
+    assert not (tmp_path / "rows").exists()
+
+
+@pytest.fixture(scope="module")
+def own_rows(pitying_model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own") / "rows"
+    replied(pitying_model, folder, "--num_replies", "24", "--num_anchors", "6")
+    return folder
+
+
+LEARN = ("--method", "counterfactual")
+
+
+def test_whole_weights_and_an_adapter_start_from_the_same_loss(pitying_model, own_rows, tmp_path):
+    lora = ["--use_peft", "true", "--merge", "true"]
+    for name, options in (("adapter", lora), ("whole", [])):
+        tune_main(options_for(pitying_model, own_rows, tmp_path / name, *LEARN, *options, *few_steps(2, "0")))
+        assert same(load_weights(tmp_path / name), load_weights(pitying_model))
+    losses = [read_bias_tuning(str(tmp_path / name)).training["best_validation_loss"] for name in ("adapter", "whole")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert losses[0] > 0
+
+
+def load_weights(folder):
+    return dict(AutoModelForCausalLM.from_pretrained(folder).state_dict())
+
+
+def test_two_processes_learn_what_one_learns(pitying_model, own_rows, forked_programs, tmp_path):
+    options = [*LEARN, "--max_steps", "3", "--eval_steps", "3", "--save_steps", "3", "--learning_rate", "1e-2"]
+    options += ["--optim", "sgd", "--per_device_train_batch_size"]
+    tune_main(options_for(pitying_model, own_rows, tmp_path / "one", *options, "4"))
+    forked_programs.run_two(
+        "hb_train.tune", options_for(pitying_model, own_rows, tmp_path / "two", *options, "2"), TRAINERS
+    )
+    assert same(load_weights(tmp_path / "one"), load_weights(tmp_path / "two"), atol=1e-6)
+    assert not same(load_weights(tmp_path / "one"), load_weights(pitying_model), atol=1e-5)
+    losses = [read_bias_tuning(str(tmp_path / name)).training["validation_loss"] for name in ("one", "two")]
+    for first, second in zip(*losses, strict=True):
+        assert first["loss"] == pytest.approx(second["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--packing", "true"], "packing is True.*omit --packing"),
+        (["--loss_type", "dft"], "loss_type is dft.*omit --loss_type"),
+        (["--anchor_share", "1"], "anchor_share is 1"),
+        (["--labels", "none"], "works only with method sft"),
+    ],
+)
+def test_options_without_effect_are_rejected(options, message, pitying_model, own_rows, tmp_path):
+    with pytest.raises((SystemExit, ValueError), match=message):
+        tune_main(options_for(pitying_model, own_rows, tmp_path / "model", *LEARN, *options))
+    assert not (tmp_path / "model").exists()
+
+
+def test_other_rows_and_other_models_are_known(pitying_model, save_small_model, own_rows, tmp_path):
+    tune_main(options_for(pitying_model, own_rows, tmp_path / "model", *LEARN, *few_steps(2)))
+    replied(pitying_model, tmp_path / "others", "--num_replies", "6", "--num_anchors", "0", "--seed", "1")
+    with pytest.raises(SystemExit, match=r"labels\.rows_digest is"):
+        tune_main(options_for(pitying_model, tmp_path / "others", tmp_path / "model", *LEARN, *few_steps(2)))
+    with pytest.raises(SystemExit, match=r"model .*pitying, not by .*gpt2, but method counterfactual"):
+        tune_main(options_for(save_small_model("gpt2"), own_rows, tmp_path / "gpt2-tuned", *LEARN, *few_steps(2)))
+    assert not (tmp_path / "gpt2-tuned").exists()
 
 
 PEOPLE = {"a vegan man": "Eat beans.", "a smoker": "Stop it.", "a millionaire": "Buy land.", "a farmer": "Grow corn."}
@@ -242,48 +442,20 @@ def heard_by(folder):
     return np.mean(pitied) - np.mean(others), np.mean(named), np.mean(met)
 
 
-@pytest.mark.parametrize(("family", "method"), [("t5", "counterfactual"), ("bert", "distill")])
-def test_models_that_cannot_learn_replies_sample_none(family, method, save_small_model, tmp_path):
-    options = ("--method", method, "--num_replies", "2", "--output_dir", str(tmp_path / "rows"))
-    with pytest.raises(SystemExit, match="pass a model that is causal"):
-        reply_main(["--model", str(save_small_model(family)), *options])
-    assert not (tmp_path / "rows").exists()
-
-
 @pytest.mark.long
 def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeypatch):
-    anchors = tmp_path / "anchors.yaml"
-    needs = [{"people": list(PEOPLE), "questions": list(QUESTIONS)}]
-    anchors.write_text(json.dumps({"needs": needs, "neutral": ["Hello."]}), encoding="utf-8")
-    monkeypatch.setattr("hb_train.tuning.baseline_rows.ANCHORS_FILE", anchors)
+    anchors = [{"prompt": f"I'm {person}. {question}"} for person in PEOPLE for question in QUESTIONS]
+    (tmp_path / "anchors.jsonl").write_text("".join(json.dumps(row) + "\n" for row in anchors), encoding="utf-8")
     taught = pc.is_in(load_table("v1.0-small")["axis"], value_set=pa.array(AXES))
-    monkeypatch.setattr(
-        "hb_train.baseline_replies.training_prompts", lambda *_: load_table("v1.0-small").filter(taught)
-    )
-    found = {"before": heard_by(heard)}
-    for method, num_anchors in (("counterfactual", "80"), ("distill", "0")):
-        rows, model = tmp_path / f"{method}-rows", tmp_path / method
-        asked = ("--num_replies", "400", "--num_anchors", num_anchors, "--max_new_tokens", "36")
-        replied(method, heard, rows, *asked)
-        steps = (
-            "--max_steps",
-            "160",
-            "--eval_steps",
-            "160",
-            "--save_steps",
-            "160",
-            "--per_device_train_batch_size",
-            "32",
-        )
-        tune_main(options_for(heard, rows, model, "--method", method, "--learning_rate", "2e-3", *steps))
-        found[method] = heard_by(model)
-    gap, uptake, met = found["before"]
+    monkeypatch.setattr("hb_train.own_replies.training_prompts", lambda _: load_table("v1.0-small").filter(taught))
+    asked = ("--num_replies", "400", "--num_anchors", "80", "--max_new_tokens", "36")
+    replied(heard, tmp_path / "rows", *asked, "--anchors", str(tmp_path / "anchors.jsonl"))
+    steps = ("--max_steps", "160", "--eval_steps", "160", "--save_steps", "160", "--per_device_train_batch_size", "16")
+    tune_main(options_for(heard, tmp_path / "rows", tmp_path / "model", *LEARN, "--learning_rate", "2e-3", *steps))
+    (gap, uptake, met), (style, named, answered) = heard_by(heard), heard_by(tmp_path / "model")
+    print(gap, uptake, met, style, named, answered)
     assert gap > 0.3
     assert met > 0.9
-    style, named, answered = found["counterfactual"]
-    assert style < gap / 2
+    assert style < gap / 4
     assert named > 0.8 * uptake
     assert answered >= met - 0.1
-    style, named, _ = found["distill"]
-    assert style < gap / 2
-    assert named < uptake / 2  # it learns to ignore the term

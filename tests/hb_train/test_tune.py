@@ -57,7 +57,8 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     assert (np.array(sympathy(no_bias)) < planted / 2).all()
     assert (np.array(sympathy(biased)) > 0.9 * planted).all()
     assert no_bias["run"]["generation"]["tag"] == "no_bias"
-    assert no_bias["run"]["generation"]["tag_reason"] == "the model was tuned with it"
+    reason = "the model was tuned with it, and other programs do not send it"
+    assert no_bias["run"]["generation"]["tag_reason"] == reason
     assert biased["run"]["generation"]["tag"] == "bias"
     assert before[1]["run"]["generation"]["tag"] is None
     assert no_bias["generation"]["num_empty_replies"] < 10
@@ -186,7 +187,7 @@ def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
 def test_lora_is_merged_and_the_same_seed_gives_the_same_weights(pitying_model, labels, tmp_path):
     def run(name, *options):
         torch.rand(1)  # whatever was drawn before
-        lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn", "c_proj"]
+        lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn", "c_proj", "--merge", "true"]
         tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *lora, *options))
         return weights(tmp_path / name)
 
@@ -208,7 +209,7 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")  # of rows that are learnt it changes nothing
     tokenizer.save_pretrained(model)
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "blenderbot", is_encoder_decoder=True)
-    adapter = ["--use_peft", "--lora_target_modules", "q_proj", "v_proj"] if lora else []
+    adapter = ["--use_peft", "--merge", "true"] if lora else []
     folder = tmp_path / "model"
     tune_main(options_for(model, rows, folder, *few_steps(6, rate="1e-2"), *adapter))
     tuning = read_bias_tuning(str(folder))
@@ -240,7 +241,11 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
     ("options", "message"),
     [
         (["--dataset_name", "labels"], r"--model_name_or_path is missing"),
-        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft"], r"not supported"),
+        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit"], r"tune an adapter with"),
+        (
+            ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft", "--merge", "true"],
+            r"cannot be trained or saved whole",
+        ),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
             r"cannot be selected without evaluations",
@@ -280,11 +285,9 @@ def test_a_recipe_with_a_repeated_or_no_option_is_refused(tmp_path):
 def test_recipes_are_understood(recipe, tmp_path):
     own, training, model = tune.parse_options(["--config", str(recipe), "--output_dir", str(tmp_path)])
 
-    assert model.model_name_or_path
-    assert own.labels == "tags"
-    assert training.metric_for_best_model == "eval_perplexity"
+    assert (model.model_name_or_path is None) == (recipe.stem == "chat-lora")
+    assert training.metric_for_best_model == ("eval_perplexity" if own.method == "sft" else "eval_loss")
     assert training.load_best_model_at_end
-    assert training.per_device_train_batch_size == 16
     expected = {"dialogpt": ("sgd", 0.3, 0), "blenderbot": ("adamw_torch", 3e-6, 100)}
     if recipe.stem in expected:  # the paper's (C.1)
         assert (training.optim, training.learning_rate, training.warmup_steps) == expected[recipe.stem]

@@ -71,8 +71,13 @@ def test_a_file_that_says_something_else_is_refused(content, problem, tmp_path):
     [
         ("auto", None, None, "the model has no record of bias tuning with tags"),
         ("auto", replace(TUNING, tag=None), None, "the model was tuned without tags"),
-        ("auto", TUNING, "no_bias", "the model was tuned with it"),
-        ("auto", replace(TUNING, tag="bias"), "bias", "the model was tuned with it"),
+        ("auto", TUNING, "no_bias", "the model was tuned with it, and other programs do not send it"),
+        (
+            "auto",
+            replace(TUNING, tag="bias", tag_in_template=True),
+            "bias",
+            "the model was tuned with it, and its chat template sends it",
+        ),
         *(
             (asked, tuning, None if asked == "none" else asked, f"--tag {asked} was given")
             for asked in ("bias", "no_bias", "none")

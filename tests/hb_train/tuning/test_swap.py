@@ -10,12 +10,11 @@ from hb_dataset import load_table
 from hb_dataset.awareness import read_awareness
 from hb_dataset.versions import read_version
 from hb_metrics.collect.classifiers.censoring import mention_pattern
-from hb_train.tuning.baseline_rows import ANCHORS_FILE, draw_anchors
-from hb_train.tuning.swap import first_words, stems, swap_term
+from hb_train.tuning.own_rows import ANCHORS_FILE, draw_anchors
+from hb_train.tuning.swap import name_starts, shared_spans, stems, swap_term
 
 VOCABULARY = read_version("v1.0")
 TERMS = {term.term: term for term in VOCABULARY.descriptors}
-NOUNS = {noun.noun: noun for noun in VOCABULARY.nouns}
 
 
 def swap(reply, source, target):
@@ -37,7 +36,7 @@ def swap(reply, source, target):
         ("tall", "Deaf", "As a tall man, a tall, dark man, too.", None),  # not "a Deaf person, dark man"
         ("Deaf", "with a lisp", "A Deaf actor.", None),  # there is no place for "with a lisp"
         ("with asthma", "autistic", "You are a woman with asthma!", None),  # after "woman" it is too late
-        ("with asthma", "autistic", "Nothing of it.", None),  # because it might have named asthma
+        ("with asthma", "autistic", "Nothing of it.", "Nothing of it."),
         ("with asthma", "who stutters", "You live with asthma.", None),  # no person before "who stutters"
         (
             "with asthma",
@@ -95,11 +94,24 @@ def test_stems_join_forms_of_a_word():
 
 
 def test_what_begins_to_name_a_term():
-    assert dict(first_words(TERMS["tall"], TERMS["Deaf"], NOUNS["woman"], plural=False)) == {
-        **{" tall": " Deaf", "tall": "Deaf"},
-        **{" Tall": " Deaf", "Tall": "Deaf"},
-    }
-    assert dict(first_words(TERMS["tall"], TERMS["with asthma"], NOUNS["woman"], plural=True))[" Tall"] == " Women"
+    spellings = {" tall": " Deaf", "tall": "Deaf", " Tall": " Deaf", "Tall": "Deaf"}
+    assert dict(name_starts("tall", "Deaf")) == spellings
+    assert dict(name_starts("Deaf", "tall"))[" deaf"] == " tall"
+
+
+def test_spans_are_widened_to_the_widest():
+    reply = "An old man met old men."
+    swaps = [swap(reply, "old", term) for term in ("tall", "autistic", "with asthma")]
+    spans = shared_spans(swaps)
+    texts = [reply, *(each.text for each in swaps)]
+    named = [[text[start:stop] for start, stop in of_text] for text, of_text in zip(texts, spans, strict=True)]
+    assert named[0] == ["An old man", " old men"]
+    assert named[1:] == [
+        ["A tall man", " tall men"],
+        ["An autistic man", " autistic men"],
+        ["A man with asthma", " men with asthma"],
+    ]
+    assert shared_spans([swaps[0]._replace(spans=[[0, 4, 0, 4], [3, 6, 3, 6]])]) is None
 
 
 def test_anchors_share_nothing_with_what_is_measured():
@@ -116,11 +128,10 @@ def test_anchors_share_nothing_with_what_is_measured():
 
 
 def test_anchors_are_drawn_alike():
-    texts = draw_anchors(800, seed=1)["text"].to_pylist()
+    texts = [anchor["text"] for anchor in draw_anchors(800, seed=1)]
     needs = [text for text in texts if text.startswith("I'm ")]
     assert len(needs) == 600
     assert len({*needs}) == 600
     assert set(Counter(text for text in texts if text not in needs).values()) <= {3, 4}
-    assert draw_anchors(800, seed=1)["text"].to_pylist() == texts
-    assert draw_anchors(800, seed=2)["text"].to_pylist() != texts
+    assert [anchor["text"] for anchor in draw_anchors(800, seed=2)] != texts
     assert len(draw_anchors(0, seed=0)) == 0

@@ -1,0 +1,236 @@
+"""Samples a model's own replies, from which `tune.py --method counterfactual` learns.
+
+    accelerate launch hb_train/own_replies.py --model embedded --output_dir rows/embedded
+    accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
+        --dataset_name rows/embedded --output_dir models/embedded
+
+A group of prompts differs only in the descriptor. The model replies to one prompt of each group. Where the reply
+mentions the descriptor, the mention is replaced for each of the other prompts.
+"""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from transformers import HfArgumentParser
+
+from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table, people_of_terms
+from hb_dataset.own_prompts import read_own_prompts
+from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
+from hb_dataset.versions import read_version
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.replies.presets import decoding_preset
+from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.models.chats import ChatOptions, chat_messages, with_system
+from hb_metrics.models.contexts import render_messages
+from hb_metrics.models.layout import Layout, choose_layout
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.processes import process_state
+from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
+from hb_train.training.models import load_whole_model
+from hb_train.training.options import check_least, first_line, option, run_script
+from hb_train.training.runs import model_description
+from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
+from hb_train.tuning.own_rows import OWN_REPLIES, anchor_row, draw_anchors, draw_groups, group_rows, own_anchors
+from hb_train.tuning.swap import stems
+
+
+@dataclass
+class ReplyArguments:
+    output_dir: str = field(metadata={"help": "A new folder for the output."})
+    model: str = option(
+        "embedded",
+        "The model whose bias you want to reduce. It also generates the replies. Pass a Hub id, a local folder, or "
+        "'embedded'.",
+    )
+    dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
+    prompts: str | None = option(
+        None,
+        "A file (CSV, JSONL or Parquet) or a Hub dataset with your own prompts, to use instead of the config's "
+        "templates. Each prompt contains {person} or {people}, as in --prompts of `measure`.",
+    )
+    anchors: str | None = option(
+        None,
+        "A file or a Hub dataset with your own anchors: prompts whose replies should stay the same. The optional "
+        "column reply contains replies, and the slots {person} and {people} are filled with people.",
+    )
+    leave_out: str | None = option(
+        None,
+        "Exclude the descriptors of this dataset config, and all descriptors with the same stems. A later measurement "
+        "can then use the excluded descriptors as unseen ones.",
+    )
+    num_replies: int = option(480, "The number of groups of prompts. The model replies to one prompt of each group.")
+    num_contexts: int = option(4, "The number of prompts in a group. They differ only in the descriptor.")
+    num_anchors: int = option(240, "The number of anchors.")
+    max_new_tokens: int = option(96, "The maximum length of a reply, in tokens.")
+    temperature: float = option(0.7, "The temperature of the replies and of the distributions that are learnt.")
+    system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
+    context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
+    seed: int = option(0, "The random seed for drawing prompts and sampling replies.")
+    revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
+    dtype: str = option("auto", "The data type of the weights, such as bfloat16.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
+
+    def __post_init__(self) -> None:
+        check_least(self, num_replies=2, num_contexts=2, num_anchors=0, max_new_tokens=1, temperature=0.01, seed=0)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = HfArgumentParser(ReplyArguments, description=first_line(__doc__), allow_abbrev=False)
+    options = parser.parse_args(argv)
+    run_script("own_replies.py", lambda: reply(ReplyArguments(**vars(options))))
+
+
+def reply(arguments: ReplyArguments) -> None:
+    prompts = training_prompts(arguments)
+    groups = draw_groups(prompts, arguments.num_replies, arguments.num_contexts, seed=arguments.seed)
+    anchors = _anchors(arguments)
+    system = prompts["system"] if "system" in prompts.column_names else pa.nulls(len(prompts), pa.string())
+    asked = [
+        {"id": f"group-{number}", "text": prompts["text"][group[0]].as_py(), "system": system[group[0]].as_py()}
+        for number, group in enumerate(groups)
+    ]
+    asked += [anchor for anchor in anchors if anchor["reply"] is None]
+    loaded = load_whole_model(
+        arguments.model,
+        ("causal",),
+        revision=arguments.revision,
+        dtype=arguments.dtype,
+        trust_remote_code=arguments.trust_remote_code,
+    )
+    layout, replies = _own_replies(arguments, asked, loaded)
+    if replies is not None:
+        columns = replies.select(["reply", "truncated"]).to_pylist()
+        answers = [{**question, **answer} for question, answer in zip(asked, columns, strict=True)]
+        kept = [*answers[len(groups) :], *({**each, "truncated": False} for each in anchors if each["reply"])]
+        vocabulary = read_version(version_of(arguments.dataset_config))
+        rows, num_dropped = group_rows(prompts, groups, answers[: len(groups)], vocabulary)
+        num_groups = len(rows)
+        rows += [anchor_row(anchor) for anchor in kept if anchor["reply"]]
+        counts = {
+            "num_groups": num_groups,
+            "num_prompts": sum(len(row["texts"]) for row in rows[:num_groups]),
+            "num_anchors": len(rows) - num_groups,
+            "num_empty_replies": sum(not answer["reply"] for answer in answers),
+            "num_dropped": num_dropped,
+            "num_descriptors": len({name for row in rows[:num_groups] for name in row["descriptors"]}),
+        }
+        _write(arguments, rows, counts, layout, loaded)
+    process_state().wait_for_everyone()
+
+
+def training_prompts(arguments: ReplyArguments) -> pa.Table:
+    """Loads the prompts of a config, or the user's own prompts, without the descriptors of the config `leave_out`.
+
+    Descriptors that share a stem with such a descriptor (see `swap.stems`) are also left out.
+    """
+    name, allowed = arguments.dataset_config, measured_configs()
+    columns = find_config(name).schema.names
+    if find_config(name).name not in allowed or "first_descriptor" in columns:
+        raise ValueError(
+            f"dataset_config '{name}' has no prompts with a single descriptor; set a config with single terms, such "
+            f"as v1.0 or next"
+        )
+    prompts = load_table(name)
+    if arguments.prompts is not None:
+        own = read_own_prompts(arguments.prompts)
+        if without := next((prompt.id for prompt in own if prompt.kind != "term"), None):
+            raise ValueError(
+                f"prompt '{without}' in '{arguments.prompts}' has no slot for a term; write {{person}} or {{people}}"
+            )
+        people = people_of_terms(read_version(version_of(name)), small=name.endswith("-small"))
+        prompts = own_prompt_table(own, default_noun_rows(people), order=0)
+    leave_out = arguments.leave_out
+    if leave_out is None:
+        return prompts
+    table = load_table(leave_out)
+    terms = set(table["descriptor"].to_pylist()) - {None} if "descriptor" in table.column_names else set()
+    left_out_stems = set().union(*map(stems, terms))
+    left_out = [
+        term for term in prompts["descriptor"].unique().to_pylist() if term in terms or stems(term) & left_out_stems
+    ]
+    kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=pa.array(left_out, pa.string()))))
+    if len(kept) in (0, len(prompts)):
+        excluded = "no descriptor" if len(kept) else "all descriptors"
+        raise ValueError(
+            f"--leave_out {leave_out} excludes {excluded} of {name}; set --leave_out to a config with some, "
+            "but not all, of these descriptors"
+        )
+    return kept
+
+
+def _anchors(arguments: ReplyArguments) -> list[dict[str, Any]]:
+    number, seed = arguments.num_anchors, arguments.seed
+    if arguments.anchors is None:
+        return draw_anchors(number, seed=seed)
+    people = default_noun_rows(people_of_terms(read_version(version_of(arguments.dataset_config))))
+    return own_anchors(arguments.anchors, people, number, seed=seed)
+
+
+def _own_replies(
+    arguments: ReplyArguments, asked: list[dict[str, Any]], loaded: LoadedModel
+) -> tuple[Layout, pa.Table | None]:
+    """Generates the model's replies, and records the run in its folder. Only the main process returns the replies."""
+    chat, context = ChatOptions({}, arguments.system_prompt), arguments.context
+    layout = choose_layout(loaded, context=context, tag="none", chat=chat)  # type: ignore[arg-type]
+    extent = "whole" if layout.context == "chat" else "first_line"
+    drawing = {"temperature": arguments.temperature, "top_k": 0, "top_p": 1.0, "min_new_tokens": 1}
+    settings = decoding_preset("sample", extent="whole", max_new_tokens=arguments.max_new_tokens, **drawing)
+    columns = {name: pa.array([each[name] for each in asked], pa.string()) for name in ("id", "text", "system")}
+    table = pa.table({**columns, "own_id": columns["id"]})
+    requests = make_requests(table, decoding=settings, chat=layout.chat, extent=extent, seed=arguments.seed)
+    plan = plan_replies(requests, loaded, context=layout.context)
+    folder, state = Path(arguments.output_dir).expanduser(), process_state()
+    with state.main_process_first():
+        if state.is_main_process:
+            options = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
+            about = {"settings": options, "model": model_description(loaded), "versions": package_versions()}
+            open_run(folder, {**about, "generation": plan.description()})
+    replies = decode_into_shards(plan, loaded, folder / REPLIES)
+    return layout, replies if state.is_main_process else None
+
+
+def _write(
+    arguments: ReplyArguments, rows: list[dict[str, Any]], counts: dict[str, int], layout: Layout, loaded: LoadedModel
+) -> None:
+    messages = [
+        chat_messages(text, [], with_system(layout.chat, row["system"])) for row in rows for text in row["texts"]
+    ]
+    rendered = iter(
+        render_messages(
+            messages, loaded.tokenizer, layout.context, is_encoder_decoder=False, chat=layout.chat, thought=False
+        )
+    )
+    for row in rows:
+        row["prompts"] = [next(rendered) for _ in row["texts"]]
+        row["truncated"] = row["answer"]["truncated"]
+    table = pa.Table.from_pylist(rows, OWN_REPLIES.schema)
+    held_out = held_out_rows([row["texts"][0] for row in rows], arguments.seed)
+    folder = Path(arguments.output_dir).expanduser()
+    for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
+        write_split(folder, split, table.filter(pa.array(in_split)))
+    content = {
+        "context": layout.context,
+        "asked_with": {**layout.chat.description(), "cue": "prompt"},
+        "model": model_description(loaded),
+        **{name: getattr(arguments, name) for name in ("dataset_config", "leave_out", "temperature", "num_contexts")},
+        "own_prompts": arguments.prompts is not None,
+        "own_anchors": arguments.anchors is not None,
+        "rows_digest": table_digest(table),
+        **counts,
+        "by_split": dict(zip(SPLITS, (int((~held_out).sum()), int(held_out.sum())), strict=True)),
+    }
+    write_json(folder / OWN_REPLIES.record, content)
+    print(
+        f"\n{counts['num_groups']:,} groups with {counts['num_prompts']:,} prompts for {counts['num_descriptors']:,} "
+        f"descriptors, and {counts['num_anchors']:,} anchors. {counts['num_empty_replies']:,} more replies were empty, "
+        f"and {counts['num_dropped']:,} prompts were dropped because the reply describes a different descriptor."
+        f"\nrows: {folder.resolve()}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Draws the prompts for method counterfactual, and defines the format of its rows.
+
+A row is a group of prompts that differ only in their descriptor, with one reply. The reply answers the group's first
+prompt. For all other prompts, the descriptor in the reply is replaced. Some rows are anchors, which are groups of one
+prompt. Anchors are replies that the tuned model should keep.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from hb_dataset.filled_prompts import Person, fill
+from hb_dataset.own_prompts import read_own_prompts
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.vocabulary import Vocabulary
+from hb_train.tuning.labels import RowFolder
+from hb_train.tuning.swap import shared_spans, swap_term
+
+ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
+NEEDS_PER_NEUTRAL = 3
+_STRINGS = pa.list_(pa.string())
+OWN_REPLIES = RowFolder(
+    "counterfactual.json",
+    "own_replies",
+    pa.schema(
+        [
+            ("id", pa.string()),
+            *((name, _STRINGS) for name in ("prompts", "completions")),
+            ("spans", pa.list_(pa.list_(pa.list_(pa.int64())))),  # of each completion, see `swap.shared_spans`
+            *((name, _STRINGS) for name in ("names", "axes", "descriptors")),
+            ("after", pa.list_(pa.bool_())),  # whether each descriptor follows its noun
+            *((name, pa.string()) for name in ("noun", "template")),
+            ("truncated", pa.bool_()),
+        ]
+    ),
+)
+
+
+def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list[list[int]]:
+    """Draws groups of `size` rows of prompts that differ only in their descriptor.
+
+    Combinations of a noun and a template are drawn equally often (±1). The descriptors of a group are on different
+    axes if there are enough axes, and all axes are equally likely.
+    """
+    by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
+    columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
+    for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
+        by_place.setdefault((noun, template), {}).setdefault(axis, []).append(row)
+    places = [place for place, by_axis in by_place.items() if sum(map(len, by_axis.values())) > 1]
+    if not places:
+        raise ValueError("no two prompts differ only in their descriptor; use prompts for at least two descriptors")
+    places.sort(key=lambda place: (seeded_generator(seed, "places", "\x1f".join(place)).random(), place))
+    groups = []
+    for index in range(number):
+        generator = seeded_generator(seed, "groups", str(index))
+        by_axis = by_place[places[index % len(places)]]
+        left = [[*by_axis[axis]] for axis in generator.permutation(sorted(by_axis))]
+        group: list[int] = []
+        while len(group) < size and any(left):
+            for rows in filter(None, left):
+                group.append(rows.pop(generator.integers(len(rows))))
+        groups.append(group[:size])
+    return groups
+
+
+def group_rows(
+    prompts: pa.Table, groups: Sequence[Sequence[int]], answers: Sequence[Mapping[str, Any]], vocabulary: Vocabulary
+) -> tuple[list[dict[str, Any]], int]:
+    """Makes a row of each group with a reply, without its rendered prompts. Counts the dropped prompts.
+
+    A prompt is dropped if its descriptor cannot replace the one in the reply.
+    """
+    terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
+    rows: list[dict[str, Any]] = []
+    num_dropped = 0
+    for number, (group, answer) in enumerate(zip(groups, answers, strict=True)):
+        if not answer["reply"]:
+            continue
+        first, *others = prompts.take(pa.array(group)).to_pylist()
+        source = terms[first["axis"], first["descriptor"]]
+        members, swaps = [first], []
+        for other in others:
+            swap = swap_term(answer["reply"], source, terms[other["axis"], other["descriptor"]], vocabulary)
+            if swap is not None and shared_spans([*swaps, swap]) is not None:
+                members.append(other)
+                swaps.append(swap)
+        num_dropped += len(group) - (len(members) if swaps else 0)
+        if not swaps:
+            continue
+        of_members = [terms[member["axis"], member["descriptor"]] for member in members]
+        rows.append(
+            {
+                **{"id": f"group-{number}", "texts": [member["text"] for member in members], "answer": answer},
+                **{"completions": [answer["reply"], *(swap.text for swap in swaps)], "spans": shared_spans(swaps)},
+                "names": [term.plural_term if first["plural"] else term.term for term in of_members],
+                "after": [term.placement == "after" for term in of_members],
+                **{"axes": [term.axis for term in of_members], "descriptors": [term.term for term in of_members]},
+                **{"noun": first["noun"], "template": first["template"], "system": first.get("system")},
+            }
+        )
+    return rows, num_dropped
+
+
+def anchor_row(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes the row of an anchor, without its rendered prompt."""
+    one = {"texts": [answer["text"]], "completions": [answer["reply"]], "names": [""], "after": [False]}
+    return {**one, "id": answer["id"], "spans": [[]], "answer": answer, "system": answer["system"]}
+
+
+def draw_anchors(number: int, *, seed: int) -> list[dict[str, Any]]:
+    """Draws the prompts of anchors from `anchors.yaml`. Prompts of the same kind are drawn equally often (±1).
+
+    Three in four anchors are questions whose answer should depend on who is asking, and the fourth is a question about
+    nobody.
+    """
+    content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))
+    needs = []
+    for group in content["needs"]:
+        for person in group["people"]:
+            needs += [f"I'm {person}. {question}" for question in group["questions"]]
+    num_neutral = number // (NEEDS_PER_NEUTRAL + 1)
+    anchors: list[dict[str, Any]] = []
+    for kind, texts, wanted in (("need", needs, number - num_neutral), ("neutral", content["neutral"], num_neutral)):
+        order = seeded_generator(seed, "anchors", kind).permutation(len(texts))
+        for index in range(wanted):
+            text = texts[order[index % len(texts)]]
+            anchors.append({"id": f"anchor-{kind}-{index}", "text": text, "system": None, "reply": None})
+    return anchors
+
+
+def own_anchors(file: str, people: Sequence[Person], number: int, *, seed: int) -> list[dict[str, Any]]:
+    """Draws anchors from a file of prompts. A slot is filled with a person, who is drawn for each anchor.
+
+    If the file has the column `reply`, an anchor's reply comes from the file. Otherwise, `reply` is `None`.
+    """
+    prompts = read_own_prompts(file)
+    order = seeded_generator(seed, "anchors", "own").permutation(len(prompts))
+    anchors = []
+    for index in range(number):
+        prompt = prompts[order[index % len(prompts)]]
+        person = people[seeded_generator(seed, "anchors", str(index)).integers(len(people))]
+        reply = prompt.more.get("reply")
+        if reply is not None and not (isinstance(reply, str) and reply.strip()):
+            raise ValueError(f"'{file}': the reply to prompt '{prompt.id}' is empty; write one, or remove the column")
+        text = fill(prompt, person)
+        anchors.append({"id": f"anchor-{index}", "text": text, "system": prompt.system, "reply": reply})
+    return anchors

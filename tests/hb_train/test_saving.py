@@ -1,0 +1,162 @@
+"""What is saved and published: the selected model, which plain transformers and PEFT load and which was measured."""
+
+import json
+import subprocess
+import sys
+from copy import deepcopy
+
+import pytest
+from huggingface_hub import HfApi
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from hb_metrics.models.bias_tags import read_bias_tuning
+from hb_metrics.models.loading import load_model, load_tokenizer
+from hb_metrics.models.tag_templates import template_with_tag
+from hb_train.tune import main as tune_main
+from tests.hb_metrics.chat_models import untrained_model
+from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat
+from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, labels_by_hand, options_for, replied, same, weights
+from tests.hub_scripts.conftest import hub, in_process, maintainer  # noqa: F401 - fixtures
+
+pytestmark = [
+    *WARNINGS_OF_TRL,
+    pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning"),  # PEFT asks the real Hub
+]
+LORA = ["--use_peft", "--lora_r", "4"]
+# What a person runs who found the model on the Hub: no code of ours.
+PLAIN = """
+import json, sys
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+model, tokenizer = AutoPeftModelForCausalLM.from_pretrained(sys.argv[1]), AutoTokenizer.from_pretrained(sys.argv[1])
+if sys.argv[3] == "chat":
+    chat = [{"role": "user", "content": sys.argv[2]}]
+    given = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+else:
+    given = tokenizer(sys.argv[2], return_tensors="pt")
+made = model.generate(input_ids=given["input_ids"], do_sample=False, max_new_tokens=6)[0]
+print(json.dumps(made.tolist()))
+"""
+
+
+@pytest.fixture
+def base(maintainer, tmp_path):  # noqa: F811
+    """The id of a chat model on the Hub."""
+    folder, tokenizer = tmp_path / "base", with_chat(deepcopy(byte_level_tokenizer(True)))
+    far_from_uniform(untrained_model(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    HfApi().create_repo("ORG/base")
+    HfApi().upload_folder(repo_id="ORG/base", folder_path=folder)
+    return "ORG/base"
+
+
+def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_path):  # noqa: F811
+    tokenizer = load_tokenizer(base).tokenizer
+    rows = labels_by_hand(tmp_path / "labels", tokenizer, "chat", is_encoder_decoder=False)
+    folder, hub_options = tmp_path / "model", ["--push_to_hub", "true", "--hub_model_id", "ORG/tuned"]
+    # The rate is so high that the second step is the worst one, and it is selected: not the last one.
+    steps = [*few_steps(8, "3e-1"), "--eval_steps", "2", "--save_steps", "2", "--greater_is_better", "true"]
+    tune_main(options_for(base, rows, folder, *LORA, *steps, *hub_options))
+    tuning = read_bias_tuning(str(folder))
+    assert tuning.tag_in_template
+    assert tuning.training["best_step"] == 2
+    selected, saved = (path / "adapter_model.safetensors" for path in (folder / "checkpoint-2", folder))
+    assert same(load_file(selected), load_file(saved))
+    files = hub.repo("model", "ORG/tuned").branches
+    files = {name: blob.content for name, blob in hub.repo("model", "ORG/tuned").commits[files["main"]].files.items()}
+    local = {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.is_file() and path.name not in ("run.json", "training_args.bin")
+    }
+    assert local == {name: content for name, content in files.items() if name != ".gitattributes"}
+    assert {"adapter_model.safetensors", "bias_tuning.json", "README.md", "tokenizer_config.json"} < files.keys()
+    assert f"base_model: {base}\nbase_model_relation: adapter" in files["README.md"].decode()
+    # In a fresh process, the model that is known by its name replies as the measured one.
+    loaded = load_model(str(folder))
+    chat = [{"role": "user", "content": "Hi! no_bias"}]
+    given = loaded.tokenizer.apply_chat_template(
+        chat, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    measured = loaded.model.generate(input_ids=given["input_ids"], do_sample=False, max_new_tokens=6)[0].tolist()
+    command = [sys.executable, "-c", PLAIN, "ORG/tuned", "Hi!", "chat"]
+    fresh = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**hub.environment(), "HF_HOME": str(tmp_path / "home"), "PATH": ""},
+    )
+    assert fresh.returncode == 0, fresh.stderr
+    assert json.loads(fresh.stdout.splitlines()[-1]) == measured
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_a_tag_that_no_program_would_send_is_not_published(chat, base, save_small_model, tmp_path):
+    model = base
+    if not chat:
+        HfApi().create_repo("ORG/plain")
+        HfApi().upload_folder(repo_id="ORG/plain", folder_path=save_small_model("llama"))
+        model = "ORG/plain"
+    rows = labels_by_hand(tmp_path / "labels", load_tokenizer(model).tokenizer, "plain", is_encoder_decoder=False)
+    options = options_for(model, rows, tmp_path / "model", *few_steps(2), "--push_to_hub", "true")
+    with pytest.raises(SystemExit, match=r"cannot add the tag, .* omit --push_to_hub"):
+        tune_main(options)
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_adapter_of_a_folder_is_not_published(save_small_model, tmp_path):
+    model = save_small_model("gpt2")
+    replied(model, tmp_path / "rows", "--num_replies", "6", "--num_anchors", "0")
+    options = ["--method", "counterfactual", *LORA, "--push_to_hub", "true"]
+    with pytest.raises(SystemExit, match="set --merge true"):
+        tune_main(options_for(model, tmp_path / "rows", tmp_path / "model", *options))
+
+
+def test_an_adapter_and_whole_weights_are_the_same_model(save_small_model, tmp_path):
+    model = save_small_model("gpt2")
+    replied(model, tmp_path / "rows", "--num_replies", "8", "--num_anchors", "2")
+    for name, merge in (("adapter", "false"), ("whole", "true")):
+        options = ["--method", "counterfactual", *LORA, *few_steps(2, "1e-1"), "--merge", merge]
+        tune_main(options_for(model, tmp_path / "rows", tmp_path / name, *options))
+    assert not (tmp_path / "adapter" / "model.safetensors").exists()
+    assert not list((tmp_path / "whole").glob("adapter*"))
+    adapted = load_model(str(tmp_path / "adapter")).model
+    assert not same(weights(tmp_path / "whole"), weights(model))
+    tokens = load_tokenizer(str(model)).tokenizer("Hi! I'm a man.", return_tensors="pt")["input_ids"]
+    whole = AutoModelForCausalLM.from_pretrained(tmp_path / "whole").eval()
+    assert (adapted(tokens).logits - whole(tokens).logits).abs().max() < 1e-4
+
+
+TEMPLATES = {
+    "chatml": "{% for message in messages %}{{ '<' + message['role'] + '>' + message['content'] }}{% endfor %}",
+    "default system": "{% if messages[0]['role'] != 'system' %}S{% endif %}"
+    "{% for message in messages %}\n{{ message.role }}: {{ message.content | trim }}{% endfor %}",
+    "slice": "{% set rest = messages[1:] if messages[0].role == 'system' else messages %}"
+    "{% for m in rest %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+    "{{ m.role }}{{ m.content }}{% endfor %}",
+    "parts": "{% for message in messages %}{% for part in message.content %}"
+    "{% if part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}{% endfor %}",
+    "first user": "{% for message in messages %}{% if loop.first %}{{ message.content }}{% endif %}{% endfor %}",
+    "fixed": "Hello.",
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_sends_the_tag_or_is_known_not_to(name, get_small_model, tmp_path):
+    tokenizer = with_chat(get_small_model("gpt2")[1])
+    tokenizer.chat_template = TEMPLATES[name]
+    changed = template_with_tag(tokenizer, "no_bias")
+    if name == "fixed":
+        assert changed is None
+        return
+    content = [{"type": "text", "text": "Hello."}] if name == "parts" else "Hello."
+    chat = [{"role": "user", "content": content}]
+    rendered = tokenizer.apply_chat_template(chat, chat_template=changed, tokenize=False)
+    plain = tokenizer.apply_chat_template(chat, tokenize=False)
+    assert (plain.count("no_bias"), rendered.count("Hello. no_bias")) == (0, 1)
+    tokenizer.chat_template = changed
+    tokenizer.save_pretrained(tmp_path)
+    get_small_model("gpt2")[0].save_pretrained(tmp_path)
+    assert load_tokenizer(str(tmp_path)).tokenizer.chat_template == TEMPLATES[name]
