@@ -142,7 +142,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
     names += ["--output", folder / PAGE_FILE]
     names += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
-    if status := run_step("hb_metrics.report", *names, launch=False, allowed=(GATE_STATUS,)):
+    if status := run_step("hb_metrics.command.report", *names, launch=False, allowed=(GATE_STATUS,)):
         raise SystemExit(status)
 
 
