@@ -112,7 +112,7 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     for method in options.method:
         model = folder / f"{method}-model"
         rows = _write_rows(options, method, folder, [*config, *dtype])
-        words = [*_tune_words(options, method), "--dataset_name", rows, "--output_dir", model]
+        words: list[str | Path] = [*_tune_words(options, method), "--dataset_name", rows, "--output_dir", model]
         run_step("hb_train.tune", *words, *options.tune_args)
         measure(method, model)
         if method == "sft" and "none" not in options.tune_args:
@@ -127,8 +127,7 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
         run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
     names += ["--output", folder / PAGE_FILE]
     names += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
-    status = run_step("hb_metrics.command.report", *names, launch=False, allowed=(GATE_STATUS,))
-    if status:
+    if status := run_step("hb_metrics.command.report", *names, launch=False, allowed=(GATE_STATUS,)):
         raise SystemExit(status)
     if options.push_to_hub:
         print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")

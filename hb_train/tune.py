@@ -272,7 +272,7 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     elsewhere = ("context", "asked_with", "alpha", "beta")
     tag, context = arguments.tag(), record["context"]
     record_of_tuning = BiasTuning(
-        tag=tag,  # type: ignore[arg-type]
+        tag=tag,
         context=context,
         asked_with=record["asked_with"],
         alpha=record.get("alpha"),

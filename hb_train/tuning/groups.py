@@ -124,7 +124,7 @@ def _reply_tokens(
             (member, tokens[0]) in starts or (row["after"][member] and not _ARTICLE.match(text))
             for member, (text, tokens) in enumerate(of_members)
         )
-        for (tokens, shared), (_, own) in zip(replies, of_members, strict=True):
-            tokens += own if is_span else of_members[0][1]
+        for (reply, shared), (_, own) in zip(replies, of_members, strict=True):
+            reply += own if is_span else of_members[0][1]
             shared += [int(is_shared), *[0] * (len(own) - 1)] if is_span else [1] * len(of_members[0][1])
     return replies

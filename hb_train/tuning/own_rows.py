@@ -17,7 +17,7 @@ from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary import Vocabulary
 from hb_train.tuning.labels import RowFolder
-from hb_train.tuning.swap import shared_spans, swap_term
+from hb_train.tuning.swap import Swap, shared_spans, swap_term
 
 ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
 NEEDS_PER_NEUTRAL = 3
@@ -81,7 +81,8 @@ def group_rows(
             continue
         first, *others = prompts.take(pa.array(group)).to_pylist()
         source = terms[first["axis"], first["descriptor"]]
-        members, swaps = [first], []
+        members: list[dict[str, Any]] = [first]
+        swaps: list[Swap] = []
         for other in others:
             swap = swap_term(answer["reply"], source, terms[other["axis"], other["descriptor"]], vocabulary)
             if swap is not None and shared_spans([*swaps, swap]) is not None:
@@ -141,7 +142,7 @@ def own_anchors(file: str, people: Sequence[Person], number: int, *, seed: int) 
     anchors = []
     for index in range(number):
         prompt = prompts[order[index % len(prompts)]]
-        person = people[seeded_generator(seed, "anchors", str(index)).integers(len(people))]
+        person = people[int(seeded_generator(seed, "anchors", str(index)).integers(len(people)))]
         reply = prompt.more.get("reply")
         if reply is not None and not (isinstance(reply, str) and reply.strip()):
             raise ValueError(f"'{file}': the reply to prompt '{prompt.id}' is empty; write one, or remove the column")

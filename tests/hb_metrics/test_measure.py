@@ -98,7 +98,10 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     printed = measure_here(*options, *asked)
     results = json.loads((out / "results.json").read_text())
     generation = results["run"]["generation"]
-    assert (generation["tag"], generation["tag_reason"]) == ("no_bias", "the model was tuned with it, and other programs do not send it")
+    assert (generation["tag"], generation["tag_reason"]) == (
+        "no_bias",
+        "the model was tuned with it, and other programs do not send it",
+    )
     assert (generation["context"], generation["context_reason"]) == ("plain", "the model was tuned in this context")
     prompts = dict(
         zip(*(load_table("v1.0-small", vocabulary)[name].to_pylist() for name in ("id", "text")), strict=True)
