@@ -8,16 +8,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
+from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.term_agreement import Agreement, column_agreement
 from hb_metrics.run.finished_run import Run, read_prompts, read_stored_replies, read_vectors, stored_shards
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
+from hb_metrics.stats.contrasts import LikelihoodTable, known_pairs, pair_contrasts
 from hb_metrics.stats.decisions import compared_terms
 
-BIAS_VALUES, LIKELIHOODS = "mean bias values", "mean log-likelihoods"
+BIAS_VALUES, LIKELIHOODS, CONTRASTS = "mean bias values", "mean log-likelihoods", "attitude contrasts"
 Key = tuple[str, str]  # axis and term
 
 
@@ -40,6 +43,9 @@ def predictions(
         scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
     if "likelihood" in record["layout"]["measurements"]:
         scores[LIKELIHOODS] = partial(_likelihoods, run), 1.0
+        scored = log_likelihoods(*_scored(run))
+        if pairs := known_pairs(scored, marked_pairs(record).pairs):
+            scores[CONTRASTS] = partial(_contrasts, scored, pairs), 1.0
     for name, (score, times) in scores.items():
         keys, rows = [], []
         for axis, (terms, table) in tables.items():
@@ -85,11 +91,23 @@ def _bias_values(run: Run, keys: list[Key]) -> np.ndarray:
 
 def _likelihoods(run: Run, keys: list[Key]) -> np.ndarray:
     """Returns the mean log-likelihood per token of each cell: [templates, terms]."""
-    scores, prompts = stored_shards(run.folder / PERPLEXITIES), read_prompts(run.folder)
-    rows = prompts.take(pc.index_in(scores["id"], prompts["id"]))
+    rows, scores = _scored(run)
     values = scores["log_likelihood"].to_numpy() / scores["num_tokens"].to_numpy()
     sums, counts = _cells(whole_prompts(rows), values[:, None], keys)
     return sums[..., 0] / np.where(counts, counts, np.nan)
+
+
+def _contrasts(table: LikelihoodTable, pairs: list[tuple[str, str]], keys: list[Key]) -> np.ndarray:
+    """Returns the attitude contrasts with each noun, as means over pairs: [nouns, terms]."""
+    rows = pair_contrasts(table, pairs)[1].mean(axis=0)
+    columns = {key: column for column, key in enumerate(zip(table.axes.tolist(), table.terms.tolist(), strict=True))}
+    return rows[:, [columns[key] for key in keys]]
+
+
+def _scored(run: Run) -> tuple[pa.Table, pa.Table]:
+    """Returns the run's prompts and, in the same order, their scores."""
+    scores, prompts = stored_shards(run.folder / PERPLEXITIES), read_prompts(run.folder)
+    return prompts.take(pc.index_in(scores["id"], prompts["id"])), scores
 
 
 def _cells(rows: Replies, values: np.ndarray, keys: list[Key]) -> tuple[np.ndarray, np.ndarray]:

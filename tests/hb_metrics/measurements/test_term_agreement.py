@@ -7,6 +7,7 @@ from hb_metrics.measurements.decisions import prediction
 from hb_metrics.measurements.term_agreement import column_agreement
 from hb_metrics.run.finished_run import Run
 from hb_metrics.run.replies import Replies
+from hb_metrics.stats.contrasts import likelihood_table
 
 WORDS = {"few": "too few terms", "no_effect": "no effect"}
 
@@ -56,3 +57,16 @@ def test_bias_values_are_without_sampling_noise(monkeypatch):
     apart = means - means.mean(axis=0)
     expected = [np.mean([one[a] @ one[b] for a in range(4) for b in range(4) if a != b]) for one in apart]
     assert rows.mean(axis=0) == pytest.approx(expected)
+
+
+def test_contrasts_are_favourable_minus_unfavourable_sentences():
+    rng = np.random.default_rng(4)
+    rows = [(term, noun, template) for term in "xyz" for noun in "mnop" for template in ("love", "hate", "know")]
+    values = dict(zip(rows, rng.normal(size=len(rows)), strict=True))
+    table = likelihood_table(np.array(list(values.values())), ["axis"] * len(rows), *zip(*rows, strict=True))
+    found = prediction._contrasts(table, [("love", "hate")], [("axis", "z"), ("axis", "x")])
+    of_term = {
+        term: np.mean([values[term, noun, "love"] - values[term, noun, "hate"] for noun in "mnop"]) for term in "xyz"
+    }
+    assert found.shape == (4, 2)
+    assert found[:, 0].mean() - found[:, 1].mean() == pytest.approx(of_term["z"] - of_term["x"])
