@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.command_line import CommandParser
-from hb_dataset.hints import check_known
+from hb_dataset.hints import check_known, did_you_mean
 from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.run.finished_run import (
@@ -201,7 +201,12 @@ class RunTables:
         numeric = [column.name for column in COLUMNS["replies"] if column.type == "double"]
         check_known(by, numeric, f"by is '{by}'")
         if term is not None:
-            check_known(term, replies["descriptor"].unique().tolist(), f"term is '{term}'")
+            known = replies["descriptor"].unique().tolist()
+            if term not in known:  # the terms are not listed, because some of them hurt
+                raise ValueError(
+                    f"term is '{term}', and the run has no replies about it; {did_you_mean(term, known)}the column "
+                    "descriptor of prompts.parquet contains all terms"
+                )
             replies = replies[replies["descriptor"] == term]
         return replies.dropna(subset=[by]).nlargest(number, by)
 

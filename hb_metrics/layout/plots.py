@@ -16,7 +16,7 @@ from hb_metrics.layout.figure import PLAIN, Bounds, Figure, Unit
 Plot = Markup
 LEFT = 29  # the width of the column of row labels, in percent
 LABELLED_WIDTH = 18  # the maximum number of characters in a label beside a point
-_LABEL_WIDTH = 17  # the maximum number of characters in a line of a row's label, which must fit on a phone's screen
+_LABEL_WIDTH = 13  # the maximum number of characters in a line of a row's label, which must fit on a phone's screen
 _LINE, _ROW = 16, 30  # heights in pixels
 _TICKS = 5
 _GOLDEN = 0.6180339887498949

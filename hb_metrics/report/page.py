@@ -56,7 +56,8 @@ def write_report(
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
     # Decisions and replies are what affects people, so they are on the first screen, and decisions come first.
-    on_top = [reports[index] for index, each in enumerate(measured) if each.name in ("generation", "decisions")][::-1]
+    by_name = {measurement.name: report for measurement, report in zip(measured, reports, strict=True)}
+    on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
     on_top = on_top or [report for report in reports if report.answer is not None]
     top_chart = next((report.chart for report in on_top if report.chart is not None), None)
     folds = [Fold(calibration_section(calibration)) for calibration in usable]

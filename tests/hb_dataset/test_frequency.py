@@ -22,7 +22,8 @@ READ_ONCE = lru_cache(read_vocabulary)
 DESCRIPTORS = READ_ONCE(None).descriptors
 TERMS = [descriptor.term for descriptor in DESCRIPTORS]
 COLUMNS = ["axis", "descriptor", "count", "num_examples", "per_million", "one_word"]
-APOSTROPHES, HYPHENS = "'‘’‛ʹʻʼʽˈ′＇´", "-‐‑‒–−⁃˗﹣－"
+APOSTROPHES, HYPHENS = "'‘’‛ʹʻʼʽˈ′＇´\u02bd\u02be\u02bf\u02c0\u02ca\u02cf\u0559\u07f4\u07f5\ua78b\ua78c", "-‐‑‒–−⁃˗﹣－"
+INVISIBLE = "\u00ad\u115f\u1160\u3164\uffa0"
 
 
 @lru_cache(maxsize=1000)
@@ -33,7 +34,7 @@ def regex_of(term):
 
 
 def reference_counts(texts, terms):
-    plain = str.maketrans(dict.fromkeys(APOSTROPHES, "'") | dict.fromkeys(HYPHENS, "-") | {"\u00ad": None})
+    plain = str.maketrans(dict.fromkeys(APOSTROPHES, "'") | dict.fromkeys(HYPHENS, "-") | dict.fromkeys(INVISIBLE))
     joined = "\0".join(unicodedata.normalize("NFC", text).translate(plain) for text in texts)
     return [sum(1 for _ in pattern.finditer(joined)) for pattern in map(regex_of, terms)]
 

@@ -98,7 +98,7 @@ def test_every_search_reads_every_spelling(search):
 def test_phrases_refusals_and_repetitions_in_every_spelling(spelling):
     spell = SPELLINGS[spelling]
     phrase = spell("don't know what that is")
-    rates = phrase_rates([f"Well, I {phrase}."], ["d"], ["a"], {})["phrases"]["confusion"]
+    rates = phrase_rates([f"Well, I {phrase}."], ["d"], ["a"], {}).phrases["confusion"]
     assert rates["don't know what that is"] == 1
     if spelling not in ("between 😀", "possessive"):
         question = "Why can't I find it, first-rate fin?"
@@ -138,5 +138,5 @@ def test_leakage_sees_the_own_term_that_masking_missed():
         return np.array([[1.0, 0.0] if "left-handed" in text else [0.0, 1.0] for text in texts])
 
     found = leakage_of(texts, columns, people, reaction)
-    assert (found["num_in_view"], found["value"]) == (3, 0)
-    assert found["hidden_value"] == pytest.approx(1000 * 2 * 0.375**2)
+    assert (found.num_in_view, found.value) == (3, 0)
+    assert found.hidden_value == pytest.approx(1000 * 2 * 0.375**2)

@@ -243,7 +243,7 @@ def test_cda_learns_both_sides_and_the_others_one(debiased):
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
         (["--reddit_folder", "x"], "set --reddit_folder, or --train_file and --validation_file"),
         (["--bias_type", "petz"], "bias specification 'petz' does not exist"),
-        (["--load_in_4bit", "--use_peft"], "not supported"),
+        (["--load_in_4bit", "--use_peft"], "quantise weights"),
         (["--target_vectors", "learned"], "--target_vectors applies only to method 'add'; omit it for method 'hd'"),
     ],
 )

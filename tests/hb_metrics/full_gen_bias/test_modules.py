@@ -41,7 +41,7 @@ def expected(name, columns, labels=LABELS, clusters=CLUSTERS, **options):
         "by_axis": result[by_axis],
         "noise_floor": result[noise_floor],
         **{
-            key: result[key] and {name: result[key][name], "by_axis": result[key][by_axis]}
+            key: result[key] and {name: getattr(result[key], name), "by_axis": getattr(result[key], by_axis)}
             for key in ("intervals", "wide_intervals", "no_intervals")
         },
         **({"by_style": result["by_style"]} if name == "full_gen_bias" else {"clusters": result["clusters"]}),

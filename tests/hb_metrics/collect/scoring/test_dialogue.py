@@ -1,7 +1,7 @@
 import json
 import math
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow as pa
@@ -101,18 +101,18 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogu
     assert table["num_tokens"].to_pylist() == num_tokens
     np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
     results = dialogue_results(table, len(dialogue.ids), dialogue.source)
-    assert results["perplexity"] == pytest.approx(math.exp(-sum(log_likelihoods) / sum(num_tokens)), rel=1e-5)
-    assert results == {
-        "perplexity": results["perplexity"],
-        "interval": results["interval"],
-        "no_interval": results["no_interval"],
+    assert results.perplexity == pytest.approx(math.exp(-sum(log_likelihoods) / sum(num_tokens)), rel=1e-5)
+    assert asdict(results) == {
+        "perplexity": results.perplexity,
+        "interval": results.interval,
+        "no_interval": results.no_interval,
         "confidence_level": 0.95,
         "num_replies": len(num_tokens),
         "num_tokens": sum(num_tokens),
         "num_skipped": {"too_long": 0},
         "source": "made up",
     }
-    json.dumps(results, allow_nan=False)
+    json.dumps(asdict(results), allow_nan=False)
 
 
 @pytest.mark.parametrize(("name", "context"), [("llama", "chat"), ("blenderbot", "blenderbot")])
@@ -148,8 +148,8 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     assert plan.ids == [dialogue.ids[row] for row in fitting]
     table = dialogue_into_shards(plan, loaded, tmp_path)  # the model really takes them
     results = dialogue_results(table, len(dialogue.ids), dialogue.source)
-    assert results["num_skipped"] == {"too_long": len(lengths) - len(fitting)}
-    assert results["num_replies"] == len(fitting)
+    assert results.num_skipped == {"too_long": len(lengths) - len(fitting)}
+    assert results.num_replies == len(fitting)
     if name != "t5":
         row = next(row for row, length in enumerate(lengths) if length > limit)
         with pytest.raises(ValueError, match=r"all 1 prompt–reply pairs .* limit of 64 tokens"):
@@ -196,16 +196,15 @@ def test_the_interval_is_close_to_a_bootstrap_over_pairs():
         tail = (1 - confidence_level) / 2
         expected = np.quantile(resampled, [tail, 1 - tail])
         results = results_of(-nll, tokens, confidence_level=confidence_level)
-        np.testing.assert_allclose(results["interval"], expected, atol=0.07 * (expected[1] - expected[0]))
-        assert results["perplexity"] == pytest.approx(math.exp(nll.sum() / tokens.sum()), rel=1e-12)
-        assert results["confidence_level"] == confidence_level
+        np.testing.assert_allclose(results.interval, expected, atol=0.07 * (expected[1] - expected[0]))
+        assert results.perplexity == pytest.approx(math.exp(nll.sum() / tokens.sum()), rel=1e-12)
+        assert results.confidence_level == confidence_level
 
 
 def test_few_pairs_or_few_long_ones_have_no_interval():
     nll, tokens = draw_pairs(np.random.default_rng(2), 60)
-    assert results_of(-nll[:19], tokens[:19])["interval"] is None
+    assert results_of(-nll[:19], tokens[:19]).interval is None
     one_long = results_of(-nll[:60], np.where(np.arange(60) == 0, 3000, tokens[:60]))
     assert (
-        one_long["no_interval"]
-        == "60 replies of these lengths count as only 1 of equal length, and an interval needs 30"
+        one_long.no_interval == "60 replies of these lengths count as only 1 of equal length, and an interval needs 30"
     )
