@@ -175,7 +175,7 @@ def rows_plot(
     axis = _axis(values, is_log)
     body, labels, dots, top = [], [], [], 0.0
     for row in rows:
-        wrapped = textwrap.wrap(row.label, _LABEL_WIDTH) or [""]
+        wrapped = textwrap.wrap(row.label, _LABEL_WIDTH, break_long_words=False) or [""]
         size = max(height, _LINE * len(wrapped) + 6)
         middle = top + size / 2
         labels.append((middle, wrapped))

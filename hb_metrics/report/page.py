@@ -55,9 +55,10 @@ def write_report(
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
-    # Decisions and replies are what affects people, so they are on the first screen, and decisions come first.
+    # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
     by_name = {measurement.name: report for measurement, report in zip(measured, reports, strict=True)}
     on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
+    on_top.sort(key=lambda report: report.differs != "yes")
     on_top = on_top or [report for report in reports if report.answer is not None]
     top_chart = next((report.chart for report in on_top if report.chart is not None), None)
     folds = [Fold(calibration_section(calibration)) for calibration in usable]
