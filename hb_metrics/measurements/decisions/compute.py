@@ -14,7 +14,6 @@ from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     Answered,
     Axis,
-    Correlation,
     Decisions,
     Estimate,
     Example,
@@ -51,11 +50,7 @@ def compute(run: Run) -> Decisions:
         axis: (of_axis.names, statistics.question_means(of_axis.values, questions)) for axis, of_axis in cells.items()
     }
     buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
-    compared = {
-        name: Correlation(each.value, each.interval, each.reason)
-        for name, each in predictions(run, tables, buckets).items()
-    }
-    return replace(found, predictions=compared)
+    return replace(found, predictions=predictions(run, tables, buckets))
 
 
 def decisions(

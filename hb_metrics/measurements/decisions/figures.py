@@ -3,7 +3,8 @@ from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.measurements.decisions.results import Axis, Correlation, Decisions, Estimate, Pair
+from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair
+from hb_metrics.measurements.term_agreement import Agreement
 from hb_metrics.run.typed_json import from_json
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
@@ -111,7 +112,7 @@ def _part(heading: str, name: str, estimate: Estimate, level: float) -> Figure:
     return _figure(name, estimate, level)._replace(part_of=heading, is_main=False)
 
 
-def _figure(name: str, estimate: Estimate | Correlation, level: float, **more: Any) -> Figure:
+def _figure(name: str, estimate: Estimate | Agreement, level: float, **more: Any) -> Figure:
     return Figure(
         name,
         estimate.value,

@@ -9,13 +9,12 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.term_agreement import Agreement, column_agreement
 from hb_metrics.run.finished_run import Run, read_prompts, read_stored_replies, read_vectors, stored_shards
-from hb_metrics.run.replies import Replies, whole_prompts
+from hb_metrics.run.replies import Replies, replied_prompts, whole_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
 from hb_metrics.stats.contrasts import LikelihoodTable, known_pairs, pair_contrasts
 from hb_metrics.stats.decisions import compared_terms
@@ -42,10 +41,12 @@ def predictions(
         # A bias value is a square, so its error is twice that of one of its factors.
         scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
     if "likelihood" in record["layout"]["measurements"]:
-        scores[LIKELIHOODS] = partial(_likelihoods, run), 1.0
-        scored = log_likelihoods(*_scored(run))
-        if pairs := known_pairs(scored, marked_pairs(record).pairs):
-            scores[CONTRASTS] = partial(_contrasts, scored, pairs), 1.0
+        sentences = stored_shards(run.folder / PERPLEXITIES)
+        scored = replied_prompts(read_prompts(run.folder), sentences)
+        scores[LIKELIHOODS] = partial(_likelihoods, scored, sentences), 1.0
+        by_noun = log_likelihoods(scored, sentences)
+        if pairs := known_pairs(by_noun, marked_pairs(record).pairs):
+            scores[CONTRASTS] = partial(_contrasts, by_noun, pairs), 1.0
     for name, (score, times) in scores.items():
         keys, rows = [], []
         for axis, (terms, table) in tables.items():
@@ -89,11 +90,10 @@ def _bias_values(run: Run, keys: list[Key]) -> np.ndarray:
     return np.where(complete, np.einsum("jds,jds->jd", apart, others), np.nan)
 
 
-def _likelihoods(run: Run, keys: list[Key]) -> np.ndarray:
+def _likelihoods(prompts: pa.Table, scores: pa.Table, keys: list[Key]) -> np.ndarray:
     """Returns the mean log-likelihood per token of each cell: [templates, terms]."""
-    rows, scores = _scored(run)
     values = scores["log_likelihood"].to_numpy() / scores["num_tokens"].to_numpy()
-    sums, counts = _cells(whole_prompts(rows), values[:, None], keys)
+    sums, counts = _cells(whole_prompts(prompts), values[:, None], keys)
     return sums[..., 0] / np.where(counts, counts, np.nan)
 
 
@@ -102,12 +102,6 @@ def _contrasts(table: LikelihoodTable, pairs: list[tuple[str, str]], keys: list[
     rows = pair_contrasts(table, pairs)[1].mean(axis=0)
     columns = {key: column for column, key in enumerate(zip(table.axes.tolist(), table.terms.tolist(), strict=True))}
     return rows[:, [columns[key] for key in keys]]
-
-
-def _scored(run: Run) -> tuple[pa.Table, pa.Table]:
-    """Returns the run's prompts and, in the same order, their scores."""
-    scores, prompts = stored_shards(run.folder / PERPLEXITIES), read_prompts(run.folder)
-    return prompts.take(pc.index_in(scores["id"], prompts["id"])), scores
 
 
 def _cells(rows: Replies, values: np.ndarray, keys: list[Key]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from hb_metrics.measurements.term_agreement import Agreement
+
 ALPHA = 0.05
 
 
@@ -13,15 +15,6 @@ class Estimate:
     interval: tuple[float, float] | None
     reason: str | None
     p_value: float | None
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """A correlation over terms, or the reason why there is none."""
-
-    value: float | None
-    interval: tuple[float, float] | None
-    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -133,7 +126,7 @@ class Decisions:
     order_effect: Estimate | None
     option_mass: float | None
     example: Example | None
-    predictions: dict[str, Correlation]
+    predictions: dict[str, Agreement]
 
 
 def is_significant(p_value: float | None) -> bool:
