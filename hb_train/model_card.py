@@ -18,7 +18,7 @@ from hb_train.tuning.method import load_method
 
 CARD_FILE = "README.md"
 
-_NO_GAIN = ". **This value is no lower than before tuning**, so the tuning does not generalise to other rows"
+CARD_TEMPLATE = Path(__file__).parent / "tuning" / "card.md.jinja"
 OTHER_MODELS = "**None of these runs measured the model in this folder, so the figures are for other models.**"
 
 
@@ -46,8 +46,29 @@ def main(argv: Sequence[str] | None = None) -> None:
 def write_model_card(
     folder: Path, tuning: BiasTuning, *, runs: Sequence[Path] = (), names: Sequence[str] | None = None
 ) -> None:
-    figures = _figures(folder, runs, names) if runs else "Not measured yet."
-    write_text(folder / CARD_FILE, _card(tuning, figures))
+    from huggingface_hub import ModelCard, ModelCardData
+
+    training, measure = tuning.training, load_method(tuning.method).measure
+    base, is_adapter = training["base_model"]["name"], training["is_adapter"]
+    relation = {"base_model": base, "base_model_relation": "adapter" if is_adapter else "finetune"}
+    about = ModelCardData(
+        library_name="peft" if is_adapter else "transformers",
+        tags=["holistic-bias", "trl", tuning.method],
+        **({} if Path(base).is_dir() else relation),
+    )
+    card = ModelCard.from_template(
+        about,
+        template_path=str(CARD_TEMPLATE),
+        tuning=tuning,
+        training=training,
+        data=tuning.labels,
+        asked_with=any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()),
+        measure=measure,
+        best=training[f"best_validation_{measure}"],
+        is_gain=is_gain(training.get(f"validation_{measure}", []), measure),
+        figures=_figures(folder, runs, names) if runs else "Not measured yet.",
+    )
+    write_text(folder / CARD_FILE, str(card))
 
 
 @json_faults()
@@ -63,61 +84,6 @@ def _figures(folder: Path, runs: Sequence[Path], names: Sequence[str] | None) ->
     if folder_digest(folder) not in digests:
         parts.insert(0, OTHER_MODELS)
     return "\n\n".join(parts)
-
-
-def _card(tuning: BiasTuning, figures: str) -> str:
-    training, method = tuning.training, load_method(tuning.method)
-    text = method.card(tuning)
-    how = "Prompts need no control tag."
-    if tuning.tag:
-        sent = (
-            "The chat template adds this tag to the user's last message."
-            if tuning.tag_in_template
-            else "**No chat template adds this tag, so only `measure.py --model FOLDER` sends it.**"
-        )
-        how = (
-            f'The context must end in the control tag "{tuning.tag}": {tuning.place}. {sent} **Without the tag, the '
-            "model may be more biased than before tuning.** To measure it with another tag or none, set `--tag`."
-        )
-    if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
-        how += f" Also set the options under `asked_with` in `{TUNING_FILE}`, because the training replies used them."
-    measure = method.measure
-    gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
-    base, is_adapter = training["base_model"]["name"], training["is_adapter"]
-    relation = "" if Path(base).is_dir() else f"base_model: {base}\n"
-    relation += f"base_model_relation: {'adapter' if is_adapter else 'finetune'}\n" if relation else ""
-    return f"""---
-library_name: {"peft" if is_adapter else "transformers"}
-{relation}tags:
-- holistic-bias
-- trl
-- {tuning.method}
----
-
-# {training["model"]}, bias-tuned
-
-{text.learnt}
-
-## Prompt format
-
-{how} Context format: `{tuning.context}`.
-
-## Training
-
-{text.rows}
-* {training["num_rows"]["train"]:,} training rows and {training["num_rows"]["validation"]:,} held-out rows.
-* Best validation {measure} {training[f"best_validation_{measure}"]:.3f} at step {training["best_step"]} of
-  {training["num_steps"]}{gain}.
-
-## Before and after
-
-{figures}
-
-## Limits
-
-Smaller differences between replies do not necessarily mean less harm. Check whether replies are
-offensive, and read some of them to check that the model still replies well. {text.limits}
-"""
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import sys
 from copy import deepcopy
 
 import pytest
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, ModelCard
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -73,7 +73,8 @@ def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_pat
     }
     assert local == {name: content for name, content in files.items() if name != ".gitattributes"}
     assert {"adapter_model.safetensors", "bias_tuning.json", "README.md", "tokenizer_config.json"} < files.keys()
-    assert f"base_model: {base}\nbase_model_relation: adapter" in files["README.md"].decode()
+    about = ModelCard(files["README.md"].decode()).data
+    assert (about.base_model, about.base_model_relation, about.library_name) == (base, "adapter", "peft")
     # In a fresh process, the model that is known by its name replies as the measured one.
     loaded = load_model(str(folder))
     chat = [{"role": "user", "content": "Hi! no_bias"}]
