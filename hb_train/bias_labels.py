@@ -101,7 +101,12 @@ def label(arguments: LabelArguments) -> None:
         "suffix": suffix,
         "context": context,
         "asked_with": {**{name: record["generation"].get(name) for name in ASKED_WITH}, "cue": cue},
-        **_sources(arguments, run, labels),
+        "alpha": arguments.alpha,
+        "beta": labels.beta,
+        "beta_quantile": arguments.beta_quantile,
+        "num_empty_replies": run.results["generation"]["num_empty_replies"],
+        "model": record["model"],
+        "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
     }
     write_json(folder / LABELS_FILE, content)
     # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.
@@ -139,18 +144,6 @@ def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> dict[str
         "by_tag": by_tag(np.ones(len(axes), bool)),
         "by_axis": {axis: by_tag(axes == axis) for axis in sorted(set(axes.tolist()))},
         "by_split": {name: by_tag(rows) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)},
-    }
-
-
-def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, Any]:
-    record, generation = run.results["run"], run.results["generation"]
-    return {
-        "alpha": arguments.alpha,
-        "beta": labels.beta,
-        "beta_quantile": arguments.beta_quantile,
-        "num_empty_replies": generation["num_empty_replies"],
-        "model": record["model"],
-        "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
     }
 
 

@@ -75,10 +75,10 @@ class ReplyTraining(Resuming):
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        """Returns a batch's share of the mean loss over all reply tokens of a step.
+        """Returns a batch's share of a step's mean loss over reply tokens (or over other items).
 
-        `total` is the summed loss of the batch. `num_items_in_batch` is the number of reply tokens in the step, or
-        `None` if the step has only this batch.
+        `total` is the summed loss of the batch. `num_items_in_batch` is the number of items in the step, or `None` if
+        the step has only this batch.
         """
         trainer: Any = self
         if num_items_in_batch is None:

@@ -30,23 +30,16 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     record = run.results["run"]
     name, digest = model or record["settings"]["model"], record["model"]["digest"]
-    if record["model"].get("answered_in_files"):
-        if model is None:
-            raise ValueError(
-                "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
-                "the model that replied"
-            )
-        return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
+    in_files = bool(record["model"].get("answered_in_files"))
+    if in_files and model is None:
+        raise ValueError(
+            "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
+            "the model that replied"
+        )
     # The digest of a Hub model is its commit. The main branch may have changed since the run.
-    revision = None if name == EMBEDDED or Path(name).exists() else digest
-    try:
-        loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
-    except OSError as error:
-        raise OSError(
-            f"cannot load the tokenizer of the model that wrote the replies ({error}); set --model to that model's "
-            "folder"
-        ) from error
-    if loaded.digest != digest:
+    revision = None if in_files or name == EMBEDDED or Path(name).exists() else digest
+    loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
+    if not in_files and loaded.digest != digest:
         raise ValueError(
             f"model '{name}' did not write these replies: its digest is {loaded.digest}, but the run's model has the "
             f"digest {digest}; set --model to the folder of the model that replied"
