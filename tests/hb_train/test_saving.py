@@ -107,14 +107,6 @@ def test_a_tag_that_no_program_would_send_is_not_published(chat, base, save_smal
     assert not (tmp_path / "model").exists()
 
 
-def test_an_adapter_of_a_folder_is_not_published(save_small_model, tmp_path):
-    model = save_small_model("gpt2")
-    replied(model, tmp_path / "rows", "--num_replies", "6", "--num_anchors", "0")
-    options = ["--method", "counterfactual", *LORA, "--push_to_hub", "true"]
-    with pytest.raises(SystemExit, match="set --merge true"):
-        tune_main(options_for(model, tmp_path / "rows", tmp_path / "model", *options))
-
-
 def test_an_adapter_and_whole_weights_are_the_same_model(save_small_model, tmp_path):
     model = save_small_model("gpt2")
     replied(model, tmp_path / "rows", "--num_replies", "8", "--num_anchors", "2")

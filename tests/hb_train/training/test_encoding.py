@@ -124,7 +124,7 @@ def test_only_the_reply_and_its_end_are_learnt_after_the_context(with_tags, aske
 )
 @example(replies=["bias", " no_bias", "\nbias"])
 @example(replies=[".", "'s", "  "])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_reply_is_learnt_unchanged(replies, asked):
     dataset = asked.encode(asked.rows(replies, [True] * 3)).dataset
     for row, context, reply in zip(dataset, asked.contexts(TAGS), replies, strict=True):
