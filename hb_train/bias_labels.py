@@ -119,15 +119,11 @@ def label(arguments: LabelArguments) -> None:
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
     record = run.results["run"]
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
+    labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
     return {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
-        "labelled_run": {
-            "model": record["model"],
-            "data": record["data"],
-            "generation": record["generation"],
-            "style_classifier": record["style_classifier"],
-            "seed": record["settings"]["seed"],  # the seed for sampling, which no other part of the record contains
-        },
+        # The seed for sampling is in no other part of the record.
+        "labelled_run": {**labelled, "seed": record["settings"]["seed"]},
         "versions": package_versions(),
     }
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hb_metrics.run.run_folder import write_json
-from hb_train.training.cost import describe_cost
 from hb_train.training.models import check_lora, check_trainable, load_base_model
 from hb_train.training.options import (
     check_given,
@@ -173,6 +172,8 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     trainer: Any = method.make_trainer(tuning)
     trainer.num_read = tuning.encoded["train"].num_read
     if folder is None:
+        from hb_train.training.cost import describe_cost
+
         print_once(training_args, describe_cost(tuning, trainer))
         return
     trainer.train(resume_from_checkpoint=checkpoint)

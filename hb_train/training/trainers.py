@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from accelerate.utils import extract_model_from_parallel
 from torch.nn.functional import cross_entropy
-from transformers import EvalPrediction, PreTrainedModel, Seq2SeqTrainer
+from transformers import EvalPrediction, PreTrainedModel, Trainer
 from trl import SFTTrainer
 
 from hb_train.training.encoding import IGNORED
@@ -122,7 +122,7 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
 
 
-class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
+class ReplySeq2SeqTrainer(ReplyTraining, Trainer):
     is_causal = False
 
 

@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,7 +62,9 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")
     columns = ["id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun"]
     chosen = replies.take(rows)
-    if _ended_by_decoding(run.results["run"]["generation"]):
+    generation = run.results["run"]["generation"]
+    is_first_line = generation["context"] == "chat" and generation.get("reply") == "first_line"
+    if generation.get("end_after_sentence") or is_first_line:
         cut = pa.array(np.ones(len(chosen), bool))
         chosen = chosen.set_column(chosen.column_names.index("truncated"), "truncated", cut)
     questions = chosen["question"].to_pylist()
@@ -74,11 +75,6 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
         templates = with_questions(templates, questions)
     more = {"question": pa.array(questions, pa.string()), "template": pa.array(templates, pa.string())}
     return pa.table({**{name: chosen[name] for name in columns}, **more})
-
-
-def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
-    in_chat = generation["context"] == "chat"
-    return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
 
 
 class Asked(NamedTuple):

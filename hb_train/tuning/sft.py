@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from transformers import Seq2SeqTrainingArguments
+from peft import get_peft_model
 from trl import get_peft_config
 
 from hb_train.training.encoding import EncodedRows, collate, encode_rows
-from hb_train.training.models import model_to_train, padding_tokenizer, plain_options
+from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
 from hb_train.tuning.method import Method, Tuning
 
@@ -16,22 +16,21 @@ if TYPE_CHECKING:
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
-    loaded, tokenizer = tuning.loaded, padding_tokenizer(tuning.loaded)
+    loaded, config = tuning.loaded, get_peft_config(tuning.model_args)
     shared: dict[str, Any] = {
+        "args": tuning.training_args,
         "train_dataset": tuning.encoded["train"].dataset,
         "eval_dataset": tuning.encoded["validation"].dataset,
-        "processing_class": tokenizer,
+        "processing_class": padding_tokenizer(loaded),
         "callbacks": tuning.callbacks,
     }
     if loaded.kind == "causal":
-        peft_config = get_peft_config(tuning.model_args)
-        return ReplySFTTrainer(model=loaded.model, args=tuning.training_args, peft_config=peft_config, **shared)
-    return ReplySeq2SeqTrainer(
-        model=model_to_train(tuning.model_args, loaded),
-        args=plain_options(tuning.training_args, Seq2SeqTrainingArguments),
-        data_collator=collate,
-        **shared,
-    )
+        return ReplySFTTrainer(model=loaded.model, peft_config=config, **shared)
+    model: Any = loaded.model
+    if config is not None:
+        config.task_type = "SEQ_2_SEQ_LM"  # TRL's default is for causal models
+        model = get_peft_model(model, config)
+    return ReplySeq2SeqTrainer(model=model, data_collator=collate, **shared)
 
 
 def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
