@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NEXT = "next"
 FROZEN_FILE = "frozen.json"
+CHANGELOG_FILE = "CHANGELOG.md"  # the changes in each version
 VERSION_NAME = re.compile(r"v([0-9]+)\.([0-9]+)")
 RECORD_KEYS = ("digest", "date", "counts", "record_digest")
 _SYSTEM_FILES = frozenset({".DS_Store"})  # files that an operating system writes when it opens a folder

@@ -23,7 +23,7 @@ from hb_dataset.vocabulary_entries import (
 )
 from hb_dataset.yaml_entries import read_entries
 from hb_dataset.yaml_lines import load_with_lines
-from hub_scripts.near_terms import near_index, near_places, one_edit_apart, same_but_for_spelling
+from hub_scripts.terms.near_terms import near_index, near_places, one_edit_apart, same_but_for_spelling
 
 TERM, NOUN, TEMPLATE, STANDALONE = "term", "noun", "template", "standalone noun phrase"
 # Maps each file to the kind of its entries and the key that contains their names. All files that are not in `LISTS`
