@@ -151,8 +151,8 @@ def squeezed(text: str) -> str:
 def words_pattern(words: str, *, same_signs: bool = False) -> str:
     """Returns a regular expression for words in a plain text. A trailing "*" in `words` stands for any letters.
 
-    Unless `same_signs` is true, hyphens and spaces may be replaced with one another. A hyphen may also be missing, and a
-    space if a capital letter follows: "LatinAmerican" is "Latin American", but "Maryann" is not "Mary Ann".
+    Unless `same_signs` is true, hyphens and spaces may be replaced with one another. A hyphen may also be missing, and
+    so may a space before a capital letter: "LatinAmerican" is "Latin American", but "Maryann" is not "Mary Ann".
     """
     if same_signs:
         space, hyphen = SPACE, f"[{_MARKS}]*-[{_MARKS}]*"

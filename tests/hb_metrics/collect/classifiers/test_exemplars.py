@@ -155,7 +155,7 @@ def test_the_packaged_discriminant_is_of_its_lines_and_not_of_comments(learnt_fr
     fitted = []
     monkeypatch.setattr(ExemplarClassifier, "fit", lambda self, lines: fitted.append(lines))
     other, lines = tmp_path / "lines.yaml", learnt_from.exemplars.read_text(encoding="utf-8")
-    for text in (f"# A comment.\n{lines}", lines.replace("the", "a", 1)):
+    for text in (f"# A comment.\n{lines}", re.sub(r"[.?]\"$", '!"', lines, count=1, flags=re.MULTILINE)):
         other.write_text(text, encoding="utf-8")
         ExemplarClassifier(learnt_from._replace(exemplars=other))
         exemplars._read.cache_clear()
