@@ -28,7 +28,7 @@ from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.collect.scoring.scoring_paths import check_causal
 from hb_metrics.models.contexts import EndTokens
 from tests.hb_metrics.collect.scoring.test_pseudo_likelihood import one_token_at_a_time, score_spans
-from tests.hb_metrics.collect.small_architectures import small_architecture
+from tests.hb_metrics.collect.small_architectures import longrope, small_architecture
 from tests.hb_metrics.conftest import byte_level_tokenizer, roberta_tokenizer
 
 KINDS = {
@@ -201,13 +201,6 @@ def test_dynamic_rope_changes_beyond_the_longest_text_only(prompts):
     np.testing.assert_allclose(np.log(scores.perplexities), log_perplexities(model, tokenizer, fitting), atol=1e-4)
     with pytest.raises(ValueError, match=rf"text {len(fitting)} .*accepts 2 to {SWITCH} tokens"):
         score_perplexity([*fitting, " ".join(prompts[:8])], model, tokenizer, progress=False)
-
-
-def longrope(length, **changes):
-    """Settings with which the rotary embeddings of small models change beyond this length."""
-    factors = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": length}
-    rope = {"rope_type": "longrope", "rope_theta": 1e4, "factor": 4.0, **factors, **changes}
-    return {"rope_parameters": rope, "original_max_position_embeddings": length}
 
 
 # What changes beyond some length, and how texts below it are scored. GPT-Neo's window is one of nodes of the tree.
