@@ -30,9 +30,12 @@ from hb_metrics.run.run_folder import (
     PROMPTS_FILE,
     REPORT_FILE,
     RESULTS_FILE,
+    SECONDS_FILE,
     check_run_or_empty,
     hold_folder,
     open_run,
+    read_seconds,
+    write_json,
     write_table,
 )
 from hb_metrics.run.typed_json import to_json
@@ -103,8 +106,13 @@ def _measure(
         measurement.collector.collect(task, work[measurement.name])
         if task.state.is_main_process:
             results[measurement.name] = to_json(measurement.parts.compute(Run(task.folder, {"run": run})))
-        task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
+        seconds = time.perf_counter() - started
+        task.state.print(f"{measurement.title} measured in {seconds:.0f} s")
         if task.state.is_main_process:
+            if not is_finished:
+                known = read_seconds(task.folder)
+                known[measurement.name] = round(known.get(measurement.name, 0.0) + seconds, 1)
+                write_json(task.folder / SECONDS_FILE, known)
             figures = comparable_figures([measurement.parts.figures({"run": run, **results})])[0]
             print("\n" + "\n".join(figure_lines(figures)), flush=True)
             if not is_finished and number < len(measurements):
