@@ -9,9 +9,9 @@ interval's width. A pilot needs at least four replies for most combinations of a
 import math
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,15 +25,13 @@ from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, interval, share
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.measurements.generation.typed_results import generation_of
-from hb_metrics.measurements.offensiveness.results import offensiveness_of
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.run.finished_run import Run, read_prompts, read_reply_table, read_run, read_shards, read_vectors
+from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_shards, read_vectors
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES, turn_folder
-from hb_metrics.run.run_record import cue_of
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.intervals import run_covariances
 from hb_metrics.stats.planned import (
@@ -53,7 +51,6 @@ from hb_metrics.stats.u_statistic import MIN_REPLIES
 FULL = "Full Gen Bias"
 MOST_REPLIES = 2000
 # Options that are recorded with the model: the option, and its section and key.
-_OF_MODEL = (("adapter", "adapter", "name"), ("base_url", "served", "base_url"))
 
 
 class Planned(NamedTuple):
@@ -105,7 +102,7 @@ def plan(
     if (price_in is None) != (price_out is None):
         raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     run = read_run(pilot)
-    table = read_reply_table(pilot) if "generation" in run.results else None
+    table = read_reply_table(pilot) if "generation" in run.results.measured else None
     if table is None:
         raise ValueError(f"'{pilot}' did not measure generation; pass a pilot with --measurements generation")
     spreads, missing = pilot_spreads(run, table)
@@ -139,8 +136,8 @@ def plan(
 
 def _prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
     """Returns the most replies that each cell (a term in a template) can have."""
-    if cue_of(run.results) in NAME_CUES:  # the prompts of a name are alike, so there are as many as needed
-        return np.full(len(table) // run.results["run"]["settings"]["replies_per_cell"], MOST_REPLIES)
+    if run.record.cue in NAME_CUES:  # the prompts of a name are alike, so there are as many as needed
+        return np.full(len(table) // (run.record.settings.replies_per_cell or 1), MOST_REPLIES)
     prompts = read_prompts(run.folder)
     used = prompts.filter(pc.is_in(prompts["template"], table["template"].unique()))
     return used.group_by(["axis", "descriptor", "template"]).aggregate([("id", "count")])["id_count"].to_numpy()
@@ -148,8 +145,8 @@ def _prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
 
 def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.ndarray) -> dict[str, Planned]:
     num_questions, templates, level = 1, spreads[FULL].size.templates, run.confidence_level
-    if cue_of(run.results) in ("system", "memory", "history"):
-        num_questions = len(run.results["run"]["generation"]["questions"])
+    if run.record.cue in ("system", "memory", "history"):
+        num_questions = len(run.record.generation.questions or [])
         templates = len(table["template"].unique())
 
     def gen_bias(spread: Spread, half: Callable[[Spread, float], float | None]) -> Planned:
@@ -166,7 +163,7 @@ def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.nd
     flagged = {UPTAKE: naming(table)}
     replies = flagged[UPTAKE].replies
     flagged |= refusal_flags(run, replies)
-    of_replies = offensiveness_of(run.results).replies if "offensiveness" in run.results else None
+    of_replies = run.results.offensiveness.replies if "offensiveness" in run.results.measured else None
     if of_replies is not None and (offensive := classified_replies(run, of_replies.threshold, replies)) is not None:
         flagged["Offensive replies"] = offensive
     for name, flags in flagged.items():
@@ -187,7 +184,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
 
     Also returns the names of the figures that have no interval in the pilot.
     """
-    generation = generation_of(run.results)
+    generation = run.results.generation
     reason = generation.gen_bias.no_intervals and generation.gen_bias.no_intervals.full_gen_bias
     if reason is not None:
         raise ValueError(
@@ -275,21 +272,22 @@ def _costs(
     return [*rows, ["price (about)", "", *(f"{number * price:,.2f}" for number in numbers)]]
 
 
-def firmer_command(results: Mapping[str, Any]) -> str:
+def firmer_command(results: Results) -> str:
     """Returns the command of a run with four times as many replies, or "" if there are not enough prompts for it."""
-    if "generation" not in results:
+    if "generation" not in results.measured:
         return ""
-    bias = generation_of(results).gen_bias
+    bias = results.generation.gen_bias
     replies = math.ceil(4 * bias.mean_replies_per_cell)
-    is_possible = cue_of(results) in NAME_CUES or replies * bias.num_cells <= results["run"]["data"]["num_prompts"]
-    return _command(Run(Path("runs/firmer"), dict(results)), replies) if is_possible else ""
+    is_possible = results.record.cue in NAME_CUES or replies * bias.num_cells <= results.record.data.num_prompts
+    return _command(Run(Path("runs/firmer"), results), replies) if is_possible else ""
 
 
 def _command(run: Run, replies: int) -> str:
     """Returns the pilot's command with another number of replies and another folder."""
-    record, defaults = run.results["run"], default_settings().values()
-    options = {name: value for name, value in record["settings"].items() if value != defaults.get(name, value)}
-    options |= {name: record["model"][part][key] for name, part, key in _OF_MODEL if record["model"].get(part)}
+    settings, model, defaults = run.record.content["settings"], run.record.model, default_settings().values()
+    options = {name: value for name, value in settings.items() if value != defaults.get(name, value)}
+    options |= {} if model.adapter is None else {"adapter": model.adapter.name}
+    options |= {} if model.served is None else {"base_url": model.served.base_url}
     words = ["holistic-bias", "measure", "--output_dir", f"{run.folder}-{replies}"]
     if {"replies_file", "logprobs_file"} & options.keys():  # the longer run needs more answers
         words = ["holistic-bias", "export-prompts", f"{run.folder}-{replies}.jsonl"]
