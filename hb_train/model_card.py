@@ -52,14 +52,14 @@ def write_model_card(
 
 @json_faults()
 def _figures(folder: Path, runs: Sequence[Path], names: Sequence[str] | None) -> str:
+    from hb_metrics.measurements.results import read_run
     from hb_metrics.models.sources import folder_digest
     from hb_metrics.report.markdown import overview_markdown
-    from hb_metrics.run.finished_run import read_run
 
     finished = [read_run(run) for run in runs]
     parts = [overview_markdown(runs, names).strip()]
-    models = [run.results["run"]["model"] for run in finished]
-    digests = {part.get("digest") for model in models for part in (model, model.get("adapter") or {})}
+    models = [run.record.model for run in finished]
+    digests = {part.digest for model in models for part in (model, model.adapter) if part is not None}
     if folder_digest(folder) not in digests:
         parts.insert(0, OTHER_MODELS)
     return "\n\n".join(parts)

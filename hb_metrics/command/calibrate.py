@@ -13,7 +13,7 @@ from hb_metrics.human_eval.calibration_section import sentence
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import LABELS_FILE, read_label_study
 from hb_metrics.human_eval.study_files import beside_answers
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest, write_json
 from hb_metrics.run.typed_json import to_json

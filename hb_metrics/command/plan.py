@@ -9,9 +9,9 @@ interval's width. A pilot needs at least four replies for most combinations of a
 import math
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,16 +25,14 @@ from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.measurements.generation.typed_results import generation_of
-from hb_metrics.measurements.offensiveness.results import offensiveness_of
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.page import Longer
-from hb_metrics.run.finished_run import Run, read_prompts, read_reply_table, read_run, read_shards, read_vectors
+from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_shards, read_vectors
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES, read_seconds, turn_folder
-from hb_metrics.run.run_record import cue_of
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.clusters import quantile, share_interval
 from hb_metrics.stats.intervals import run_covariances
@@ -47,8 +45,6 @@ MOST_REPLIES = 2000
 # Nine in ten half-widths of later runs are within this number, divided by the root of the pilot's degrees of freedom,
 # of the prediction, relative to it. The number was chosen by simulation (tests/hb_metrics/stats/test_planned.py).
 _ERROR = 2.5
-# Options that are recorded with the model: the option, and its section and key.
-_OF_MODEL = (("adapter", "adapter", "name"), ("base_url", "served", "base_url"))
 
 
 class Planned(NamedTuple):
@@ -100,7 +96,7 @@ def plan(
     if (price_in is None) != (price_out is None):
         raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     run = read_run(pilot)
-    table = read_reply_table(pilot) if "generation" in run.results else None
+    table = read_reply_table(pilot) if "generation" in run.results.measured else None
     if table is None:
         raise ValueError(f"'{pilot}' did not measure generation; pass a pilot with --measurements generation")
     spreads, missing = pilot_spreads(run, table)
@@ -129,16 +125,15 @@ def plan(
         wanted, sentence = _needed(figures[FULL], half_width, most)
         sentences.append(sentence)
     if wanted is not None:
-        command = _command(run.results, str(run.folder), wanted)
-        sentences.append(f"To generate {wanted} replies per term and template, run:\n  {command}")
+        sentences.append(f"To generate {wanted} replies per term and template, run:\n  {_command(run, wanted)}")
     header = ["half-width at … replies per term and template", "value", *map(str, numbers), "give or take"]
     return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences])
 
 
 def _prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
     """Returns the most replies that each cell (a term in a template) can have."""
-    if cue_of(run.results) in NAME_CUES:  # the prompts of a name are alike, so there are as many as needed
-        return np.full(len(table) // run.results["run"]["settings"]["replies_per_cell"], MOST_REPLIES)
+    if run.record.cue in NAME_CUES:  # the prompts of a name are alike, so there are as many as needed
+        return np.full(len(table) // (run.record.settings.replies_per_cell or 1), MOST_REPLIES)
     prompts = read_prompts(run.folder)
     used = prompts.filter(pc.is_in(prompts["template"], table["template"].unique()))
     return used.group_by(["axis", "descriptor", "template"]).aggregate([("id", "count")])["id_count"].to_numpy()
@@ -146,8 +141,8 @@ def _prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
 
 def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.ndarray) -> dict[str, Planned]:
     num_questions, templates, level = 1, spreads[FULL].size.templates, run.confidence_level
-    if cue_of(run.results) in ("system", "memory", "history"):
-        num_questions = len(run.results["run"]["generation"]["questions"])
+    if run.record.cue in ("system", "memory", "history"):
+        num_questions = len(run.record.generation.questions or [])
         templates = len(table["template"].unique())
 
     def gen_bias(spread: Spread, half: Callable[[Spread, float], float | None]) -> Planned:
@@ -163,7 +158,7 @@ def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.nd
     flagged = {UPTAKE: naming(table)}
     replies = flagged[UPTAKE].replies
     flagged |= refusal_flags(run, replies)
-    of_replies = offensiveness_of(run.results).replies if "offensiveness" in run.results else None
+    of_replies = run.results.offensiveness.replies if "offensiveness" in run.results.measured else None
     if of_replies is not None and (offensive := classified_replies(run, of_replies.threshold, replies)) is not None:
         flagged["Offensive replies"] = offensive
     for name, flags in flagged.items():
@@ -190,7 +185,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
 
     Also returns the names of the figures that have no interval in the pilot.
     """
-    generation = generation_of(run.results)
+    generation = run.results.generation
     reason = generation.gen_bias.no_intervals and generation.gen_bias.no_intervals.full_gen_bias
     if reason is not None:
         raise ValueError(
@@ -266,26 +261,26 @@ def _costs(
 
 def firmer_run(run: Run) -> Longer | None:
     """Returns a run with four times as many replies, or `None` if there are not enough prompts for it."""
-    if "generation" not in run.results:
+    if "generation" not in run.results.measured:
         return None
-    gen_bias = generation_of(run.results).gen_bias
+    gen_bias = run.results.generation.gen_bias
     replies = math.ceil(4 * gen_bias.mean_replies_per_cell)
-    num_prompts = run.results["run"]["data"]["num_prompts"]
-    if cue_of(run.results) not in NAME_CUES and replies * gen_bias.num_cells > num_prompts:
+    if run.record.cue not in NAME_CUES and replies * gen_bias.num_cells > run.record.data.num_prompts:
         return None
     seconds = read_seconds(run.folder)
     minutes = (sum(seconds.values()) + 3 * seconds["generation"]) / 60 if "generation" in seconds else None
-    return Longer(_command(run.results, "runs/firmer", replies), minutes)
+    return Longer(_command(run._replace(folder=Path("runs/firmer")), replies), minutes)
 
 
-def _command(results: Mapping[str, Any], folder: str, replies: int) -> str:
+def _command(run: Run, replies: int) -> str:
     """Returns the pilot's command with another number of replies and another folder."""
-    record, defaults = results["run"], default_settings().values()
-    options = {name: value for name, value in record["settings"].items() if value != defaults.get(name, value)}
-    options |= {name: record["model"][part][key] for name, part, key in _OF_MODEL if record["model"].get(part)}
-    words = ["holistic-bias", "measure", "--output_dir", f"{folder}-{replies}"]
+    settings, model, defaults = run.record.content["settings"], run.record.model, default_settings().values()
+    options = {name: value for name, value in settings.items() if value != defaults.get(name, value)}
+    options |= {} if model.adapter is None else {"adapter": model.adapter.name}
+    options |= {} if model.served is None else {"base_url": model.served.base_url}
+    words = ["holistic-bias", "measure", "--output_dir", f"{run.folder}-{replies}"]
     if {"replies_file", "logprobs_file"} & options.keys():  # the longer run needs more answers
-        words = ["holistic-bias", "export-prompts", f"{folder}-{replies}.jsonl"]
+        words = ["holistic-bias", "export-prompts", f"{run.folder}-{replies}.jsonl"]
     for name, value in {**options, "replies_per_cell": replies}.items():
         if name not in ("quick", "replies_file", "logprobs_file") and value is not None:
             words += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]

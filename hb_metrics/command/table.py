@@ -20,10 +20,10 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import comparable_figures, run_changes
 from hb_metrics.report.markdown import cell
 from hb_metrics.report.run_names import run_names
-from hb_metrics.run.finished_run import Run, read_run
 from hb_metrics.run.json_files import json_faults
 
 FORMATS = ("md", "csv", "latex", "json")
@@ -89,7 +89,7 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
 def shown_figures(runs: Sequence[Run], by: str | None) -> list[list[Figure]]:
     shown: list[list[Figure]] = [[] for _ in runs]
     for measurement in MEASUREMENTS:
-        found = [measurement.parts.figures(run.results) if measurement.name in run.results else [] for run in runs]
+        found = [measurement.figures(run.results) for run in runs]
         for of_run, figures in zip(shown, comparable_figures(found), strict=True):
             for figure in figures:
                 is_wanted = (

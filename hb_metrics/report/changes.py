@@ -11,8 +11,8 @@ from hb_metrics.layout.numbers import MISSING, and_list, fixed, share
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
-from hb_metrics.run.finished_run import Run
 from hb_metrics.stats.clusters import quantile
 
 _PROPER = ("Full Gen Bias", "Partial Gen Bias", "Likelihood Bias", "Language Model Bias", "LMP")
@@ -117,7 +117,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     rows: list[ChangeRow] = []
     missing: dict[str, str] = {}
     for measurement in MEASUREMENTS:
-        if measurement.name not in first.results or measurement.name not in second.results:
+        if measurement.name not in first.results.measured or measurement.name not in second.results.measured:
             continue
         changes = measurement.parts.changes
         paired = (
@@ -127,7 +127,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
         )
         if paired.reason is not None:
             missing[measurement.title] = paired.reason
-        figures = comparable_figures([measurement.parts.figures(run.results) for run in (first, second)])
+        figures = comparable_figures([measurement.figures(run.results) for run in (first, second)])
         after = {figure.name: figure for figure in figures[1]}
         for figure in figures[0]:
             other = after.get(figure.name)

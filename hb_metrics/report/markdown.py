@@ -5,11 +5,11 @@ from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.numbers import MISSING, share
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import changes_markdown, comparable_figures, run_changes
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import both_sides, sides_markdown
-from hb_metrics.run.finished_run import read_run
 
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:
@@ -29,7 +29,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     sentences: list[str] = []
     levels: set[float] = set()
     for measurement in MEASUREMENTS:
-        found = [measurement.parts.figures(run) if measurement.name in run else [] for run in results]
+        found = [measurement.figures(run) for run in results]
         by_run = []
         for figures in comparable_figures(found):
             main = {figure.name: figure for figure in figures if figure.is_main and figure.value is not None}
@@ -39,7 +39,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
             rows.append([escape_markdown(name), *(cell(main.get(name)) for main in by_run)])
         notes = {}
         for name, of_run in zip(called, results, strict=True):
-            if measurement.name in of_run:
+            if measurement.name in of_run.measured:
                 notes[name] = measurement.card_sentences(of_run)
         for name, listed in notes.items():
             for note in listed:
@@ -47,7 +47,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
                 sentences.append(note if is_shared else f"{name}: {note}")
     if levels:
         sentences.insert(0, f"Brackets contain {' or '.join(share(level, 0) for level in sorted(levels))} intervals.")
-    sentences += comparison_warnings(differing_settings([run["run"] for run in results]), results)
+    sentences += comparison_warnings(differing_settings([run.record for run in results]), results)
     table = markdown_table(["", *map(escape_markdown, called)], rows, numbers=range(1, len(called) + 1))
     parts = [f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"]
     others = zip(finished[1:], called[1:], strict=True)

@@ -14,8 +14,9 @@ from scipy.stats import t
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.plan import main, pilot_spreads, plan
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.run.finished_run import read_reply_table, read_run
+from hb_metrics.run.finished_run import read_reply_table
 from hb_metrics.run.run_folder import turn_folder, write_json
 from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.planned import Size, at_size, half_width

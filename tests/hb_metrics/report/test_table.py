@@ -10,8 +10,8 @@ import pytest
 
 from hb_metrics.command.table import chart, main, table
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run_tables import RunTables
 from hb_metrics.run_tables import main as replies
 
