@@ -22,7 +22,7 @@ from hb_metrics.collect.shards import fill_shards, plan_row_shards
 from hb_metrics.command import measuring
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     PERPLEXITIES,

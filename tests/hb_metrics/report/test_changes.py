@@ -11,9 +11,10 @@ import pytest
 from scipy import stats
 
 from hb_metrics.layout.numbers import axis_label
+from hb_metrics.measurements.results import read_run
 from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
 from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
-from hb_metrics.run.finished_run import read_run, read_stored_replies
+from hb_metrics.run.finished_run import read_stored_replies
 from tests.hb_metrics.made_results import change_results
 
 NAMES = ("before", "after")

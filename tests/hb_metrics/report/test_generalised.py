@@ -8,7 +8,7 @@ import pytest
 from hb_metrics.command.report import main
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import generalised as of_generation
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from tests.hb_metrics.pages import check_sound, read_page
 

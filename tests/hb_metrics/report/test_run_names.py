@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hb_metrics.measurements.results import Run
 from hb_metrics.report.run_names import run_names
-from hb_metrics.run.finished_run import Run
 
 
 def runs_of(*described):

@@ -28,7 +28,7 @@ from hb_metrics.measurements.awareness.results import (
 )
 from hb_metrics.measurements.awareness.run_changes import changes, cluster_change
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.run.finished_run import Run
+from hb_metrics.measurements.results import Run
 from hb_metrics.run.typed_json import to_json
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
 from tests.hb_metrics.made_results import run_record, some_prompts

@@ -27,9 +27,9 @@ from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.verdict import difference, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
+from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run_tables import COLUMNS
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary

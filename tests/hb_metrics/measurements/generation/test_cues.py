@@ -21,9 +21,9 @@ from hb_metrics.measurements.generation.compared_cues import (
     matched_groups,
     matched_terms,
 )
+from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions, render_chats
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.run_folder import STYLES
 from tests.hb_metrics.chat_models import (
     chat_tokenizer,

@@ -11,8 +11,8 @@ from hb_metrics.layout.rendering import render
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.details import term_changes
 from hb_metrics.measurements.generation.typed_results import Example, Term, generation_of
+from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run

@@ -7,8 +7,8 @@ from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.measurements.generation.results import refusals_results
 from hb_metrics.measurements.generation.typed_results import generation_of
+from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.replies import Replies
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
 from tests.hb_metrics.pages import check_sound, read_page
