@@ -24,7 +24,7 @@ def runs(made_runs):
 
 
 def main_figures(run):
-    listed = [figure for each in MEASUREMENTS if each.name in run.results for figure in each.parts.figures(run.results)]
+    listed = [figure for each in MEASUREMENTS for figure in each.figures(run.results)]
     return {each.name: each for each in listed if each.is_main and not each.part_of and each.value is not None}
 
 
