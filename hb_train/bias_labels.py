@@ -91,7 +91,7 @@ def label(arguments: LabelArguments) -> None:
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
-    made = run.record.generation
+    made, record = run.record.generation, run.record.content
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     asked = Asked(loaded, made.context, chat, made.cue)
     suffix = write_rows(folder, replies, labels, held_out, asked)

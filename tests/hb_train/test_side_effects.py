@@ -71,6 +71,6 @@ def test_without_sampled_replies_only_drift_is_measured(folders, name, reason):
 
 def test_a_run_whose_model_was_not_loaded_is_rejected(folders):
     run = read_run(folders / "likelihood")
-    run.results["run"]["model"]["dtype"] = None
+    run.results.record.model.dtype = None
     with pytest.raises(ValueError, match="pass a run of a local model"):
         side_effects.load_side(run)

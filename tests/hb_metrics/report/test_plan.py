@@ -40,14 +40,14 @@ def width_of(cell):
 
 def test_the_pilots_own_size_has_its_own_intervals(pilot):
     run = read_run(pilot)
-    results = run.results["generation"]["gen_bias"]
+    results = run.results.generation.gen_bias
     rows = rows_of(plan(pilot, replies=[8, 30]))
-    expected = {"Full Gen Bias": results["intervals"]["full_gen_bias"]}
-    expected["Full Gen Bias, Ability"] = results["intervals"]["by_axis"]["ability"]
-    expected["Partial Gen Bias, Care"] = results["intervals"]["partial_gen_bias"]["Care"]
-    _, hits, sizes = cell_counts(classified_replies(run, run.results["offensiveness"]["replies"]["threshold"]))
+    expected = {"Full Gen Bias": results.intervals.full_gen_bias}
+    expected["Full Gen Bias, Ability"] = results.intervals.by_axis["ability"]
+    expected["Partial Gen Bias, Care"] = results.intervals.partial_gen_bias["Care"]
+    _, hits, sizes = cell_counts(classified_replies(run, run.results.offensiveness.replies.threshold))
     expected["Offensive replies"] = 100 * np.array(share_interval(hits, sizes, 0.95))
-    expected["Replies that name the term"] = 100 * np.array(run.results["generation"]["uptake"]["interval"])
+    expected["Replies that name the term"] = 100 * np.array(run.results.generation.uptake.interval)
     for name, (low, high) in expected.items():
         now, later = (width_of(cell) for cell in rows[name][1:3])
         assert now == pytest.approx((high - low) / 2, rel=0.03)

@@ -25,6 +25,7 @@ from tests.hb_metrics.made_results import (
     add_awareness,
     add_dialogue,
     full_run,
+    loaded,
     replies_to,
     some_prompts,
     write_results,
@@ -164,6 +165,6 @@ def test_side_effects_show_for_the_runs_they_were_measured_for(folders):
 
 def test_every_row_is_a_figure_and_bias_needs_uptake_beside_it():
     results = add_awareness(add_dialogue(full_run()))
-    names = {figure.name for each in MEASUREMENTS if each.name in results for figure in each.parts.figures(results)}
+    names = {figure.name for each in MEASUREMENTS for figure in each.figures(loaded(results))}
     assert names >= set(SIDES) - {ENTROPY}
     assert BIAS in names
