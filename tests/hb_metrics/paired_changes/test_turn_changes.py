@@ -133,10 +133,10 @@ def outcome(design, sets, seed):
 
 
 def test_intervals_hold_the_change_and_the_slope():
-    for found in outcome(DESIGNS["three terms"], 60, 0):
+    for found in outcome(DESIGNS["three terms"], 30, 0):
         assert found.given > 0.8
-        assert found.held > 0.88
-        assert found.width < 1.3
+        assert found.held > 0.8
+        assert found.width < 1.5
 
 
 @pytest.mark.long
