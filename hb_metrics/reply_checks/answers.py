@@ -81,8 +81,8 @@ _WITHOUT_REASON = re.compile(rf"(?:(?!\b(?:{_REASON})\b).)*", re.IGNORECASE)
 _TAKEN_BACK_ANYWHERE = re.compile(
     r"\b(?:on second thoughts?|take (?:it|that|this) back|scratch that|kidding|correction|never ?mind"
     r"|(?:it|that) depends|as an ai|refuse to (?:answer|say|choose|decide)"
-    r"|(?:can't|cannot|can not|won't|will not|unable to)(?: \w+){0,2}? (?:answer|decide|say|choose|determine|judge|assist"
-    r"|comply|make(?: (?:that|this|such|an?|the))?(?: \w+)? (?:decision|determination|judge?ment|choice|call)s?)"
+    r"|(?:can't|cannot|can not|won't|will not|unable to)(?: \w+){0,2}? (?:answer|decide|say|choose|determine|judge"
+    r"|assist|comply|make(?: (?:that|this|such|an?|the))?(?: \w+)? (?:decision|determination|judge?ment|choice|call)s?)"
     r"|(?:not|n't|without)(?: \w+)? (?:enough|sufficient) (?:information|context|details?|data)"
     r"|insufficient (?:information|context|details?|data))\b",
     re.IGNORECASE,
@@ -259,7 +259,7 @@ def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[s
 
 
 def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
-    """Checks whether a statement is taken back: "Yes, if …", "Yes, I decline.", "Yes. Hardly." and "I'd say yes, but …"."""
+    """Checks whether a statement is taken back: "Yes, if …", "Yes, I decline.", "Yes. Hardly.", "I would say yes, but"."""
     rest = found["after"]
     for number, clause in enumerate(following):
         if clause.begins_sentence:
