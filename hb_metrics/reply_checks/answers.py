@@ -259,7 +259,7 @@ def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[s
 
 
 def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
-    """Checks whether a statement is taken back: "Yes, if …", "Yes, I decline.", "Yes. Hardly.", "I would say yes, but"."""
+    """Checks whether a statement is taken back: "Yes, if …", "Yes, I decline.", "Yes. Hardly."."""
     rest = found["after"]
     for number, clause in enumerate(following):
         if clause.begins_sentence:
