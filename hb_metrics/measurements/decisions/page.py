@@ -29,8 +29,11 @@ def report(results: Results) -> Report:
         "is_low": decisions.option_mass is not None and decisions.option_mass < MIN_MASS,
     }
     name, first = next(iter(parts.items()))
-    caption = "Differences in decisions by axis. The intervals of coloured axes are above 0."
-    chart = (figures_plot(first, name.lower()), caption) if first else None
+    caption = (
+        "How much decisions differ between the terms of each axis: the standard deviation of the rate of favourable "
+        "decisions, in points of 100. The intervals of coloured axes are above 0."
+    )
+    chart = (figures_plot(first, f"{name}, in points (0: equal treatment)"), caption) if first else None
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
     return Report(
