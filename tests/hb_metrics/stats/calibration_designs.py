@@ -5,14 +5,11 @@ as the mean of these raters labels them. Axes 0 and 1 are compared.
 """
 
 import itertools
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from hb_dataset.whole_files import write_text
 from hb_metrics.human_eval.label_study import allocate
 from hb_metrics.stats.calibration import corrected_gap, corrected_rate
 
@@ -136,8 +133,7 @@ DESIGNS = [
     Design("gap, 10 terms, 5 raters", rates=(0.2, 0.4), terms=10, per_term=40, alarms=(0.2, 0.03), raters=FIVE),
 ]
 
-# Written after the interval was chosen, and unlike the designs that it was chosen on. "heavy-tailed terms" covered
-# 91.6 % over all replies, so its variance comes from a jackknife now. The very heavy-tailed designs are younger still.
+# Written after the interval was chosen, and unlike the designs that it was chosen on.
 HELD_OUT = [
     Design("very heavy-tailed terms", tail=1.2, rates=(0.4, 0.2), labels=350, terms=60, per_term=8, term_spread=0.05),
     Design("very heavy-tailed terms, 3 raters", tail=1.3, rates=(0.3, 0.3), raters=THREE, judge_spread=0.1, terms=50),
@@ -357,43 +353,6 @@ def coverage(designs, number, seeds):
     return found
 
 
-def picture(corrected, uncorrected):
-    """SVG: how often intervals of the gap hold it, by design; red: the judge's own, blue: corrected."""
-    rows = []
-    for row, (name, own) in enumerate(uncorrected.items()):
-        y = 50 + 22 * row
-        rows.append(f'<text x="290" y="{y + 4}" text-anchor="end">{name}</text>')
-        rows.append(f'<line x1="300" x2="700" y1="{y}" y2="{y}" stroke="#ddd"/>')
-        for value, colour in ((own, "#c0392b"), (corrected.get(name), "#1f5fa8")):
-            if value is not None:
-                rows.append(f'<circle cx="{300 + 400 * value:.1f}" cy="{y}" r="5" fill="{colour}"/>')
-    height = 60 + 22 * len(uncorrected)
-    rows.append(f'<line x1="680" x2="680" y1="30" y2="{height - 20}" stroke="#555" stroke-dasharray="3"/>')
-    head = '<text x="300" y="20" fill="#c0392b">uncorrected</text><text x="390" y="20" fill="#1f5fa8">corrected</text>'
-    axis = "".join(f'<text x="{300 + 4 * at}" y="{height}" text-anchor="middle">{at}%</text>' for at in (0, 50, 95))
-    size = f'viewBox="0 0 720 {height + 10}" font-family="sans-serif" font-size="13"'
-    opened = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-    return "\n".join([opened, '<rect width="100%" height="100%" fill="#fff"/>', head, *rows, axis, "</svg>\n"])
-
-
-def main():
-    corrected, own = {}, {}
-    for title, designs, number, seeds in TRIALS:
-        found = coverage(designs, number, seeds)
-        corrected, own = corrected | found.by_estimand["gap"], own | found.uncorrected
-        print(f"{title}: {len(designs)} designs, {number * len(seeds)} sets each")
-        for name, by_design in found.by_estimand.items():
-            values = np.array([*by_design.values()])
-            outside = {key: round(value, 3) for key, value in by_design.items() if not 0.93 <= value <= 0.975}
-            print(f"  {name}: mean {values.mean():.1%} of {len(values)}; not within 93 to 97.5 %: {outside}")
-        means = [*map(np.mean, found.widths)]
-        print(f"  widths {min(means):.2f} to {max(means):.2f} on average, {max(map(max, found.widths)):.3f} at most")
-        for words, values in (("uncorrected gaps", found.uncorrected), ("declared", found.declared)):
-            print(f"  {words}: {min(values.values()):.1%} to {max(values.values()):.1%}")
-    if sys.argv[1:]:
-        write_text(Path(sys.argv[1]), picture(corrected, own))
-
-
 def intervals(drawn, scores):
     """The corrected interval of each estimand."""
     rates = []
@@ -410,6 +369,3 @@ TRIALS = (
     ("chosen or tried before", [*DESIGNS, *HELD_OUT], 100, (7, 8)),
     ("written afterwards", NEWEST, 250, (7, 8)),
 )
-
-if __name__ == "__main__":
-    main()

@@ -183,7 +183,6 @@ def test_error_rates_cover_the_truth(name):
 @pytest.mark.long
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial[0])
 def test_intervals_cover_in_all_designs(trial):
-    """`python -m tests.hb_metrics.stats.calibration_designs` prints the numbers of the page."""
     found = coverage(*trial[1:])
     for by_design in found.by_estimand.values():
         values = np.array([*by_design.values()])
