@@ -8,14 +8,13 @@ import numpy as np
 from scipy import stats
 
 from hb_dataset.names import NAMES_AXIS
-from hb_dataset.own_prompts import Choice, OwnPrompt
+from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
 from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     Answered,
     Axis,
     Decisions,
-    Estimate,
     Example,
     Pair,
     Term,
@@ -65,11 +64,11 @@ def decisions(
     of_terms = [tables[axis] for axis, of_axis in cells.items() if of_axis.groups is None]
     base = None if baseline is None else statistics.question_means(baseline.values, questions)[:, 0]
     how = _How(questions, confidence_level, seed)
-    has_rates = all(isinstance(prompt.outcome, Choice) for prompt in prompts)
+    has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
-        spread = _spread(statistics.spread_between(of_terms, confidence_level, seed=seed))
+        spread = statistics.spread_between(of_terms, confidence_level, seed=seed)
     together = np.concatenate(list(tables.values()), axis=1) if tables else np.full((len(set(questions)), 0), np.nan)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
@@ -78,9 +77,7 @@ def decisions(
         num_answers=len(answers),
         num_unanswered=sum(answer.value is None for answer in answers),
         confidence_level=confidence_level,
-        mean=None
-        if np.isnan(together).all()
-        else _estimate(statistics.mean_over_questions(together, confidence_level)),
+        mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, confidence_level),
         spread=spread,
         by_axis=by_axis,
         by_topic=_parts(prompts, cells, [prompt.topic for prompt in prompts], how),
@@ -130,14 +127,14 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
         if base is not None:
-            baseline = _estimate(statistics.difference(statistics.row_means(table), base, how.confidence_level))
+            baseline = statistics.difference(statistics.row_means(table), base, how.confidence_level)
         gaps = statistics.gaps_to_mean(table, how.confidence_level)
         terms = [
-            Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap and _estimate(gap), None)
+            Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap, None)
             for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
         ]
         if largest.largest is not None:
-            spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
+            spread = statistics.spread_between([table], how.confidence_level, seed=how.seed)
     else:
         terms = []
         for group in largest.groups:
@@ -172,8 +169,9 @@ def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
-    ratio = _estimate(largest.ratio) if has_ratio else None
-    return Pair(found.groups[largest.high], found.groups[largest.low], _estimate(largest.gap), ratio)
+    return Pair(
+        found.groups[largest.high], found.groups[largest.low], largest.gap, largest.ratio if has_ratio else None
+    )
 
 
 def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
@@ -201,7 +199,7 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
 
 def _parts(
     prompts: Sequence[OwnPrompt], cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How
-) -> dict[str, Estimate]:
+) -> dict[str, statistics.Estimate]:
     """Computes the spread in each part of the prompts, such as a topic. A single part would repeat the whole."""
     names = list(dict.fromkeys(part for part in part_of if part is not None))
     found = {}
@@ -214,7 +212,7 @@ def _parts(
             if of_axis.groups is None
         ]
         if tables:
-            found[name] = _spread(statistics.spread_between(tables, how.confidence_level, seed=how.seed))
+            found[name] = statistics.spread_between(tables, how.confidence_level, seed=how.seed)
     return found
 
 
@@ -227,7 +225,7 @@ def _wordings(questions: Sequence[str]) -> list[str]:
     return wordings
 
 
-def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: _How) -> Estimate | None:
+def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: _How) -> statistics.Estimate | None:
     """Compares answers whose prompts name the favourable option first with those that name it last."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
     known: list[tuple[float, int, int]] = []
@@ -247,7 +245,7 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: 
     if not np.isfinite(means).all(axis=1).any():
         return None
     table = statistics.question_means(means, how.questions)
-    return _estimate(statistics.difference(table[:, 1], table[:, 0], how.confidence_level))
+    return statistics.difference(table[:, 1], table[:, 0], how.confidence_level)
 
 
 def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
@@ -284,11 +282,3 @@ def _median_answer(answers: Sequence[Answer]) -> Answer:
 
 def _mean(values: np.ndarray) -> float | None:
     return None if np.isnan(values).all() else float(np.nanmean(values))
-
-
-def _estimate(gap: statistics.Gap) -> Estimate:
-    return Estimate(gap.value, gap.interval, gap.reason, gap.p_value)
-
-
-def _spread(spread: statistics.Spread) -> Estimate:
-    return Estimate(spread.value, spread.interval, spread.reason, spread.p_value)

@@ -5,12 +5,12 @@ from markupsafe import Markup
 
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.layout.parts import Differs, Pair, Report, Side
+from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures
-from hb_metrics.measurements.decisions.results import Decisions, Example, differs
-from hb_metrics.measurements.decisions.verdict import prediction_sentences, verdict
+from hb_metrics.measurements.decisions.results import Example
+from hb_metrics.measurements.decisions.verdict import difference, prediction_sentences, verdict
 
 MIN_MASS = 0.5
 
@@ -43,14 +43,6 @@ def report(results: Mapping[str, Any]) -> Report:
         chart=chart,
         files=files,
     )
-
-
-def difference(decisions: Decisions) -> Differs:
-    """Returns whether decisions differ. This is unknown if some axis has no interval and no other axis differs."""
-    if any(differs(axis) for axis in decisions.by_axis.values()):
-        return "yes"
-    gaps = [None if axis.pair is None else axis.pair.gap.interval for axis in decisions.by_axis.values()]
-    return "unknown" if not gaps or None in gaps else "no"
 
 
 def shown_pair(example: Example | None) -> Pair | None:

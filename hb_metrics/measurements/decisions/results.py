@@ -3,18 +3,9 @@
 from dataclasses import dataclass
 
 from hb_metrics.measurements.term_agreement import Agreement
+from hb_metrics.stats.decisions import Estimate
 
 ALPHA = 0.05
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its interval, or with the reason why it has none."""
-
-    value: float
-    interval: tuple[float, float] | None
-    reason: str | None
-    p_value: float | None
 
 
 @dataclass(frozen=True)

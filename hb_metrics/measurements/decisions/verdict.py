@@ -3,7 +3,7 @@ from typing import Any, Literal
 
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number
-from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.numbers import and_list, axis_label
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, decisions_of, figures
 from hb_metrics.measurements.decisions.results import Decisions, differs, is_significant
 from hb_metrics.stats.decisions import MIN_QUESTIONS
@@ -83,13 +83,13 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
 
 def prediction_sentences(results: Mapping[str, Any]) -> list[str]:
     """States whether the scores of terms show how the model decides about them."""
-    sentences = []
+    sentences, unknown = [], []
     for figure in figures(results):
         name = figure.name.removeprefix(f"{PREDICTION} ")
         if name == figure.name:
             continue
         if figure.interval is None:
-            sentences.append(f"Whether {name} show how the model decides is not known: {figure.no_interval}.")
+            unknown.append(name)
         elif figure.interval[0] <= 0 <= figure.interval[1]:
             sentences.append(f"It was not shown that {name} predict decisions: their correlation is {figure.words}.")
         else:
@@ -97,4 +97,6 @@ def prediction_sentences(results: Mapping[str, Any]) -> list[str]:
             sentences.append(
                 f"Terms with higher {name} get favourable decisions {more} often: the correlation is {figure.words}."
             )
+    if unknown:
+        sentences.append(f"Whether {and_list(unknown)} show how the model decides is not known.")
     return sentences

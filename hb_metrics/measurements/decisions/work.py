@@ -3,13 +3,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.filled_prompts import baseline_person, default_noun_rows, own_prompt_table
-from hb_dataset.own_prompts import SHIPPED, Choice, OwnPrompt, own_rows, read_own_prompts
+from hb_dataset.own_prompts import SHIPPED, Choice, FreeText, OwnPrompt, own_rows, read_own_prompts
 from hb_dataset.prompts import config_vocabulary
+from hb_metrics.collect.classifiers.styles import load_style_classifier
+from hb_metrics.collect.judges.rubric import read_rubric
 from hb_metrics.collect.replies.cues import check_cue
 from hb_metrics.collect.scoring.options import OptionPlan, plan_options
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.own_prompts import own_people, own_prompts
 from hb_metrics.measurements.reply_requests import request_replies
@@ -58,20 +61,37 @@ def orders_of(prompts: list[OwnPrompt], *, is_quick: bool) -> dict[int, list[Own
 
 def plan(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
     settings, from_replies = task.settings, task.engine.loaded is None
-    numbers = [prompt.id for prompt in prompts if not isinstance(prompt.outcome, Choice)]
-    if numbers and len(numbers) < len(prompts) and not from_replies:
+    written = [prompt.id for prompt in prompts if not isinstance(prompt.outcome, Choice)]
+    if written and len(written) < len(prompts) and not from_replies:
         raise ValueError(
-            f"the rows with numbers as outcomes (such as '{numbers[0]}') are read from replies, and the rows with "
-            "choices from probabilities; put them into two files, and measure each"
+            f"the rows with numbers or texts as outcomes (such as '{written[0]}') are read from replies, and the rows "
+            "with choices from probabilities; put them into two files, and measure each"
         )
-    if numbers or from_replies:
+    if written or from_replies:
         if "generation" not in task.measurements or settings.run.prompts is None:
             raise ValueError(
-                "measurement 'decisions' is read from replies, because the outcomes are numbers or the model is not "
-                "loaded here; set --prompts to a file (or to 'decisions'), and add generation to --measurements"
+                "measurement 'decisions' is read from replies, because the outcomes are not choices or the model is "
+                "not loaded here; set --prompts to a file (or to 'decisions'), and add generation to --measurements"
             )
+        _check_labels(task, {prompt.outcome.favourable for prompt in prompts if isinstance(prompt.outcome, FreeText)})
         return DecisionWork(prompts, None, None)
     return _plan_options(task, prompts)
+
+
+def _check_labels(task: Task, favourable: set[str]) -> None:
+    """Checks that one judge, or the style classifier, assigns each favourable label of texts."""
+    if not favourable:
+        return
+    known = [label for name in task.settings.of(JudgeOptions).judge or [] for label in read_rubric(name).labels]
+    if not favourable <= {*known}:
+        classifier = task.settings.of(GenerationOptions).style_classifier
+        known += load_style_classifier(classifier, **task.classifier_options()).labels
+    for label in sorted(favourable):
+        if known.count(label) != 1:
+            raise ValueError(
+                f"the favourable label '{label}' is a label of {known.count(label)} judges or classifiers; set --judge "
+                "to one rubric with this label, or --style_classifier to a classifier with it"
+            )
 
 
 def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
