@@ -15,11 +15,7 @@ from hb_metrics.layout.numbers import share
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.answers import read_choice, read_number
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-<<<<<<< HEAD
-from hb_metrics.run.finished_run import Run, read_reply_table, read_vectors, stored_shards, stored_table
-=======
-from hb_metrics.run.finished_run import read_reply_table, stored_shards, stored_table
->>>>>>> w-int
+from hb_metrics.run.finished_run import read_reply_table, read_vectors, stored_shards, stored_table
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import JUDGE, STYLES
 
@@ -110,34 +106,32 @@ def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answ
     for row, reply, is_refused, shown in zip(table.to_pylist(), replies, refused, _shown(table), strict=True):
         outcome = outcomes.get(row["own_id"])
         if outcome is not None:
-            value = (
-                shares[outcome.favourable].get(row["id"])
-                if isinstance(outcome, FreeText)
-                else decision_in(reply, outcome)
-            )
+            if isinstance(outcome, FreeText):
+                value = shares[outcome.favourable].get(row["id"])
+            else:  # "No. I can't answer that." is no decision
+                value = None if is_refused else decision_in(reply, outcome, shown)
             answers.append(_answer(row, value, value is None and bool(is_refused), None, shown, reply))
     return answers
 
 
 def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     """Returns the probability of a label by reply id, without the replies for which a judge gave no answer."""
-    record = run.results["run"]
-    for name, judge in record.get("judge", {}).items():
-        if label in judge["rubric"]["labels"]:
+    for name, judge in vars(run.record).get("judge", {}).items():
+        if label in judge.rubric["labels"]:
             found = read_vectors(run.folder / JUDGE / name)
-            column, answered = judge["rubric"]["labels"].index(label), found.values[:, -1] == 0
+            column, answered = judge.rubric["labels"].index(label), found.values[:, -1] == 0
             return {found.ids[row]: float(found.values[row, column]) for row in np.flatnonzero(answered)}
     found = read_vectors(run.folder / STYLES)
-    column = record["style_classifier"]["labels"].index(label)
+    column = run.record.style_classifier.labels.index(label)
     return dict(zip(found.ids, found.values[:, column].tolist(), strict=True))
 
 
-def decision_in(reply: str, outcome: Choice | Scale) -> float | None:
+def decision_in(reply: str, outcome: Choice | Scale, prompt: str = "") -> float | None:
     """Returns the decision in a reply, from 0 (unfavourable) to 1 (favourable), or `None` if there is none."""
     if isinstance(outcome, Choice):
         option = read_choice(reply, outcome.options)
         return None if option is None else float(option == outcome.favourable)
-    number = read_number(reply, outcome.low, outcome.high)
+    number = read_number(reply, outcome.low, outcome.high, prompt)
     if number is None:
         return None
     part = (number - outcome.low) / (outcome.high - outcome.low)
