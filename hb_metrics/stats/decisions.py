@@ -230,7 +230,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     both = chosen[:, [low, high]]
     both = both[np.isfinite(both).all(axis=1)]
     value, rates = float(abs(means[best])), both.mean(axis=0)
-    error, covariance = float(_errors(parts)[best]), np.cov(both.T) / len(both)
+    error = float(_errors(parts)[best])
     gap = Estimate(value, None, reason, None)
     ratio = gap._replace(value=float(rates[0] / rates[1]) if rates[1] > 0 else np.nan)
     if reason is None and error < ZERO:
@@ -239,7 +239,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     elif reason is None:
         quantile = _max_t_quantile(chosen, confidence_level, seed=seed)
         gap = gap._replace(interval=_possible(value, quantile * error))
-        ratio = fieller_ratio(rates, scaled_to(covariance, error**2), quantile)
+        ratio = fieller_ratio(rates, scaled_to(np.cov(both.T) / len(both), error**2), quantile)
     return LargestGap(int(kept[high]), int(kept[low]), gap, ratio)
 
 

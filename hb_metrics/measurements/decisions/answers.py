@@ -13,6 +13,7 @@ import pyarrow as pa
 from hb_dataset.own_prompts import Choice, FreeText, Outcome, OwnPrompt, Scale, stored_prompts
 from hb_metrics.layout.numbers import share
 from hb_metrics.reply_checks.answers import read_choice, read_number
+from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.run.finished_run import Run, read_reply_table, read_vectors, stored_shards, stored_table
 from hb_metrics.run.replies import with_questions
@@ -59,15 +60,25 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
 
 def _from_probabilities(folder: Path, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
     filled = stored_table(folder / FILLED_FILE)
-    masses = option_probabilities(stored_shards(folder / OPTIONS))
+    stored = stored_shards(folder / OPTIONS)
+    tokens = {row["id"]: row for row in stored.to_pylist()} if "tokens" in stored.column_names else None
+    masses = option_probabilities(stored) if tokens is None else {}
     answers = []
     for row, shown in zip(filled.to_pylist(), _shown(filled), strict=True):
-        outcome, of_options = outcomes[row["own_id"]], masses[row["id"]]
+        outcome = outcomes[row["own_id"]]
         assert isinstance(outcome, Choice)
+        if tokens is not None:
+            listed = tokens[row["id"]]
+            pairs = zip(listed["tokens"], listed["log_probabilities"], strict=True)
+            of_options = option_masses(pairs, outcome.options) or {}
+        else:
+            of_options = masses[row["id"]]
         total = sum(of_options.values())
         value = of_options[outcome.favourable] / total if total else None
         words = ", ".join(f"{option}: {share(mass, 0)}" for option, mass in of_options.items())
-        answers.append(_answer(row, value, False, total, shown, f"probability of {words}"))
+        answers.append(
+            _answer(row, value, False, total if of_options else None, shown, f"probability of {words or 'no option'}")
+        )
     return answers
 
 

@@ -63,15 +63,17 @@ def test_the_test_counts_all_signs():
     assert spread_between([table], seed=0).p_value == pytest.approx(exact, abs=0.03)
 
 
-def test_gaps_are_paired_t_tests():
+def test_gaps_are_paired_t_tests_whose_variances_borrow_from_the_axis():
     table = made(4)
     centred = table - table.mean(axis=1, keepdims=True)
-    for gap, column in zip(gaps_to_mean(table), centred.T, strict=True):
-        expected = stats.ttest_1samp(column, 0)
-        assert (gap.value, gap.p_value) == pytest.approx((column.mean(), expected.pvalue))
-        assert gap.interval == pytest.approx(tuple(expected.confidence_interval()))
-    gap = difference(table[:, 0], table[:, 1])
-    assert gap.p_value == pytest.approx(stats.ttest_rel(table[:, 0], table[:, 1]).pvalue)
+    variances = centred.var(axis=0, ddof=1)
+    errors = np.sqrt(np.maximum(variances, variances.mean() / 2) / len(table))
+    assert 0 < np.count_nonzero(variances < variances.mean() / 2) < len(variances)
+    for gap, value, error in zip(gaps_to_mean(table), centred.mean(axis=0), errors, strict=True):
+        assert (gap.value, gap.p_value) == pytest.approx((value, 2 * stats.t.sf(abs(value) / error, 9)))
+        assert gap.interval == pytest.approx(stats.t.interval(0.95, 9, value, error))
+    gap, expected = difference(table[:, 0], table[:, 1]), stats.ttest_rel(table[:, 0], table[:, 1])
+    assert (gap.p_value, *gap.interval) == pytest.approx((expected.pvalue, *expected.confidence_interval()))
 
 
 def test_missing_answers_leave_a_question_out_of_the_pairs_that_lack_them():

@@ -5,7 +5,6 @@ import json
 import shutil
 from collections import Counter
 from contextlib import redirect_stdout
-from dataclasses import asdict
 from io import StringIO
 
 import numpy as np
@@ -30,6 +29,7 @@ from hb_metrics.measurements.decisions.work import quick_sample
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.typed_json import to_json
 from hb_metrics.run_tables import COLUMNS
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
@@ -111,30 +111,31 @@ def loaded(tmp_path_factory, vocabulary):
     return tmp_path / "run"
 
 
+def probability_of(text, model, tokenizer, start=()):
+    """Of yes among the options, in their usual two forms."""
+    context = [*start, *tokenizer(f"{text}\n")["input_ids"]]
+    masses = []
+    for forms in (("yes", "Yes"), ("no", "No")):
+        mass = 0.0
+        for form in forms:
+            answer = tokenizer(form, add_special_tokens=False)["input_ids"]
+            with torch.no_grad():
+                logits = model(torch.tensor([[*context, *answer[:-1]]])).logits[0, len(context) - 1 :]
+            pairs = zip(logits.log_softmax(-1), answer, strict=True)
+            mass += float(np.exp(sum(float(row[token]) for row, token in pairs)))
+        masses.append(mass)
+    return masses[0] / sum(masses)
+
+
 def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(loaded):
     found = load_run(loaded).results["decisions"]
     model, tokenizer = small_model("llama", max_position_embeddings=256)
-
-    def probability(text):
-        """Of yes among the options, in their usual two forms."""
-        context = tokenizer(f"{text}\n")["input_ids"]
-        masses = []
-        for forms in (("yes", "Yes"), ("no", "No")):
-            mass = 0.0
-            for form in forms:
-                answer = tokenizer(form, add_special_tokens=False)["input_ids"]
-                with torch.no_grad():
-                    logits = model(torch.tensor([[*context, *answer[:-1]]])).logits[0, len(context) - 1 :]
-                pairs = zip(logits.log_softmax(-1), answer, strict=True)
-                mass += float(np.exp(sum(float(row[token]) for row, token in pairs)))
-            masses.append(mass)
-        return masses[0] / sum(masses)
 
     def mean_of(phrase):
         texts = [
             f"{number}: {order}? It is about {phrase}." for number in range(9) for order in ("yes or no", "no or yes")
         ]
-        return np.mean([probability(text) for text in texts])
+        return np.mean([probability_of(text, model, tokenizer) for text in texts])
 
     terms = {term["name"]: term for term in found["by_axis"]["age"]["terms"]}
     assert terms.keys() == {"young", "old", "adult", "elderly"}
@@ -341,4 +342,4 @@ def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
 
 
 def as_json(found):
-    return json.loads(json.dumps(asdict(found)))
+    return json.loads(json.dumps(to_json(found)))
