@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from hb_dataset.own_prompts import Choice, FreeText, Outcome, OwnPrompt, Scale, stored_prompts
 from hb_metrics.layout.numbers import share
+from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.answers import read_choice, read_number
 from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.run.finished_run import Run, read_reply_table, read_vectors, stored_shards, stored_table
+from hb_metrics.run.finished_run import read_reply_table, read_vectors, stored_shards, stored_table
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import JUDGE, STYLES
 
@@ -53,7 +54,7 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
     folder = run.folder / DECISIONS
     prompts = stored_prompts(stored_table(folder / QUESTIONS_FILE))
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
-    if run.results["run"]["decisions"]["answers"] == "probabilities":
+    if run.record.decisions.answers == "probabilities":
         return prompts, _from_probabilities(folder, outcomes)
     return prompts, _from_replies(run, outcomes)
 
@@ -127,14 +128,14 @@ def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answ
 
 def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     """Returns the probability of a label by reply id, without the replies for which a judge gave no answer."""
-    record = run.results["run"]
-    for name, judge in record.get("judge", {}).items():
-        if label in judge["rubric"]["labels"]:
+    record = run.record
+    for name, judge in (record.judge if "judge" in record.content else {}).items():
+        if label in judge.rubric["labels"]:
             found = read_vectors(run.folder / JUDGE / name)
-            column, answered = judge["rubric"]["labels"].index(label), found.values[:, -1] == 0
+            column, answered = judge.rubric["labels"].index(label), found.values[:, -1] == 0
             return {found.ids[row]: float(found.values[row, column]) for row in np.flatnonzero(answered)}
     found = read_vectors(run.folder / STYLES)
-    column = record["style_classifier"]["labels"].index(label)
+    column = record.style_classifier.labels.index(label)
     return dict(zip(found.ids, found.values[:, column].tolist(), strict=True))
 
 

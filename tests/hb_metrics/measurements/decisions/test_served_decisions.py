@@ -4,11 +4,11 @@ from math import log
 
 import pytest
 
-from hb_metrics import load_run
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.measuring import measure
 from hb_metrics.models.served import client
 from tests.hb_metrics.conftest import small_model
+from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.measurements.decisions.test_decisions import CHOICE, probability_of, write_prompts
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.models.served.test_likelihoods import model_score
@@ -41,7 +41,7 @@ def decide(vocabulary, tmp_path, monkeypatch):
             given = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
             given += ["--prompts", path, "--measurements", measurements, "--output_dir", tmp_path / "run", *options]
             measure(parse_arguments(list(map(str, given))))
-        return load_run(tmp_path / "run").results
+        return read_results(tmp_path / "run")
 
     return run
 
