@@ -97,8 +97,7 @@ def _name_gap(
         of_names = row_means(centred.T)
         part = float(np.nanvar(of_names, ddof=1)) / size
         over_names += part
-        # A few names show too little of a skewed distribution, so half of the usual freedom is used.
-        noise += 2 * part**2 / (size - 1)
+        noise += part**2 / (size - 1)
         singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
         covariance[place, place] += max(part - singles / (number * size), 0.0)
     variance = max(_contrast(covariance), over_names)

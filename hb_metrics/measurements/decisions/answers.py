@@ -14,6 +14,7 @@ from hb_dataset.own_prompts import Choice, FreeText, Outcome, OwnPrompt, Scale, 
 from hb_metrics.layout.numbers import share
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.answers import read_choice, read_number
+from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.run.finished_run import read_reply_table, read_vectors, stored_shards, stored_table
 from hb_metrics.run.replies import with_questions
@@ -60,15 +61,25 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
 
 def _from_probabilities(folder: Path, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
     filled = stored_table(folder / FILLED_FILE)
-    masses = option_probabilities(stored_shards(folder / OPTIONS))
+    stored = stored_shards(folder / OPTIONS)
+    tokens = {row["id"]: row for row in stored.to_pylist()} if "tokens" in stored.column_names else None
+    masses = option_probabilities(stored) if tokens is None else {}
     answers = []
     for row, shown in zip(filled.to_pylist(), _shown(filled), strict=True):
-        outcome, of_options = outcomes[row["own_id"]], masses[row["id"]]
+        outcome = outcomes[row["own_id"]]
         assert isinstance(outcome, Choice)
+        if tokens is not None:
+            listed = tokens[row["id"]]
+            pairs = zip(listed["tokens"], listed["log_probabilities"], strict=True)
+            of_options = option_masses(pairs, outcome.options) or {}
+        else:
+            of_options = masses[row["id"]]
         total = sum(of_options.values())
         value = of_options[outcome.favourable] / total if total else None
         words = ", ".join(f"{option}: {share(mass, 0)}" for option, mass in of_options.items())
-        answers.append(_answer(row, value, False, total, shown, f"probability of {words}"))
+        answers.append(
+            _answer(row, value, False, total if of_options else None, shown, f"probability of {words or 'no option'}")
+        )
     return answers
 
 
@@ -116,13 +127,14 @@ def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answ
 
 def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     """Returns the probability of a label by reply id, without the replies for which a judge gave no answer."""
-    for name, judge in vars(run.record).get("judge", {}).items():
+    record = run.record
+    for name, judge in (record.judge if "judge" in record.content else {}).items():
         if label in judge.rubric["labels"]:
             found = read_vectors(run.folder / JUDGE / name)
             column, answered = judge.rubric["labels"].index(label), found.values[:, -1] == 0
             return {found.ids[row]: float(found.values[row, column]) for row in np.flatnonzero(answered)}
     found = read_vectors(run.folder / STYLES)
-    column = run.record.style_classifier.labels.index(label)
+    column = record.style_classifier.labels.index(label)
     return dict(zip(found.ids, found.values[:, column].tolist(), strict=True))
 
 

@@ -39,6 +39,8 @@ def verdict(results: Results) -> str:
         names = f", or names of groups with fewer than {MIN_NAMES} such names" if NAMES_AXIS in left_out else ""
         who = "; ".join(f"{axis_label(axis)}: {of_axis}" for axis, of_axis in left_out.items())
         sentences += f" Not compared, with answers to fewer than {MIN_QUESTIONS} common questions{names}: {who}."
+    if results.record.decisions.labels:
+        sentences += " A judge or classifier, which people have not checked, decided which replies are favourable."
     return sentences
 
 
