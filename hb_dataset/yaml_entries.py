@@ -14,7 +14,7 @@ from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadabl
 _MAX_KEY_CHARACTERS = 40
 
 
-def _without(fault_of: Callable[[str], str | None]) -> AfterValidator:
+def without(fault_of: Callable[[str], str | None]) -> AfterValidator:
     def check(value: str) -> str:
         if fault := fault_of(value):
             raise ValueError(fault)
@@ -32,11 +32,11 @@ def _key_fault(value: str) -> str | None:
     return None
 
 
-Text = Annotated[str, _without(text_fault)]
-Words = Annotated[str, _without(words_fault)]
-Sentence = Annotated[str, _without(sentence_fault)]
-Remark = Annotated[str, _without(remark_fault)]
-Key = Annotated[str, _without(_key_fault)]
+Text = Annotated[str, without(text_fault)]
+Words = Annotated[str, without(words_fault)]
+Sentence = Annotated[str, without(sentence_fault)]
+Remark = Annotated[str, without(remark_fault)]
+Key = Annotated[str, without(_key_fault)]
 STRICT_KEYS = ConfigDict(extra="forbid")
 
 
@@ -158,6 +158,8 @@ def explained(name: str, detail: Any, entry_type: Any) -> str:
         return f"{name} {value!r} is not text; write one phrase"
     if detail["type"] == "tuple_type":
         return f"{name} {value!r} is not a list; write each entry on a line that starts with -"
+    if detail["type"] == "too_short":
+        return f"{name} is empty; write at least one entry"
     if detail["type"] == "bool_parsing":
         return f"{name} {value!r} is neither true nor false; write true or false, or remove the key"
     if detail["type"] == "value_error":
