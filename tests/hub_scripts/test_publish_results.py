@@ -9,7 +9,6 @@ import pytest
 import yaml
 from huggingface_hub import constants, parse_eval_result_entries
 
-from hb_cli.main import main as holistic_bias
 from hb_metrics.command.arguments import default_settings, settings_of
 from hub_scripts.publish_results import check_model, main, read_settled_results
 from hub_scripts.published_dataset import published_dataset
@@ -95,13 +94,6 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
     assert "styles classified by someone/styles (digest 0123456789ab)" in notes
 
 
-def test_a_cue_replaces_no_figures_of_replies_without_it(results):
-    before = evaluation_results(results, DATASET)
-    results["run"]["generation"]["cue"] = "history"
-    shared = before.keys() & evaluation_results(results, DATASET).keys()
-    assert shared == {LIKELIHOOD_FILE}
-
-
 def test_only_measured_figures_are_published(results):
     only = {name: results[name] for name in ("run", "likelihood")}
     only["run"]["settings"]["sample"] = 500
@@ -175,9 +167,6 @@ def test_only_finished_runs_with_figures_are_read(write_run, results, tmp_path):
     empty = {"run": results["run"], "offensiveness": {"prompts": results["offensiveness"]["prompts"]}}
     with pytest.raises(ValueError, match="has no figures to publish"):
         publish(write_run(empty, "empty"), "--dry_run", str(tmp_path / "dry"))
-    del results["generation"]["gen_bias"]
-    with pytest.raises(ValueError, match=r"results\.json': results\.generation\.gen_bias is missing"):
-        publish(write_run(results), "--dry_run", str(tmp_path / "dry"))
     assert not (tmp_path / "dry").exists()
 
 
@@ -275,17 +264,3 @@ def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, caps
     hub.faults.clear()
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     rejected("HTTP 401")
-
-
-def test_texts_of_other_people_reach_no_terminal_as_they_are(hub, repo, write_run, results, monkeypatch, capsys):
-    """Neither what a run holds nor what the Hub answers."""
-    results["run"]["model"] |= {"name": "models/\x1b]0;bad\x07\u202e", "digest": DIGEST}
-    arguments = [str(write_run(results)), "--repo_id", MODEL, "--dataset_id", DATASET, "--yes"]
-    monkeypatch.setattr(sys, "argv", ["holistic-bias"])
-    hub.fail_next("POST", "/commit/", 403, text="\x9b2J Sorry", times=9)
-    with pytest.raises(SystemExit) as ended:
-        holistic_bias(["publish", "results", *arguments])
-    assert "Sorry" in ended.value.code
-    written = capsys.readouterr().out + ended.value.code
-    assert "]0;bad" in written
-    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(written)
