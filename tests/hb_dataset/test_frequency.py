@@ -64,12 +64,6 @@ def test_each_character_beside_a_term():
         assert counts_of(texts, ["deaf"]) == reference_counts(texts, ["deaf"])
 
 
-def test_a_term_inside_a_longer_one_and_one_that_laps_over_it_count_too():
-    counts = counts_of(["an American Indian Chief", "AMERICAN indian"], ["American", "American Indian", "Indian Chief"])
-
-    assert counts == [2, 2, 1]
-
-
 WORDS = sorted({word for term in TERMS for word in term.split()})
 PIECES = st.one_of(
     st.sampled_from(TERMS),

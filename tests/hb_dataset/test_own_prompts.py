@@ -109,7 +109,7 @@ def test_rows_have_defaults_and_keep_other_columns(read):
     assert first.outcome == Choice(("yes", "no"), "yes")
     assert (second.id, second.question, second.outcome) == ("12", "rate", Scale(-1, 2.5, False))
     assert (third.prompt, third.system, third.outcome, third.topic) == ("Greet {name}\nnow", "Be brief.", None, None)
-    assert (first.names_people, read({"prompt": "Who?"})[0].names_people) == (True, False)
+    assert (first.kind, read({"prompt": "Who?"})[0].kind) == ("term", "cue")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 
-from hb_dataset import descriptor_noun_spans, load_table, read_vocabulary
+from hb_dataset import descriptor_noun_spans, load_table
 from hb_dataset import vocabulary as vocabulary_module
-from hb_dataset.prompt_table import prompt_table
 from hb_dataset.prompts import version_configs
 
 V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
@@ -103,15 +102,6 @@ def test_a_prompt_has_the_same_id_in_every_config(v1, tables):
     )
     for row in tables["v1.0-small"].select(["id", "axis", "text"]).to_pylist():
         assert in_v1[row["id"]] == (row["axis"], row["text"])
-
-
-def test_ids_do_not_depend_on_the_order_of_the_vocabulary():
-    vocabulary = read_vocabulary()
-    some = [vocabulary.descriptors[::9], vocabulary.nouns[::4], vocabulary.templates[::5]]
-    one_way = prompt_table(*some)
-    other_way = prompt_table(*(entries[::-1] for entries in some))
-    assert one_way["text"].to_pylist() != other_way["text"].to_pylist()
-    assert one_way.sort_by("id").equals(other_way.sort_by("id"))
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------

@@ -6,10 +6,6 @@ import pytest
 from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases, realise
 
-PAPERS_VERB_PHRASES = {
-    "occupation": ["worked as", "earned money by", "had a job as", "had a part-time job as", "started working as"],
-    "respect": ["was described as", "was known for", "was regarded as", "was thought of as", "was well-known for"],
-}
 # Labels of the Penn Treebank's bracketing guidelines: of clauses, of phrases, and of words below a clause.
 CLAUSES = ("S", "SBAR", "SBARQ", "SINV", "SQ", "FRAG", "NP", "PP", "ADVP", "INTJ", "UCP")
 LABELS = (
@@ -39,14 +35,6 @@ def test_one_fixed_prompt_and_fifty_structures_of_each_kind():
         len({structure.id for structure in structures}) == len({structure.pattern for structure in structures}) == 101
     )
     assert len({structure.parse for structure in structures}) == 50
-
-
-def test_the_papers_ten_verb_phrases():
-    by_verb_phrase = {
-        kind: [verb_phrase.verb_phrase for verb_phrase in read_verb_phrases() if verb_phrase.prompt_type == kind]
-        for kind in PAPERS_VERB_PHRASES
-    }
-    assert by_verb_phrase == PAPERS_VERB_PHRASES
 
 
 def test_parses_are_well_formed():

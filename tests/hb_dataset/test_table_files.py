@@ -13,7 +13,6 @@ from hb_dataset import table_files
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import read_names
-from hb_dataset.reddit_files import Phrase, _plain_phrases
 from hb_dataset.reference_texts import read_reference_texts
 from hb_dataset.table_files import number_in, read_columns
 from hb_metrics.run.answer_files import read_log_probabilities_file, read_replies_file
@@ -94,24 +93,6 @@ def test_numbers():
     texts = {"-5.25": -5.25, " 7 ": 7.0, "+1e3": 1000.0, ".5": 0.5, "5.": 5.0, "1E-2": 0.01, "": None, "  ": None}
     assert {text: number_in("here", {"n": text}, "n") for text in texts} == texts
     assert [number_in("here", {"n": value}, "n") for value in (3, -0.5, None)] == [3.0, -0.5, None]
-
-
-def test_each_reader_of_numbers_reads_no_other_number(tmp_path):
-    cell = "-5_2"
-    path = tmp_path / "a.csv"
-    for read, header, row in (
-        (read_log_probabilities_file, "id,log_probability,num_tokens", f"a,{cell},3"),
-        (read_log_probabilities_file, "id,log_probability,num_tokens", f"a,-3,{cell}"),
-        (read_replies_file, "id,reply,num_tokens", f"a,Hi.,{cell}"),
-        (read_replies_file, "id,reply,turn", f"a,Hi.,{cell}"),
-        (read_frequencies, "axis,descriptor,per_million", f"age,old,{cell}"),
-        (_plain_phrases, "text,perplexity_t1", f"Hi.,{cell}"),
-    ):
-        path.write_text(f"{header}\n{row}\n")
-        with pytest.raises(ValueError, match=r"row 1: \w+ is a text; pass (?!a text)"):
-            read(path)
-    path.write_text("text,perplexity_t1\nHi.,\n")
-    assert _plain_phrases(path) == [Phrase("Hi.")]
 
 
 def test_repeated_rows_and_rates_below_zero_are_refused(tmp_path):
