@@ -16,7 +16,6 @@ from hb_dataset.names import read_names
 from hb_dataset.reference_texts import read_reference_texts
 from hb_dataset.table_files import number_in, read_columns
 from hb_metrics.run.answer_files import read_log_probabilities_file, read_replies_file
-from hb_train.debiasing.phrases import read_phrases
 
 ROWS = [("How are you?", "Fine, and you?"), ("Tell me.\nNow.", ' "One"'), ("And then?", "好。")]
 
@@ -50,7 +49,6 @@ READERS = {
     "log-probabilities": (read_log_probabilities_file, ("id", "log_probability", "num_tokens")),
     "dialogue": (lambda path: read_dialogue(path, num_replies=1), ("prompt", "reply")),
     "reference texts": (read_reference_texts, ("text",)),
-    "phrases": (lambda path: read_phrases(path, None), ("text_t1", "text_t2")),
     "names": (read_names, ("name", "group")),
     "frequencies": (read_frequencies, ("axis", "descriptor", "per_million")),
 }

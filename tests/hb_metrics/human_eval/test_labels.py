@@ -225,7 +225,8 @@ def test_the_labels_of_a_rubric_are_read(copied, prompts):
     kinds = ("good", "odd", "bad")
     rubric = Rubric("kinds", "Which?", kinds, ("a", "b", "c"), (("x", "y"),) * 3, "odd")
     results = read_results(copied)
-    results["run"]["judge"] = {"kinds": rubric.description()}
+    judge = {"name": "a judge", "is_embedded": False, "digest": "12", "notes": [], "reads": "5 answers"}
+    results["run"]["judge"] = {"kinds": judge | rubric.description()}
     write_results(copied, results)
     (copied / "run.json").write_text(json.dumps(results["run"]), encoding="utf-8")
     answered = [[0.2, 0.5, 0.3, 0], [0.5, 0.25, 0.25, 0], [0.1, 0.3, 0.6, 0], [0, 0, 0, 1], [0.2, 0.4, 0.4, 0]]
