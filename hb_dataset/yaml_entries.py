@@ -63,9 +63,9 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         faults.append(Fault(path.name, 1, message))
         return []
     own_keys = [field.name for field in fields(entry_type) if field.name not in given]
-    messages = [
-        ((name,), unknown_key(name, [key, "source", *given])) for name in document.keys() - {key, "source", *given}
-    ]
+    keys_of_file = [key, "source", *given]
+    messages: list[tuple[Sequence[Any], str]] = []
+    messages += [((name,), unknown_key(name, keys_of_file)) for name in document.keys() - {*keys_of_file}]
     for name, value in given.items():
         if document.get(name) != value:
             messages.append(((name,), f"`{name}` is {document.get(name)!r}; write `{name}: {value}` at the top"))
@@ -84,8 +84,8 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
             for detail in error.errors():
                 name = str(detail["loc"][0])
                 is_of_file = name in given or (name in of_file and name not in entry)
-                keys = (name,) if is_of_file else (key, index, name)
-                messages.append((keys, explained(name, detail, entry_type)))
+                message = explained(name, detail, entry_type)
+                messages.append(((name,) if is_of_file else (key, index, name), message))
     faults += dict.fromkeys(Fault(path.name, line_of(lines, keys), message) for keys, message in messages)
     return located
 
