@@ -16,6 +16,7 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies import decoding_shards
+from hb_metrics.collect.replies.cues import draw_personas
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.decoding_shards import (
@@ -29,7 +30,6 @@ from hb_metrics.collect.replies.requests import REPLY_SCHEMA, make_requests, sel
 from hb_metrics.collect.replies.trials import Paths
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.models.chats import ChatOptions
-from hb_metrics.models.contexts import draw_personas
 from tests.hb_metrics.conftest import encode_contexts
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
