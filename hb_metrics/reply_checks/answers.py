@@ -10,7 +10,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from hb_dataset.matching import plain_text
 
@@ -177,56 +176,44 @@ def _without_signs(text: str) -> str:
     return "\n".join(" ".join(line.split()) for line in _BULLET.sub("", text).splitlines()).strip()
 
 
-class _Clause(NamedTuple):
-    words: str
-    end: str
-    begins_sentence: bool
-    is_line: bool
-
-
-def _clauses(text: str) -> list[_Clause]:
-    clauses, previous = [], "\n"
-    for found in _CLAUSE.finditer(text):
-        words, end = found[1].strip(), found[2]
-        is_line = "\n" in previous and ("\n" in end or found.end() == len(text))
-        clauses.append(_Clause(words, end, _SENTENCE_END.search(previous) is not None, is_line))
-        previous = end
-    return clauses
-
-
 def _stated(text: str, verbs: set[str]) -> int | None:
     """Returns the number of the only decision that a text states."""
-    clauses = _clauses(_LABEL.sub(r"\1 is ", _BRACKETS.sub(r"\1", text)))
-    while clauses and _FILLER.fullmatch(clauses[0].words):
-        clauses.pop(0)
+    text = _LABEL.sub(r"\1 is ", _BRACKETS.sub(r"\1", text))
+    clauses = [(found[1].strip(), found[2]) for found in _CLAUSE.finditer(text)]
+    if clauses[-1] == ("", ""):
+        clauses.pop()
+    previous = "\n"  # the signs between the previous clause and this one
+    while clauses and _FILLER.fullmatch(clauses[0][0]):
+        previous = clauses.pop(0)[1]
     named, stated, is_doubted = set(), set(), False
-    for number, clause in enumerate(clauses):
-        is_doubted = is_doubted and not clause.begins_sentence
-        if at_end := _AT_THE_END.fullmatch(clause.words):
+    for number, (words, end) in enumerate(clauses, start=1):
+        is_doubted = is_doubted and not _SENTENCE_END.search(previous)
+        if at_end := _AT_THE_END.fullmatch(words):
             named.add(at_end[1])
-        found = _CLAUSE_WITH_DECISION.fullmatch(clause.words)
-        if found is not None and not is_doubted and _is_statement(found, clause, verbs):
+        found = _CLAUSE_WITH_DECISION.fullmatch(words)
+        if found and not is_doubted and "?" not in end and _is_statement(found, verbs):
             named.add(found["it"])
-            if number == 0 or found["before"] or clause.is_line:
-                if _is_taken_back(found, clauses[number : number + 2]):
-                    return None
+            is_line = "\n" in previous and ("\n" in end or number == len(clauses))
+            if is_line or found["before"] or number == 1:
                 stated.add(found["it"])
-        is_doubted = is_doubted or _DOUBT_BEFORE.search(clause.words) is not None
+                following = clauses[number][0] if number < len(clauses) else ""
+                if _is_taken_back(found, following, is_new_sentence=bool(_SENTENCE_END.search(end))):
+                    return None
+        is_doubted = is_doubted or _DOUBT_BEFORE.search(words) is not None
+        previous = end
     is_clear = len(stated) == 1 and stated == named and not _TAKEN_BACK_ANYWHERE.search(text)
     return ord(stated.pop()) - _FIRST if is_clear else None
 
 
-def _is_statement(found: re.Match[str], clause: _Clause, verbs: set[str]) -> bool:
+def _is_statement(found: re.Match[str], verbs: set[str]) -> bool:
     after = (_AFTER_VERB if found["it"] in verbs else _AFTER).fullmatch(found["after"])
-    return after is not None and not _DOUBT_AFTER.search(after["what"] or "") and "?" not in clause.end
+    return after is not None and not _DOUBT_AFTER.search(after["what"] or "")
 
 
-def _is_taken_back(found: re.Match[str], clauses: Sequence[_Clause]) -> bool:
+def _is_taken_back(found: re.Match[str], following: str, *, is_new_sentence: bool) -> bool:
     """Checks whether the next clause takes a statement back: "Yes, if …", "Yes. Hardly." and "I'd say yes, but …"."""
-    if len(clauses) < 2:
-        return False
-    following = _TAKEN_BACK.match(clauses[1].words)
-    if clauses[1].begins_sentence:
-        return following is not None and following.end() == len(clauses[1].words)
-    is_wish = re.search(r"\bwould |'d ", found["before"] or "") and re.match("but|however|except", clauses[1].words)
-    return following is not None or is_wish is not None
+    taken_back = _TAKEN_BACK.match(following)
+    if is_new_sentence:
+        return taken_back is not None and taken_back.end() == len(following)
+    is_wish = re.search(r"\bwould |'d ", found["before"] or "") and re.match("but|however|except", following)
+    return taken_back is not None or is_wish is not None
