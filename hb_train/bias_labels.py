@@ -104,10 +104,8 @@ def label(arguments: LabelArguments) -> None:
         "beta": labels.beta,
         "beta_quantile": arguments.beta_quantile,
         "num_empty_replies": run.results.generation.num_empty_replies,
-        "model": run.record.content["model"],
-        "style_classifier": {
-            key: run.record.content["style_classifier"][key] for key in ("name", "digest", "num_styles")
-        },
+        "model": record["model"],
+        "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
     }
     write_json(folder / LABELS_FILE, content)
     # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.

@@ -55,7 +55,7 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     such a reply where to end, because its own replies would become shorter.
     """
     replies = read_reply_table(run.folder)
-    if replies is None or "generation" not in run.results.measured:
+    if replies is None or "generation" not in run.record.content:
         raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles.ids) != run.results.generation.num_replies:
