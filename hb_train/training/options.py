@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,8 +105,15 @@ def check_given(**options: Any) -> None:
 
 def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False) -> None:
     check_given(model_name_or_path=model_args.model_name_or_path)
-    if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
+    if not (model_args.load_in_8bit or model_args.load_in_4bit):
+        return
+    if not (may_quantize and model_args.use_peft):
         raise ValueError(
             "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
             "bfloat16 instead, or tune an adapter with tune.py --use_peft"
+        )
+    if find_spec("bitsandbytes") is None:
+        raise ValueError(
+            "load_in_8bit and load_in_4bit need bitsandbytes, which is not installed; run `pip install bitsandbytes`, "
+            "or set --dtype bfloat16 instead"
         )

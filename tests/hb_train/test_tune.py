@@ -154,9 +154,9 @@ def test_a_tuning_that_diverges_is_no_model(pitying_model, labels, tmp_path):
 def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
     losses = []
 
-    def both(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        ours = compute_loss(self, model, dict(inputs), return_outputs, num_items_in_batch)
-        theirs = SFTTrainer.compute_loss(self, model, dict(inputs), return_outputs, num_items_in_batch)
+    def both(self, model, inputs, **settings):
+        ours = compute_loss(self, model, dict(inputs), **settings)
+        theirs = SFTTrainer.compute_loss(self, model, dict(inputs), **settings)
         losses.append((ours.item(), theirs.item()))
         return ours
 
@@ -224,7 +224,8 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
     ("options", "message"),
     [
         (["--dataset_name", "labels"], r"--model_name_or_path is missing"),
-        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit"], r"tune an adapter with"),
+        (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter with"),
+        (["--model_name_or_path", "gpt2", "--load_in_4bit", "--use_peft"], r"need bitsandbytes, .* pip install"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
             r"cannot be selected without evaluations",
