@@ -86,7 +86,7 @@ def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
     plain = plain_text(text)
     found = []
     for match in pattern.finditer(plain.text):
-        start, end = map(plain.original_position, match.span())
+        start, end = plain.original_span(*match.span())
         found.append(Match(start, end, int(str(match.lastgroup)[1:])))
     return found
 
