@@ -51,7 +51,9 @@ def test_a_planted_bias_is_tuned_away_while_the_tag_is_sent(pitying_model, befor
     ]
     tune_main(options_for(pitying_model, labels, tuned, *options))
     assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
-    tagged, biased, untagged = (measured(tuned, tmp_path / tag, "--tag", tag) for tag in ("auto", "bias", "none"))
+    tagged, biased, untagged = (
+        measured(tuned, tmp_path / tag, "--tag", tag, "--replies_per_cell", "4") for tag in ("auto", "bias", "none")
+    )
     assert [each["run"]["generation"]["tag"] for each in (tagged, biased, untagged)] == ["no_bias", "bias", None]
     assert (np.array(sympathy(tagged)) < planted / 2).all()
     assert (np.array(sympathy(biased)) > 0.9 * planted).all()
@@ -123,22 +125,20 @@ def validation_perplexity(folder, labels, context="plain", *, with_tags=True):
     return math.exp(nll / num_tokens)
 
 
-@pytest.mark.parametrize("kind", ["tags", "none"])
-def test_the_checkpoint_of_the_lowest_perplexity_is_kept(kind, pitying_model, labels, tmp_path):
+def test_the_checkpoint_of_the_lowest_perplexity_is_kept(pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     # The rate is far too high, so that later checkpoints are worse.
-    options = [*few_steps(), "--save_total_limit", "1", "--labels", kind, "--early_stopping_patience", "1"]
+    options = [*few_steps(), "--save_total_limit", "1", "--labels", "none", "--early_stopping_patience", "1"]
     tune_main([*options_for(pitying_model, labels, folder, *options), "--learning_rate", "2e-2", "--max_steps", "8"])
     tuning = read_bias_tuning(str(folder))
     curve = {entry["step"]: entry["perplexity"] for entry in tuning.training["validation_perplexity"]}
 
-    with_tags = kind == "tags"
-    assert tuning.tag == ("no_bias" if with_tags else None)
-    assert curve[0] == pytest.approx(validation_perplexity(pitying_model, labels, with_tags=with_tags), rel=1e-4)
+    assert tuning.tag is None
+    assert curve[0] == pytest.approx(validation_perplexity(pitying_model, labels, with_tags=False), rel=1e-4)
     later = {step: value for step, value in curve.items() if step}
     assert tuning.training["best_step"] == min(later, key=later.get)
     assert tuning.training["best_validation_perplexity"] == min(later.values())
-    assert min(later.values()) == pytest.approx(validation_perplexity(folder, labels, with_tags=with_tags), rel=1e-4)
+    assert min(later.values()) == pytest.approx(validation_perplexity(folder, labels, with_tags=False), rel=1e-4)
     assert len(later) < 4 or min(later, key=later.get) >= 6  # stopped after one evaluation that was not better
 
 
