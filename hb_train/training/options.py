@@ -44,7 +44,7 @@ def parse_training_options(
     import torch
     from trl import TrlParser
 
-    config_options(argv or sys.argv[1:])  # TRL would ignore the first value of a repeated key
+    _check_config(argv or sys.argv[1:])
     parser = TrlParser(classes, description=first_line(docstring))
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
@@ -54,17 +54,15 @@ def parse_training_options(
     return arguments
 
 
-def config_options(argv: Sequence[str]) -> dict[str, Any]:
-    """Reads the YAML file in `--config`."""
+def _check_config(argv: Sequence[str]) -> None:
+    """Checks the YAML file in `--config`. If a key were repeated, TRL would ignore its first value."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", type=Path)
     config = parser.parse_known_args(list(argv))[0].config
-    options = {} if config is None else load_values(config)
-    if not isinstance(options, dict):
+    if config is not None and not isinstance(load_values(config), dict):
         raise ValueError(
             f"'{config}' is not a YAML file of options; set --config to such a file, e.g. one in hb_train/recipes"
         )
-    return options
 
 
 def has_fast_bfloat16() -> bool:
