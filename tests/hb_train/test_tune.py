@@ -73,15 +73,13 @@ def short(pitying_model, labels, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("last", [2, 4])
-def test_a_run_resumes_where_it_stopped(last, short, pitying_model, labels, tmp_path):
+def test_a_run_resumes_after_its_last_step(short, pitying_model, labels, tmp_path):
     """As after a kill: checkpoints are there, and nothing that is saved at the end."""
     stopped = tmp_path / "stopped"
     stopped.mkdir()
-    (stopped / "run.json").write_bytes((short / "run.json").read_bytes())
-    for step in range(2, last + 1, 2):
+    shutil.copy(short / "run.json", stopped)
+    for step in (2, 4):
         shutil.copytree(short / f"checkpoint-{step}", stopped / f"checkpoint-{step}")
-    (stopped / "checkpoint-4").mkdir(exist_ok=True)  # as when it was stopped while this was written
     tune_main(options_for(pitying_model, labels, stopped, *few_steps(), *KEEP))
     assert same(weights(short), weights(stopped))
     assert read_bias_tuning(str(short)) == read_bias_tuning(str(stopped))
@@ -225,7 +223,7 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
     [
         (["--dataset_name", "labels"], r"--model_name_or_path is missing"),
         (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter with"),
-        (["--model_name_or_path", "gpt2", "--load_in_4bit", "--use_peft"], r"need bitsandbytes, .* pip install"),
+        (["--model_name_or_path", "gpt2", "--load_in_4bit", "--use_peft"], r"need bitsandbytes.*pip install bits"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
             r"cannot be selected without evaluations",
