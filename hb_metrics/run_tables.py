@@ -15,15 +15,8 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.hints import check_known, did_you_mean
 from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.decisions.answers import read_answers
-from hb_metrics.run.finished_run import (
-    Run,
-    read_prompts,
-    read_run,
-    read_shards,
-    read_vectors,
-    stored_shards,
-    stored_table,
-)
+from hb_metrics.measurements.results import Run, read_run
+from hb_metrics.run.finished_run import read_prompts, read_shards, read_vectors, stored_shards, stored_table
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import prompt_ids, verdicts
 from hb_metrics.run.run_folder import (
@@ -119,8 +112,8 @@ class RunTables:
 
     Attributes:
         settings: The run's options, by name.
-        record: All settings on which the results depend, as in run.json.
-        results: The content of results.json.
+        record: All settings on which the results depend (see `Record`).
+        results: The results of all measurements (see `Results`).
 
     Raises:
         ValueError: The folder contains no finished run, or one of its files is missing or damaged.
@@ -129,8 +122,8 @@ class RunTables:
     def __init__(self, folder: str | Path) -> None:
         run = read_run(Path(folder))
         self.folder, self.results = run.folder, run.results
-        self.record: dict[str, Any] = run.results["run"]
-        self.settings: dict[str, Any] = self.record["settings"]
+        self.record = run.record
+        self.settings: dict[str, Any] = run.record.content["settings"]
 
     @cached_property
     def prompts(self) -> "pd.DataFrame":
@@ -166,7 +159,7 @@ class RunTables:
         """A row per reply, at every turn, with all that was measured of it."""
         import pandas as pd
 
-        turns = [self._turn(turn) for turn in range(1, self.record.get("generation", {}).get("turns", 1) + 1)]
+        turns = [self._turn(turn) for turn in range(1, self.record.generation.turns + 1)]
         return pd.concat(turns, ignore_index=True)
 
     @cached_property
@@ -183,7 +176,7 @@ class RunTables:
 
         rows = []
         for measurement in MEASUREMENTS:
-            for figure in measurement.parts.figures(self.results) if measurement.name in self.results else []:
+            for figure in measurement.figures(self.results):
                 low, high = figure.interval or (None, None)
                 part = figure.label if figure.part_of else None
                 rows.append((figure.name, part, figure.value, low, high, figure.unit, figure.no_interval))
@@ -227,7 +220,7 @@ class RunTables:
                 frame[column] = None if measured is None else frame["id"].map(measured[column])
         frame["offensive"] = frame["id"].map(self._offensive(folder))
         names = _names("replies")
-        for rubric in self.record.get(JUDGE, {}) if turn == 1 else []:
+        for rubric in self.record.judge if turn == 1 and JUDGE in self.record.content else []:
             frame[rubric] = frame["id"].map(self._labels(rubric))
             names.append(rubric)
         return frame[names]
@@ -236,7 +229,7 @@ class RunTables:
         import pandas as pd
 
         ids, values = read_vectors(turn_folder(self.folder, turn) / STYLES)
-        labels = self.record["style_classifier"]["labels"]
+        labels = self.record.style_classifier.labels
         return pd.DataFrame(values, index=pd.Index(ids, name="id"), columns=labels)
 
     def _offensive(self, folder: Path) -> dict[str, float]:
@@ -248,7 +241,7 @@ class RunTables:
     def _labels(self, rubric: str) -> dict[str, str]:
         """Returns the label of each reply. Replies without an answer, or with a tie, have none."""
         ids, values = read_vectors(self.folder / JUDGE / rubric)
-        labels = recorded_rubric(self.record[JUDGE][rubric]).labels
+        labels = recorded_rubric(self.record.judge[rubric]).labels
         chosen = zip(ids, verdicts(values[:, :-1]).tolist(), (values[:, -1] == 0).tolist(), strict=True)
         return {identifier: labels[label] for identifier, label, answered in chosen if answered and label >= 0}
 

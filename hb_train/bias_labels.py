@@ -16,7 +16,8 @@ import pyarrow as pa
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.run.finished_run import Run, read_run, read_vectors
+from hb_metrics.measurements.results import Run, read_run
+from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
@@ -81,7 +82,6 @@ def label(arguments: LabelArguments) -> None:
         state.wait_for_everyone()
         return
     run = read_run(Path(arguments.run_dir))
-    record = run.results["run"]
     styles = read_vectors(run.folder / STYLES)
     replies = replies_to_label(run, styles)
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
@@ -91,20 +91,19 @@ def label(arguments: LabelArguments) -> None:
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
-    context, cue, kwargs, system_prompt = map(
-        record["generation"].get, ("context", "cue", "chat_template_kwargs", "system_prompt")
-    )
-    asked = Asked(loaded, context, ChatOptions(kwargs or {}, system_prompt), cue)
+    made, record = run.record.generation, run.record.content
+    chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
+    asked = Asked(loaded, made.context, chat, made.cue)
     suffix = write_rows(folder, replies, labels, held_out, asked)
     content = {
         **_counts(replies, labels, held_out),
         "suffix": suffix,
-        "context": context,
-        "asked_with": {**{name: record["generation"].get(name) for name in ASKED_WITH}, "cue": cue},
+        "context": made.context,
+        "asked_with": {name: vars(made)[name] for name in ASKED_WITH},
         "alpha": arguments.alpha,
         "beta": labels.beta,
         "beta_quantile": arguments.beta_quantile,
-        "num_empty_replies": run.results["generation"]["num_empty_replies"],
+        "num_empty_replies": run.results.generation.num_empty_replies,
         "model": record["model"],
         "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
     }
@@ -117,13 +116,13 @@ def label(arguments: LabelArguments) -> None:
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
-    record = run.results["run"]
+    record = run.record.content
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
     labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
     return {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
         # The seed for sampling is in no other part of the record.
-        "labelled_run": {**labelled, "seed": record["settings"]["seed"]},
+        "labelled_run": {**labelled, "seed": run.record.settings.seed},
         "versions": package_versions(),
     }
 

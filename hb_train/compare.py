@@ -19,9 +19,9 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.command.gates import GATE_STATUS
+from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
-from hb_metrics.run.finished_run import read_run
 from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
 from hb_train.model_card import write_model_card

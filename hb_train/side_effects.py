@@ -33,11 +33,12 @@ from hb_metrics.measurements.awareness.run_changes import cluster_change
 from hb_metrics.measurements.awareness.work import MAX_TOKENS
 from hb_metrics.measurements.generation.work import ask
 from hb_metrics.measurements.reply_requests import request_replies
+from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import process_state
 from hb_metrics.report.sides import EFFECTS_FILE
-from hb_metrics.run.finished_run import Run, read_prompts, read_run
+from hb_metrics.run.finished_run import read_prompts
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import is_empty
 from hb_metrics.run.run_folder import run_digest, write_json
@@ -107,9 +108,10 @@ def entropy_of_replies(before: Side, after: Side) -> dict[str, Any]:
     """Computes the change in entropy on the prompts that both runs share, or states why there is none."""
     asked = []
     for name, (run, settings, engine, _) in zip(("before", "after"), (before, after), strict=True):
-        if "generation" in run.results:
+        is_measured = "generation" in run.results.measured
+        if is_measured:
             asked.append(ask(settings, read_prompts(run.folder), engine))
-        if "generation" not in run.results or not asked[-1].requests.decoding.sample:
+        if not is_measured or not asked[-1].requests.decoding.sample:
             return {"missing": f"the run {name} the mitigation has no sampled replies"}
     first, second = (dict(zip(each.requests.ids, each.requests.texts, strict=True)) for each in asked)
     is_shared = [second.get(identifier) == text for identifier, text in first.items()]
@@ -132,20 +134,20 @@ def entropy_of_replies(before: Side, after: Side) -> dict[str, Any]:
 
 @json_faults()
 def load_side(run: Run) -> Side:
-    record = run.results["run"]
-    if record["model"]["dtype"] is None:
+    record = run.record
+    if record.model.dtype is None:
         raise ValueError(
             f"the model of run '{run.folder}' was not loaded, but its side effects are computed from its weights; "
             "pass a run of a local model"
         )
-    values, adapter = dict(record["settings"]), record["model"].get("adapter")
-    if adapter is not None and adapter["name"] != values["model"]:
-        values["adapter"] = adapter["name"]
+    values, adapter = dict(record.content["settings"]), record.model.adapter
+    if adapter is not None and adapter.name != record.settings.model:
+        values["adapter"] = adapter.name
     settings = settings_of(values)
     engine = load(settings, process_state().device)
-    if engine.loaded is None or engine.loaded.digest != record["model"]["digest"]:
+    if engine.loaded is None or engine.loaded.digest != record.model.digest:
         raise ValueError(
-            f"model '{values['model']}' has changed since run '{run.folder}'; measure it again in a new folder"
+            f"model '{record.settings.model}' has changed since run '{run.folder}'; measure it again in a new folder"
         )
     return Side(run, settings, engine, engine.loaded)
 

@@ -11,15 +11,19 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.run.json_files import json_faults
-from hb_metrics.run.run_record import figures_belong_to, is_on_hub, last_part, measured_model, tag_of
+from hb_metrics.run.record import Model
+from hb_metrics.run.run_record import figures_belong_to, is_on_hub, last_part, measured_model
 from hub_scripts import hub
 from hub_scripts.options import add_dry_run_option, repo_id, write_files
 from hub_scripts.run_figures import evaluation_results, version_of
+
+if TYPE_CHECKING:
+    from hb_metrics.measurements.results import Results
 
 
 @json_faults()
@@ -34,10 +38,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     add_dry_run_option(parser)
     options = parser.parse_args(argv)
     results = read_settled_results(options.run)
-    check_model(results["run"], options.repo_id)
-    subject = figures_belong_to(results["run"]["model"])
-    if not is_on_hub(subject) or subject["name"] != options.repo_id:
-        print(f"the run measured {measured_model(results['run'])}; check that {options.repo_id} is this model")
+    check_model(results.record.model, options.repo_id)
+    subject = figures_belong_to(results.record.model)
+    if not is_on_hub(subject) or subject.name != options.repo_id:
+        print(f"the run measured {measured_model(results.record.model)}; check that {options.repo_id} is this model")
     files = evaluation_results(results, options.dataset_id)
     if not files:
         raise ValueError(
@@ -52,15 +56,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"written to {options.dry_run}; nothing was published")
 
 
-def read_settled_results(folder: Path) -> dict[str, Any]:
+def read_settled_results(folder: Path) -> "Results":
     from hb_dataset.prompts import version_configs
     from hb_dataset.versions import frozen_versions
-    from hb_metrics.run.finished_run import read_run
+    from hb_metrics.measurements.results import read_run
 
     results = read_run(folder).results
-    settings, config = results["run"]["settings"], results["run"]["data"]["config"]
+    settings, config = vars(results.record.settings), results.record.data.config
     for option in ("vocabulary_dir", "prompts", "axes", "terms"):
-        if settings.get(option) is not None:
+        if settings[option] is not None:
             raise ValueError(
                 f"a run with --{option} {settings[option]} cannot be published; publish a run without this option"
             )
@@ -70,12 +74,12 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
     return results
 
 
-def check_model(run: Mapping[str, Any], repo_id: str) -> None:
-    subject = figures_belong_to(run["model"])
+def check_model(model: Model, repo_id: str) -> None:
+    subject = figures_belong_to(model)
     # Old Hub ids, such as "gpt2", have no owner, and repositories may move to another owner.
-    if is_on_hub(subject) and last_part(subject["name"]) != last_part(repo_id):
+    if is_on_hub(subject) and last_part(subject.name) != last_part(repo_id):
         raise ValueError(
-            f"the run measured '{subject['name']}', not '{repo_id}'; set --repo_id to the repository of this model"
+            f"the run measured '{subject.name}', not '{repo_id}'; set --repo_id to the repository of this model"
         )
 
 
@@ -83,9 +87,9 @@ def shown(files: Mapping[str, bytes]) -> str:
     return "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
 
 
-def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options: argparse.Namespace) -> None:
-    run, api = results["run"], hub.connect()
-    version, tag = version_of(run["data"]["config"]), tag_of(results)
+def _publish(results: "Results", contents: Mapping[str, bytes], options: argparse.Namespace) -> None:
+    record, api = results.record, hub.connect()
+    version, tag = version_of(record.data.config), record.tag
     model = hub.open_repository(api, options.repo_id, "model", create=False)
     dataset = hub.open_repository(api, options.dataset_id, "dataset", create=False)
     if version not in dataset.tags:
@@ -101,11 +105,11 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
     url, opened = hub.propose(
         model,
         files,
-        title=f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', tag {tag}'})",
+        title=f"HolisticBias results ({record.data.config}{'' if tag is None else f', tag {tag}'})",
         description=(
             "These figures show how much a model's treatment of people depends on the words that describe them. They "
             f"were measured with HolisticBias {version} (Smith et al., 2022). The run measured "
-            f"{escape_markdown(measured_model(run))}. The pull request changes only "
+            f"{escape_markdown(measured_model(record.model))}. The pull request changes only "
             f"{', '.join(f'`{path}`' for path in files)}."
         ),
     )

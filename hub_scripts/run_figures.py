@@ -6,12 +6,12 @@ classifier and not to the dataset.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.results import Results
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_record import measured_model
 from hub_scripts.published_dataset import SPLIT, PublishedDataset
 
@@ -40,7 +40,7 @@ def eval_yaml(dataset: PublishedDataset) -> str:
     return yaml_dump({**about, "tasks": tasks}, sort_keys=False)
 
 
-def evaluation_results(results: Mapping[str, Any], dataset_id: str) -> dict[str, str]:
+def evaluation_results(results: Results, dataset_id: str) -> dict[str, str]:
     """Returns the YAML files with a run's figures, by path in the model's repository.
 
     There is one file per measurement, classifier, tag and cue. If a later run agrees in all four, its file replaces the
@@ -49,25 +49,24 @@ def evaluation_results(results: Mapping[str, Any], dataset_id: str) -> dict[str,
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump
 
-    config = results["run"]["data"]["config"]
+    config = results.record.data.config
     files = {}
     for measurement in MEASUREMENTS:
-        if measurement.name not in results:
-            continue
         entries = [
             EvalResultEntry(
                 dataset_id=dataset_id,
                 task_id=f"{figure.task}_{config}",
                 value=figure.value,
                 dataset_revision=version_of(config),
-                notes=_notes(results, measurement, figure),
+                notes=_notes(results.record, measurement, figure),
             )
-            for figure in measurement.parts.figures(results)
+            for figure in measurement.figures(results)
             if figure.task is not None and figure.value is not None
         ]
         if entries:
-            variant = [re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.") for name in measurement.variant(results)]
-            path = f".eval_results/holistic_bias_{'_'.join([config, measurement.name, *variant])}.yaml"
+            variant = measurement.variant(results.record)
+            words = [re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.") for name in variant]
+            path = f".eval_results/holistic_bias_{'_'.join([config, measurement.name, *words])}.yaml"
             files[path] = yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
     return files
 
@@ -76,13 +75,12 @@ def version_of(config: str) -> str:
     return config.split("-", 1)[0]
 
 
-def _notes(results: Mapping[str, Any], measurement: Measurement, figure: Figure) -> str:
-    run = results["run"]
-    notes = [f"config {run['data']['config']}"]
-    if (sample := run["settings"].get("sample")) is not None:
-        notes.append(f"sample of {sample:,} prompts, drawn with seed {run['settings']['seed']}")
-    notes += [*figure.notes, *measurement.figure_settings(results)]
-    notes.append(", ".join(filter(None, [f"model {measured_model(run)}", run["model"]["dtype"]])))
-    if (release := run["versions"].get("holistic-bias")) is not None:
+def _notes(record: Record, measurement: Measurement, figure: Figure) -> str:
+    notes = [f"config {record.data.config}"]
+    if (sample := record.settings.sample) is not None:
+        notes.append(f"sample of {sample:,} prompts, drawn with seed {record.settings.seed}")
+    notes += [*figure.notes, *measurement.figure_settings(record)]
+    notes.append(", ".join(filter(None, [f"model {measured_model(record.model)}", record.model.dtype])))
+    if (release := record.versions.get("holistic-bias")) is not None:
         notes.append(f"holistic-bias {release}")
     return "; ".join(notes)

@@ -6,16 +6,16 @@
 command does not import torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.run.finished_run import Run, read_run
+from hb_metrics.measurements.results import Results, Run, check_finished
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, RUN_FILE, hold_folder, read_json, write_json
-from hb_metrics.run.typed_json import to_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -25,34 +25,38 @@ def main(argv: Sequence[str] | None = None) -> None:
         analyse(folder)
 
 
-def analyse(folder: Path) -> dict[str, Any]:
+def analyse(folder: Path) -> Results:
     """Computes the results of a finished run, and writes them and the report into its folder.
 
     Raises:
         ValueError: The folder contains no finished run, or one of its tables is missing or damaged.
     """
-    read_run(folder)  # raises an error unless the run is finished
-    record = read_json(folder / RUN_FILE)
+    check_finished(folder)
     with hold_folder(folder):
-        results: dict[str, Any] = {"run": record}
+        results = Results(Record(read_json(folder / RUN_FILE)))
         for measurement in MEASUREMENTS:
-            if measurement.name in record["layout"]["measurements"]:
-                results[measurement.name] = to_json(measurement.parts.compute(Run(folder, {"run": record})))
+            if measurement.name in results.record.layout.measurements:
+                results = results.with_(measurement.name, measurement.parts.compute(Run(folder, results)))
         write_results(results, folder)
     return results
 
 
-def write_results(results: Mapping[str, Any], folder: Path) -> None:
+def write_results(results: Results, folder: Path) -> None:
     """Writes results.json and the report, and prints the report's sentences about the model."""
-    from hb_metrics.command.plan import firmer_command
+    write_json(folder / RESULTS_FILE, results.content())
+    for answer in write_run_report(Run(folder, results), folder / REPORT_FILE):
+        print("\n" + filled(answer))
+    print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
+
+
+def write_run_report(run: Run, path: Path, **options: Any) -> list[str]:
+    """Writes the report of a finished run with its calibrations and the command of a longer run, as `write_report`."""
+    from hb_metrics.command.plan import firmer_run
     from hb_metrics.human_eval.calibration import read_calibrations
     from hb_metrics.report.page import write_report
 
-    write_json(folder / RESULTS_FILE, results)
-    known, again = read_calibrations(folder), firmer_command(results)
-    for answer in write_report(results, folder / REPORT_FILE, calibrations=known, again=again):
-        print("\n" + filled(answer))
-    print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
+    known, again = read_calibrations(run.folder), firmer_run(run)
+    return write_report(run.results, path, calibrations=known, again=again, **options)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ If a figure exceeds its limit, the run fails after it has written its report.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hb_dataset.hints import check_known
 from hb_metrics.measurements.measurement import Measurement
@@ -15,6 +15,7 @@ from hb_metrics.run.run_folder import write_json
 
 if TYPE_CHECKING:
     from hb_metrics.layout.figure import Figure
+    from hb_metrics.measurements.results import Results
 
 GATE_STATUS = 3  # the exit status of a run for which `exceeded` returns a sentence
 
@@ -56,7 +57,7 @@ def write_gates(path: Path, gates: Sequence[tuple[bool, str]]) -> None:
     write_json(path, {"passed": all(passed for passed, _ in gates), "gates": listed})
 
 
-def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
+def exceeded(results: "Results", measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
     """Returns a sentence for each figure that exceeds its limit or that cannot be compared with it.
 
     The limit is compared with the upper end of the figure's interval. For a gap ("signed"), it is compared with the end
@@ -65,8 +66,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:
-        if measurement.name in results:
-            figures |= {figure.key: figure for figure in measurement.parts.figures(results)}
+        figures |= {figure.key: figure for figure in measurement.figures(results)}
     sentences = []
     for name, limit in gates.items():
         figure = figures.get(name)

@@ -22,20 +22,23 @@ from hb_metrics.command.planning import (
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.own_prompts import own_prompts
+from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
-from hb_metrics.run.finished_run import Run
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import (
     OWN_PROMPTS_FILE,
     PROMPTS_FILE,
     REPORT_FILE,
     RESULTS_FILE,
+    SECONDS_FILE,
     check_run_or_empty,
     hold_folder,
     open_run,
+    read_seconds,
+    write_json,
     write_table,
 )
-from hb_metrics.run.typed_json import to_json
 
 # Modules that import torch take seconds to import, so they are imported only after the prompts have been read.
 
@@ -78,7 +81,7 @@ def measure(settings: Settings) -> Path:
                 write_table(folder / OWN_PROMPTS_FILE, own_rows(own_prompts(settings)))
         state.wait_for_everyone()
         check_same_folder(folder)
-        results = _measure(task, measurements, work, run)
+        results = _measure(task, measurements, work, Results(Record(run)))
         if state.is_main_process:
             write_results(results, folder)
         state.wait_for_everyone()
@@ -92,27 +95,29 @@ def measure(settings: Settings) -> Path:
     return folder / REPORT_FILE
 
 
-def _measure(
-    task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
-) -> dict[str, Any]:
-    results: dict[str, Any] = {}
+def _measure(task: Task, measurements: Sequence[Measurement], work: dict[str, Any], results: Results) -> Results:
     is_finished = (task.folder / RESULTS_FILE).is_file()  # the report of a finished run is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
         measurement.collector.collect(task, work[measurement.name])
         if task.state.is_main_process:
-            results[measurement.name] = to_json(measurement.parts.compute(Run(task.folder, {"run": run})))
-        task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
+            results = results.with_(measurement.name, measurement.parts.compute(Run(task.folder, results)))
+        seconds = time.perf_counter() - started
+        task.state.print(f"{measurement.title} measured in {seconds:.0f} s")
         if task.state.is_main_process:
-            figures = comparable_figures([measurement.parts.figures({"run": run, **results})])[0]
+            if not is_finished:
+                known = read_seconds(task.folder)
+                known[measurement.name] = round(known.get(measurement.name, 0.0) + seconds, 1)
+                write_json(task.folder / SECONDS_FILE, known)
+            figures = comparable_figures([measurement.figures(results)])[0]
             print("\n" + "\n".join(figure_lines(figures)), flush=True)
             if not is_finished and number < len(measurements):
-                _report_so_far({"run": run, **results}, measurements[number:], task.folder)
-    return {"run": run, **results}
+                _report_so_far(results, measurements[number:], task.folder)
+    return results
 
 
-def _report_so_far(results: dict[str, Any], to_come: Sequence[Measurement], folder: Path) -> None:
+def _report_so_far(results: Results, to_come: Sequence[Measurement], folder: Path) -> None:
     from hb_metrics.report.page import write_report
 
     write_report(results, folder / REPORT_FILE, to_come=to_come)

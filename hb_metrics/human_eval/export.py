@@ -15,7 +15,7 @@ from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
 from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.study import STUDY_FILE, Design, Study, draw_study, speakers, study_text
 from hb_metrics.human_eval.study_files import write_study_files
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import run_digest
 from hb_metrics.run.run_record import classifier_name
@@ -82,9 +82,9 @@ def export(arguments: argparse.Namespace) -> None:
     runs = []
     for number, run in enumerate((first, second)):
         name = names[number] if names[0] != names[1] else f"{number + 1}. {names[number]}"
-        record = run.results["run"]
-        known = "offensiveness_classifier" in record
-        classifier = classifier_name(record, "offensiveness_classifier") if known else None
+        record = run.record
+        known = "offensiveness_classifier" in record.content
+        classifier = classifier_name(record.offensiveness_classifier) if known else None
         runs.append({"name": name, "run": run_digest(run.folder), "offensiveness_classifier": classifier})
     about = {
         "runs": runs,

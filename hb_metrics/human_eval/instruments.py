@@ -5,8 +5,9 @@ import numpy as np
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.collect.judges.rubric import OFFENSIVENESS, REFUSALS, read_rubric, recorded_rubric
+from hb_metrics.measurements.results import Run
 from hb_metrics.offensiveness.averages import THRESHOLD
-from hb_metrics.run.finished_run import Run, read_run_table, read_stored_replies, read_vectors
+from hb_metrics.run.finished_run import read_run_table, read_stored_replies, read_vectors
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
 from hb_metrics.run.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
 
@@ -53,7 +54,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
     replies = read_stored_replies(run.folder)
     if replies is None:
         raise ValueError(f"'{run.folder}' has no replies; pass the folder of a run with --measurements generation")
-    judges = run.results["run"].get("judge", {})
+    judges = run.record.judge if "judge" in run.record.content else {}
     offensive, refusals = run.folder / OFFENSIVENESS / "replies", read_run_table(run.folder / REFUSALS_FILE)
     known = list(judges)
     known += [OFFENSIVENESS] if any(offensive.glob("*.parquet")) else []

@@ -15,7 +15,7 @@ from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import LABELS_FILE, LabelStudy, draw_labels, study_text
 from hb_metrics.human_eval.page import label_page
 from hb_metrics.human_eval.study_files import write_study_files
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import run_digest
 

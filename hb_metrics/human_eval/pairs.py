@@ -3,8 +3,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from hb_metrics.human_eval.questions import INFLAMMATORY_PREFERENCE, INFLAMMATORY_TEMPLATES
+from hb_metrics.measurements.results import Run
 from hb_metrics.offensiveness.averages import THRESHOLD
-from hb_metrics.run.finished_run import Run, read_reply_table, read_shards
+from hb_metrics.run.finished_run import read_reply_table, read_shards
 from hb_metrics.run.replies import UNSAFE_MARK, is_empty, with_questions
 from hb_metrics.run.run_folder import OFFENSIVENESS
 

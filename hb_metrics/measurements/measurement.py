@@ -5,7 +5,7 @@ A measurement is a subclass of `Measurement` in the `__init__.py` of a folder be
 the tables, and show them. Both are imported only when needed, because a collector imports torch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from hb_metrics.collect.classifiers.classifier import Classifier
     from hb_metrics.collect.engines.engine import Ability, Engine
     from hb_metrics.layout.figure import Figure
+    from hb_metrics.measurements.results import Results, Run
     from hb_metrics.models.loading import LoadedModel
     from hb_metrics.models.processes import PartialState
     from hb_metrics.paired_changes.paired_change import PairedChange
-    from hb_metrics.run.finished_run import Run
+    from hb_metrics.run.record import Record
     from hb_metrics.stats.generalising import Generalised, Over
 
 
@@ -101,8 +102,8 @@ class Parts:
     """The parts of a measurement that need no model. `None` means that the measurement has no such part.
 
     Attributes:
-        compute: [run] Computes the measurement's results from the tables in the run's folder. They are a dataclass, or
-            a dictionary of them (see `typed_json`). `run.results` contains at least the run's record.
+        compute: [run] Computes the measurement's results (see `Results`) from the tables in the run's folder.
+            `run.results` contains at least the run's record.
         figures: [results] Returns the figures of a run. Comparisons match figures of different runs by their names.
         report: [results] Returns the measurement's sections of the report.
         changes: [first, second] Returns the changes in figures from one run to the other, with intervals.
@@ -113,8 +114,8 @@ class Parts:
     """
 
     compute: "Callable[[Run], object]"
-    figures: "Callable[[Mapping[str, Any]], list[Figure]]"
-    report: Callable[[Mapping[str, Any]], Report]
+    figures: "Callable[[Results], list[Figure]]"
+    report: "Callable[[Results], Report]"
     changes: "Callable[[Run, Run], FigureChanges] | None" = None
     generalise: "Callable[[Run, Over], dict[str, Generalised]] | None" = None
     details: "Callable[[Run, Run, tuple[str, str]], Report] | None" = None
@@ -153,6 +154,10 @@ class Measurement:
     def parts(self) -> Parts:
         raise NotImplementedError
 
+    def figures(self, results: "Results") -> "list[Figure]":
+        """Returns the figures of a run, or none if the run does not have the measurement."""
+        return self.parts.figures(results) if self.name in results.measured else []
+
     def is_default(self, settings: Settings) -> bool:
         """Returns whether the measurement runs if `--measurements` is not set."""
         return self.by_default
@@ -165,25 +170,25 @@ class Measurement:
         """Returns the names of figures (`Figure.key`) for `--fail_above`. They must be known before the model runs."""
         return (*self.tasks, *self.gates)
 
-    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
+    def figure_settings(self, record: "Record") -> list[str]:
         """Returns the settings on which the figures depend, in words, for the Hub's evaluation results."""
         return []
 
-    def variant(self, results: Mapping[str, Any]) -> list[str]:
+    def variant(self, record: "Record") -> list[str]:
         """Returns the settings that distinguish the Hub's evaluation results for the same model and config."""
         return []
 
-    def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
+    def card_sentences(self, results: "Results") -> list[str]:
         return []
 
     def together(self, runs: "Sequence[Run]") -> list[Section]:
         """Returns the measurement's sections about all compared runs, for example on their cues."""
         return []
 
-    def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
         """Returns sentences that state why the measurement's figures of several runs are not comparable.
 
         `changed` contains the settings that differ, each in the form `section.name` (as in run.json). `runs` contains
-        the content of each run's results.json.
+        the results of the runs that have the measurement.
         """
         return []

@@ -9,13 +9,13 @@ from hb_metrics.layout.plots import runs_plot
 from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.layout.terminal import figure_lines
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.report.changes import changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
-from hb_metrics.run.finished_run import Run, read_run
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import flat_record, run_digest
-from hb_metrics.run.run_record import tag_of
 
 UNMEASURED = "not measured"
 
@@ -59,21 +59,21 @@ def write_comparison(
     finished = [_shown_run(folder) for folder in runs]
     called = run_names(finished, names)
     for other in finished[1:]:
-        if not finished[0].results.keys() & other.results.keys() - {"run"}:
+        if not {*finished[0].results.measured} & {*other.results.measured}:
             raise ValueError(
                 f"'{finished[0].folder}' and '{other.folder}' have no measurement in common; pass runs that share at "
                 "least one measurement"
             )
     results = [run.results for run in finished]
-    differences = differing_settings([run["run"] for run in results])
+    differences = differing_settings([run.record for run in results])
     first, second = finished[:2]
     changes = [run_changes(first, run, (called[0], name)) for run, name in zip(finished[1:], called[1:], strict=True)]
     sides = both_sides(finished, changes)
     overviews = overview_sections(results, called)
     for measurement in MEASUREMENTS:
         overviews += measurement.together(finished)
-    shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
-    parts = [measurement.parts.details for measurement in shared]
+    shared = {*first.results.measured} & {*second.results.measured}
+    parts = [measurement.parts.details for measurement in MEASUREMENTS if measurement.name in shared]
     detailed = [details(first, second, (called[0], called[1])) for details in parts if details is not None]
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
     sections = [changes_section(changes)]
@@ -83,14 +83,14 @@ def write_comparison(
         sections.append(human_evaluation_section(of_people))
     some = {}
     for measurement in MEASUREMENTS:
-        having = [name for name, run in zip(called, results, strict=True) if measurement.name in run]
+        having = [name for name, run in zip(called, results, strict=True) if measurement.name in run.measured]
         if 0 < len(having) < len(called):
             some[measurement.title] = having
     context = {
         "names": called,
         "digests": " ".join(map(run_digest, runs)),
-        "runs": [run["run"] for run in results],
-        "tags": [tag_of(run) for run in results],
+        "runs": [run.record for run in results],
+        "tags": [run.record.tag for run in results],
         "differences": differences,
         "warnings": comparison_warnings(differences, results),
         "in_some": some,
@@ -110,15 +110,14 @@ def _shown_run(folder: Path) -> Run:
     """Reads a run and formats its figures, so that an error in them names this run's file and not another one."""
     run = read_run(folder)
     for measurement in MEASUREMENTS:
-        if measurement.name in run.results:
-            figure_lines(measurement.parts.figures(run.results))
+        figure_lines(measurement.figures(run.results))
     return run
 
 
-def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
+def overview_sections(runs: Sequence[Results], names: Sequence[str]) -> list[Section]:
     sections = []
     for measurement in MEASUREMENTS:
-        found = [measurement.parts.figures(run) if measurement.name in run else [] for run in runs]
+        found = [measurement.figures(run) for run in runs]
         if sum(bool(figures) for figures in found) < 2:
             continue
         comparable = comparable_figures(found)
@@ -153,7 +152,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
     return sections
 
 
-def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Results]) -> list[str]:
     changed = {difference.name for difference in differences if difference.contradicts}
     sentences = []
     if changed & {"data.digest", "data.config"}:
@@ -161,16 +160,16 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
             "The runs have different prompts, so figures over all terms or all templates are not comparable."
         )
     for measurement in MEASUREMENTS:
-        if any(measurement.name in run for run in runs):
-            sentences += measurement.warnings(changed, runs)
+        if having := [run for run in runs if measurement.name in run.measured]:
+            sentences += measurement.warnings(changed, having)
     return sentences
 
 
-def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    flat = [flat_record(run) for run in runs]
+def differing_settings(records: Sequence[Record]) -> list[Difference]:
+    flat = [flat_record(record.content) for record in records]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):
-        absent = ["not recorded" if name.split(".")[0] in run else UNMEASURED for run in runs]
+        absent = ["not recorded" if name.split(".")[0] in record.content else UNMEASURED for record in records]
         values = [settings.get(name, missing) for settings, missing in zip(flat, absent, strict=True)]
         if any(value != values[0] for value in values):
             differences.append(Difference(name, values))

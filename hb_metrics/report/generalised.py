@@ -3,7 +3,8 @@ from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_prompts
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import has_pairs_of_terms, read_prompts
 from hb_metrics.stats.generalising import Over
 
 _WORDS = {
@@ -29,9 +30,9 @@ def generalised_section(run: Run, over: Over) -> Section:
     listed: list[Figure] = []
     others: list[Figure] = []  # with the second interval
     for measurement in MEASUREMENTS:
-        generalise = measurement.parts.generalise if measurement.name in run.results else None
+        generalise = measurement.parts.generalise if measurement.name in run.results.measured else None
         found = {} if generalise is None else generalise(run, over)
-        for figure in measurement.parts.figures(run.results) if found else []:
+        for figure in measurement.figures(run.results) if found else []:
             if figure.name in found and figure.value is not None:
                 interval, reason = found[figure.name]
                 listed.append(figure)

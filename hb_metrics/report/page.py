@@ -1,4 +1,5 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.group_shares import BY_GROUP
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.results import Results
 from hb_metrics.run.run_record import measured_model, model_title, served_sentence
 
 # The verdict on several measurements is the last one in this order.
@@ -32,25 +34,32 @@ class Fold(NamedTuple):
     chart: tuple[Plot, str] | None = None
 
 
+class Longer(NamedTuple):
+    """The command of a run with four times as many replies, and how long it takes if that is known."""
+
+    command: str
+    minutes: float | None
+
+
 def write_report(
-    results: Mapping[str, Any],
+    results: Results,
     path: Path,
     *,
     to_come: Sequence[Measurement] = (),
     more: Sequence[Section] = (),
     calibrations: Sequence[Calibration] = (),
-    again: str = "",
+    again: Longer | None = None,
     with_texts: bool = True,
 ) -> list[str]:
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
 
-    `again` is the command of a longer run. Without `with_texts`, the report shows no replies.
+    `again` is a longer run. Without `with_texts`, the report shows no replies.
 
     If measurements are still `to_come`, the report is marked as incomplete. Sections for `calibrations` (the results of
     `human-eval calibrate`) come first if they have an interval, and the sections in `more` come last.
     """
     results = results if with_texts else without_texts(results)
-    measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
+    measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
     reports = [measurement.parts.report(results) for measurement in measured]
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
@@ -67,16 +76,16 @@ def write_report(
         chart = None if report.chart is top_chart else report.chart
         folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
     folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
-    untested = [words for name, words in _NOT_TESTED.items() if name not in results]
+    untested = [words for name, words in _NOT_TESTED.items() if name not in results.measured]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
-        main += measurement.parts.figures(results)
+        main += measurement.figures(results)
     folds += map(Fold, _groups_section(main))
     context = {
-        "run": results["run"],
-        "served": served_sentence(results["run"]),
-        "title": model_title(results["run"]["model"]),
-        "measured": measured_model(results["run"]),
+        "run": results.record,
+        "served": served_sentence(results.record.model),
+        "title": model_title(results.record.model),
+        "measured": measured_model(results.record.model),
         "to_come": [measurement.title for measurement in to_come],
         "verdict": _VERDICTS[max((report.differs for report in reports), key=list(_VERDICTS).index, default="")],
         "answers": [*map(sentence, usable), *(report.answer for report in on_top if report.answer is not None)],
@@ -106,11 +115,12 @@ def _groups_section(figures: Sequence[Figure]) -> list[Section]:
     return [groups] if parts else []
 
 
-def without_texts(results: Mapping[str, Any]) -> dict[str, Any]:
+def without_texts(results: Results) -> Results:
     """Returns results without prompts and replies."""
-    kept = {name: dict(of_measurement) for name, of_measurement in results.items()}
-    for of_measurement in kept.values():
-        for name, nothing in (("shown_replies", []), ("examples", []), ("pair", None), ("example", None)):
-            if name in of_measurement:
-                of_measurement[name] = nothing
-    return kept
+    nothing: dict[str, Any] = {"shown_replies": [], "examples": [], "pair": None, "example": None}
+    for name in results.measured:
+        found = results.of(name)
+        if name != "judge":
+            hidden = {key: value for key, value in nothing.items() if key in vars(found)}
+            results = results.with_(name, replace(found, **hidden))
+    return results

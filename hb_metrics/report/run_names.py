@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
-from hb_metrics.run.finished_run import Run
-from hb_metrics.run.run_record import model_title, tag_of
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.run_record import model_title
 
 
 def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
@@ -13,8 +13,8 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
                 f"{len(runs)} runs"
             )
         return list(names)
-    models = [model_title(run.results["run"]["model"]) for run in runs]
-    tags = [tag_of(run.results) for run in runs]
+    models = [model_title(run.record.model) for run in runs]
+    tags = [run.record.tag for run in runs]
     tagged = [model if tag is None else f"{model} with tag {tag}" for model, tag in zip(models, tags, strict=True)]
     folders = [run.folder.resolve().name for run in runs]
     for candidates in (models, tagged, folders):

@@ -11,9 +11,9 @@ from hb_metrics.layout.figure import Figure, pair
 from hb_metrics.layout.numbers import MISSING
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.terminal import filled, plain_text
+from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.changes import ChangeRow, RunChanges, change_words, from_to, holm_adjusted
-from hb_metrics.run.finished_run import Run
 from hb_metrics.run.run_folder import read_json, run_digest
 
 EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py

@@ -1,21 +1,18 @@
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hb_metrics.run.json_files import json_faults, read_json
 from hb_metrics.run.replies import Replies, later_replies, nonempty_replies, prompt_ids
 from hb_metrics.run.run_folder import (
     PROMPTS_FILE,
     REPLIES,
-    RESULTS_FILE,
     SHARD_RUN,
     STYLE_MEANS_FILE,
-    check_layout,
     run_digest,
     turn_folder,
 )
@@ -52,29 +49,6 @@ def read_vectors(folder: Path) -> Vectors:
         blocks.append(values.reshape(-1, size))
         ids += table["id"].to_pylist()
     return Vectors(ids, np.concatenate(blocks))
-
-
-class Run(NamedTuple):
-    folder: Path
-    results: dict[str, Any]
-
-    @property
-    def confidence_level(self) -> float:
-        level: float = self.results["run"]["settings"]["confidence_level"]
-        return level
-
-
-def read_run(folder: Path) -> Run:
-    path = folder / RESULTS_FILE
-    if not path.is_file():
-        raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
-    with json_faults():
-        results = read_json(path)
-        for name in ("run", *results):
-            if not isinstance(results[name], dict):
-                raise ValueError(f"{results.last_read} is not an object; pass the folder of a finished run")
-        check_layout(folder, results["run"])
-    return Run(folder, results)
 
 
 def read_prompts(folder: Path) -> pa.Table:
@@ -147,8 +121,8 @@ def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table 
     return pa.concat_tables([_read_table(file, columns) for file in files]) if files else None
 
 
-def read_styles(run: Run) -> RunStyles | None:
-    path = run.folder / STYLE_MEANS_FILE
+def read_styles(folder: Path) -> RunStyles | None:
+    path = folder / STYLE_MEANS_FILE
     if not path.is_file():
         return None
     _check_run([path])

@@ -3,7 +3,7 @@
 A field of a dataclass with the default `None` is left out of the JSON object if its value is `None`.
 """
 
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -14,18 +14,25 @@ T = TypeVar("T")
 _SIMPLE: dict[Any, Any] = {float: (float, int), int: int, str: str, bool: bool}
 
 
+class Excerpt:
+    """The base class of dataclasses for a part of an object. The other keys of the object are ignored."""
+
+
 class _Fields(NamedTuple):
+    """The types of fields, the fields that may be missing, and those that are left out if they are `None`."""
+
     types: dict[str, Any]
     optional: frozenset[str]
+    left_out: frozenset[str]
 
 
 def to_json(value: Any) -> Any:
     """Makes an object for `json.dumps` from results, which may be in dictionaries and lists."""
     if is_dataclass(value) or _is_named(type(value)):
         kind: Any = type(value)
-        optional = _fields(kind).optional
+        left_out = _fields(kind).left_out
         content = vars(value) if is_dataclass(value) else value._asdict()
-        return {key: to_json(item) for key, item in content.items() if item is not None or key not in optional}
+        return {key: to_json(item) for key, item in content.items() if item is not None or key not in left_out}
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
     return [to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -39,15 +46,18 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
     """
     place = content.place if isinstance(content, Part) else place
     whole: Any = kind
-    types, optional = _fields(whole)
+    types, optional, _ = _fields(whole)
     if not isinstance(content, dict):
         raise ValueError(f"{place} is {content!r}, but should be an object; measure again")
-    for name in [*types.keys() - content.keys() - optional, *content.keys() - types.keys()]:
+    unknown = () if issubclass(get_origin(whole) or whole, Excerpt) else content.keys() - types.keys()
+    for name in [*types.keys() - content.keys() - optional, *unknown]:
         raise ValueError(f"{place}.{name} is {'missing' if name in types else 'unknown'}; measure again")
-    return kind(**{name: _value(types[name], value, f"{place}.{name}") for name, value in content.items()})
+    known = {name: value for name, value in content.items() if name in types}
+    return kind(**{name: value_from_json(types[name], value, f"{place}.{name}") for name, value in known.items()})
 
 
-def _value(kind: Any, value: Any, place: str) -> Any:
+def value_from_json(kind: Any, value: Any, place: str) -> Any:
+    """Checks a value that may be of any type that fields have, as `from_json` does, and returns it as this type."""
     if kind in _SIMPLE:
         if not isinstance(value, _SIMPLE[kind]) or (kind is not bool and isinstance(value, bool)):
             raise ValueError(f"{place} is {value!r}, but should be of the type {kind.__name__}; measure again")
@@ -57,7 +67,7 @@ def _value(kind: Any, value: Any, place: str) -> Any:
         return from_json(kind, value, place)
     if origin in (Union, UnionType):
         other = next(part for part in inner if part is not NoneType)
-        return None if value is None else _value(other, value, place)
+        return None if value is None else value_from_json(other, value, place)
     if origin is Literal:
         if value not in inner:
             raise ValueError(f"{place} is {value!r}, but should be one of {', '.join(map(repr, inner))}; measure again")
@@ -65,13 +75,13 @@ def _value(kind: Any, value: Any, place: str) -> Any:
     if origin in (list, tuple, dict) and not isinstance(value, dict if origin is dict else (list, tuple)):
         raise ValueError(f"{place} is {value!r}, but should be of the type {origin.__name__}; measure again")
     if origin is dict:
-        return {key: _value(inner[1], item, f"{place}.{key}") for key, item in value.items()}
+        return {key: value_from_json(inner[1], item, f"{place}.{key}") for key, item in value.items()}
     if origin is list:
-        return [_value(inner[0], item, f"{place}[{number}]") for number, item in enumerate(value)]
+        return [value_from_json(inner[0], item, f"{place}[{number}]") for number, item in enumerate(value)]
     if origin is tuple:
         if len(value) != len(inner):
             raise ValueError(f"{place} has {len(value)} values, but should have {len(inner)}; measure again")
-        return tuple(_value(part, item, place) for part, item in zip(inner, value, strict=True))
+        return tuple(value_from_json(part, item, place) for part, item in zip(inner, value, strict=True))
     return value
 
 
@@ -86,9 +96,11 @@ def _fields(kind: Any) -> _Fields:
     if inner := get_args(kind):  # those of a generic class, such as `ByMetric[float]`
         types = {name: _with_type(hint, inner) for name, hint in types.items()}
     if not is_dataclass(whole):
-        return _Fields(types, frozenset())
-    optional = frozenset(field.name for field in fields(whole) if field.default is None)
-    return _Fields({field.name: types[field.name] for field in fields(whole)}, optional)
+        return _Fields(types, frozenset(), frozenset())
+    optional = [field for field in fields(whole) if (field.default, field.default_factory) != (MISSING, MISSING)]
+    left_out = frozenset(field.name for field in optional if field.default is None)
+    of_fields = {field.name: types[field.name] for field in fields(whole)}
+    return _Fields(of_fields, frozenset(field.name for field in optional), left_out)
 
 
 def _with_type(hint: Any, inner: tuple[Any, ...]) -> Any:

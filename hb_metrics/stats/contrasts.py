@@ -36,8 +36,8 @@ class Estimate:
     """A value with its interval, or with the reason why it has none."""
 
     value: float | None
-    interval: tuple[float, float] | None = None
-    reason: str | None = None
+    interval: tuple[float, float] | None
+    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TermContrast:
     axis: str
     term: str
     contrast: Estimate
-    adjusted_p: float | None = None
+    adjusted_p: float | None
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def contrasts(
         rows = rows - rows[:, :, nonce if len(nonce) else used].mean(axis=2, keepdims=True)
     found = _term_estimates(rows[:, :, used], counts[used], confidence_level)
     terms = [
-        TermContrast(str(table.axes[term]), str(table.terms[term]), estimate)
+        TermContrast(str(table.axes[term]), str(table.terms[term]), estimate, None)
         for term, estimate in zip(used, found, strict=True)
     ]
     bounds, adjusted = _nonce_null(rows.mean(axis=0), nonce, used, excess, confidence_level)
@@ -268,7 +268,7 @@ def _share(products: np.ndarray, level: float) -> Estimate:
     if error < _ZERO:
         return Estimate(value, None, SAME)
     low, high = np.clip(share + quantile(level, number - 1) * error * np.array([-1, 1]), 0, 1)
-    return Estimate(value, (float(low), float(high)))
+    return Estimate(value, (float(low), float(high)), None)
 
 
 def _spread(rows: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
@@ -316,7 +316,7 @@ def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, excess:
     freedom = (sizes - 1) / (1 + excess * (sizes - 1) / (2 * sizes))
     tail = (1 + level) / 2
     low, high = (float(np.sqrt(own / null / stats.f.ppf(share, *freedom))) for share in (tail, 1 - tail))
-    return Estimate(float(np.sqrt(own / null)), (low, high))
+    return Estimate(float(np.sqrt(own / null)), (low, high), None)
 
 
 def _excess_kurtosis(means: np.ndarray, groups: Sequence[np.ndarray]) -> float:
@@ -377,7 +377,7 @@ def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) ->
     if of_value.variance < _ZERO:
         return Estimate(value, None, "the pairs have the same contrasts")
     half = quantile(level, max(_OF_PRODUCTS * of_value.freedom, LEAST_FREEDOM)) * of_value.variance**0.5
-    return Estimate(value, (float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half))))
+    return Estimate(value, (float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half))), None)
 
 
 def _mean_correlations(products: np.ndarray) -> list[float]:

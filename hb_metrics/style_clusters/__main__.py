@@ -15,8 +15,8 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.terminal import safe_terminal
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.numbers import bias
-from hb_metrics.measurements.generation.typed_results import generation_of
-from hb_metrics.run.finished_run import Run, read_run, read_vectors
+from hb_metrics.measurements.results import Run, read_run
+from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.run_record import classifier_name
@@ -67,12 +67,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def find_clusters(run: Run) -> list[Cluster]:
-    if "generation" not in run.results:
+    if "generation" not in run.results.measured:
         raise ValueError(
             f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "
             "--measurements generation"
         )
-    generation, values = generation_of(run.results), read_vectors(run.folder / STYLES).values.astype(np.float64)
+    generation, values = run.results.generation, read_vectors(run.folder / STYLES).values.astype(np.float64)
     varies = values.std(axis=0) > _NO_SPREAD
     labels = [style.style for style in generation.styles]
     known = [label for label, varied in zip(labels, varies, strict=True) if varied]
@@ -96,7 +96,7 @@ def find_clusters(run: Run) -> list[Cluster]:
 
 
 def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
-    classifier = " ".join(classifier_name(run.results["run"], "style_classifier").split())
+    classifier = " ".join(classifier_name(run.record.style_classifier).split())
     header = (
         "# Clusters of styles in a run's replies, for `--style_clusters` of `holistic-bias measure`.\n# Styles "
         f"classified by {classifier}.\n# Edit the clusters before use: the paper kept only rough synonyms.\n"

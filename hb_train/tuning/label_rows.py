@@ -5,7 +5,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.run.finished_run import Run, Vectors, read_reply_table
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import Vectors, read_reply_table
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, Labels, write_splits
@@ -27,9 +28,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     from hb_metrics.models.loading import load_tokenizer
     from hb_metrics.models.sources import EMBEDDED, find_source
 
-    record = run.results["run"]
-    name, digest = model or record["settings"]["model"], record["model"]["digest"]
-    in_files = bool(record["model"].get("answered_in_files"))
+    name, digest = model or run.record.settings.model, run.record.model.digest
+    in_files = bool(run.record.model.answered_in_files)
     if in_files and model is None:
         raise ValueError(
             "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
@@ -55,16 +55,15 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     such a reply where to end, because its own replies would become shorter.
     """
     replies = read_reply_table(run.folder)
-    if replies is None or "generation" not in run.results["run"]:
+    if replies is None or "generation" not in run.record.content:
         raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
-    if rows.null_count or len(styles.ids) != run.results["generation"]["num_replies"]:
+    if rows.null_count or len(styles.ids) != run.results.generation.num_replies:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")
     columns = ["id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun"]
     chosen = replies.take(rows)
-    generation = run.results["run"]["generation"]
-    is_first_line = generation["context"] == "chat" and generation.get("reply") == "first_line"
-    if generation.get("end_after_sentence") or is_first_line:
+    made = run.record.generation
+    if made.end_after_sentence or (made.context == "chat" and made.reply == "first_line"):
         cut = pa.array(np.ones(len(chosen), bool))
         chosen = chosen.set_column(chosen.column_names.index("truncated"), "truncated", cut)
     questions = chosen["question"].to_pylist()

@@ -26,6 +26,7 @@ from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
+from hb_metrics.measurements.results import Results, results_from_json
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
@@ -53,6 +54,11 @@ def as_stored(results):
     return json.loads(json.dumps(to_json(results)))
 
 
+def loaded(results):
+    """The results as `read_run` gives them back."""
+    return results if isinstance(results, Results) else results_from_json({"run": {}, **as_stored(results)})
+
+
 def only(prompts, **values):
     for column, allowed in values.items():
         prompts = prompts.filter(pc.is_in(prompts[column], pa.array(allowed)))
@@ -69,7 +75,7 @@ def run_record(prompts, model="tiny-model"):
     settings = {"model": model, "dataset_config": "v1.0-small", "vocabulary_dir": None, "variations": False, "seed": 0}
     settings["confidence_level"] = 0.95
     return {
-        "layout": {"version": LAYOUT},
+        "layout": {"version": LAYOUT, "measurements": []},
         "settings": settings,
         "model": {"name": model, "kind": "causal", "digest": "00ff", "dtype": "float32", "num_parameters": 1234},
         "data": {
@@ -96,7 +102,7 @@ def likelihood_run(prompts):
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": num_tokens})
     run = run_record(prompts)
     run["scoring"] = {"path": "tree", "reason": "as asked", "start_token": "<s>", "positions": 9, "predicted_tokens": 8}
-    return {"run": run, "likelihood": likelihood_results(prompts, scores, LOVE_HATE)}
+    return {"run": run, "likelihood": as_stored(likelihood_results(prompts, scores, LOVE_HATE))}
 
 
 def replies_to(prompts, replies_per_cell=8, seed=0, prefix="I hear you"):
@@ -221,7 +227,7 @@ def add_awareness(results):
     """Makes results those of a run that also measured difference awareness."""
     values = {"needs": (0.5, [0.4, 0.6]), "neutral": (0.2, [0.1, 0.3]), "difference": (0.3, [0.15, 0.45])}
     values["taken_up"] = (0.4, None)
-    results["run"]["awareness"] = {"prompts_digest": "ee"}
+    results["run"]["awareness"] = {"prompts_digest": "ee", "words_digest": "ff"}
     results["awareness"] = {
         **{name: {"value": value, "interval": interval} for name, (value, interval) in values.items()},
         "confidence_level": 0.95,
@@ -313,7 +319,7 @@ def reddit_run(lmp=31.5, **by_bias_type):
     """A run of RedditBias alone."""
     run = run_record(some_prompts())
     tests = by_bias_type or {"race": reddit_test(-0.5), "gender": reddit_test(0.0, seed=3)}
-    about = {"digest": "cc", "predicted_tokens": 900}
+    about = {"digest": "cc", "predicted_tokens": 900, "num_skipped": {}}
     run["reddit"] = {name: {"num_pairs": test["num_pairs"], **about} for name, test in tests.items()}
     run["reddit"]["reference"] = {"num_texts": 500, **about}
     return {
@@ -459,7 +465,7 @@ def write_vectors(folder, ids, vectors):
 def write_results(folder, results):
     """A folder with results.json alone, which is all that most measurements compare."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    (folder / "results.json").write_text(json.dumps(as_stored(results)), encoding="utf-8")
     return folder
 
 

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from hb_metrics.report.page import write_report
+from tests.hb_metrics.made_results import loaded
 
 HOSTILE = "</script><b>x & y"  # a name that would be markup if it were not escaped
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -110,7 +111,7 @@ def check_sound(page):
 
 def report_page(results, folder):
     """The report of these results, written into a folder and read back, sound as a page."""
-    write_report(results, folder / "report.html")
+    write_report(loaded(results), folder / "report.html")
     page = read_page(folder / "report.html")
     check_sound(page)
     return page

@@ -22,7 +22,7 @@ from hb_metrics.collect.shards import fill_shards, plan_row_shards
 from hb_metrics.command import measuring
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     PERPLEXITIES,
@@ -305,7 +305,7 @@ def test_a_folder_in_use_is_refused_until_its_process_is_gone_however_it_ends(op
 
 def test_a_finished_run_is_read_while_another_process_holds_it(copy):
     with hold_folder(copy):
-        assert read_run(copy).results["run"]["model"]["kind"] == "causal"
+        assert read_run(copy).results.record.model.kind == "causal"
 
 
 def test_a_file_system_without_locks_is_said_and_used(tmp_path, monkeypatch, capsys):

@@ -44,7 +44,7 @@ def test_frames_hold_what_the_files_hold(folder):
     scores = dict(zip(run.perplexities["prompt_id"], run.perplexities["perplexity"], strict=True))
     assert scores == stored(folder / "perplexities", "perplexity")
     whole = run.figures.set_index("name").loc["Full Gen Bias, plain"]
-    assert whole["value"] == run.results["generation"]["gen_bias"]["full_gen_bias"]
+    assert whole["value"] == run.results.generation.gen_bias.full_gen_bias
 
 
 def test_the_worst_replies_of_a_term_come_first(folder):

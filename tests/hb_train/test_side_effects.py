@@ -6,9 +6,10 @@ import pytest
 
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation.work import ask
+from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.sides import both_sides
-from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_run
+from hb_metrics.run.finished_run import read_prompts, read_reply_table
 from hb_train import side_effects
 from tests.hb_train.conftest import AXES
 
@@ -70,6 +71,6 @@ def test_without_sampled_replies_only_drift_is_measured(folders, name):
 
 def test_a_run_whose_model_was_not_loaded_is_rejected(folders):
     run = read_run(folders / "likelihood")
-    run.results["run"]["model"]["dtype"] = None
+    run.results.record.model.dtype = None
     with pytest.raises(ValueError, match="pass a run of a local model"):
         side_effects.load_side(run)

@@ -21,14 +21,16 @@ it is 1 if the judge did not answer with the letter of a label, and 0 otherwise.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, read_document, shipped_or_own
 from hb_dataset.yaml_lines import Fault, FaultsError
+
+if TYPE_CHECKING:
+    from hb_metrics.run.record import Judge
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -118,5 +120,5 @@ def _explained(detail: Any) -> str:
     return explained(name, detail, _Label if len(keys) > 1 else _Content)
 
 
-def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
-    return Rubric(**section["rubric"])
+def recorded_rubric(judge: "Judge") -> Rubric:
+    return Rubric(**judge.rubric)

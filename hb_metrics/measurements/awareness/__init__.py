@@ -1,10 +1,13 @@
 """Measures whether a model responds to the asker's identity where it matters, and nowhere else (Wang et al., 2025)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+
+if TYPE_CHECKING:
+    from hb_metrics.measurements.results import Results
 
 
 class Awareness(Measurement):
@@ -31,11 +34,9 @@ class Awareness(Measurement):
 
         return Parts(compute, figures, report, changes)
 
-    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        records = [run["run"]["awareness"] for run in runs if self.name in run]
-        digests = {(record["prompts_digest"], record["words_digest"]) for record in records}
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
         message = "The runs measured difference awareness with different prompts or word lists."
-        return [message] if len(digests) > 1 else []
+        return [message] if any(run.record.awareness != runs[0].record.awareness for run in runs) else []
 
 
 AWARENESS = Awareness()

@@ -10,7 +10,8 @@ from hb_metrics.measurements.awareness.results import (
     awareness_results,
     takes_up,
 )
-from hb_metrics.run.finished_run import Run, stored_shards, stored_table
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import stored_shards, stored_table
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 
 FOLDER = "awareness"

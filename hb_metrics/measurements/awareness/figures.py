@@ -1,8 +1,5 @@
-from collections.abc import Mapping
-from typing import Any
-
 from hb_metrics.layout.figure import Figure, Unit
-from hb_metrics.measurements.awareness.results import awareness_of
+from hb_metrics.measurements.results import Results
 
 # The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, Unit, str]] = {
@@ -33,8 +30,8 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
 FEW_REASON = "there are fewer than 12 terms or questions, or the estimated variance is not above 0"
 
 
-def figures(results: Mapping[str, Any]) -> list[Figure]:
-    awareness = awareness_of(results)
+def figures(results: Results) -> list[Figure]:
+    awareness = results.awareness
     estimates = vars(awareness)
     return [
         Figure(

@@ -1,15 +1,12 @@
-from collections.abc import Mapping
-from typing import Any
-
 from markupsafe import Markup
 
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.awareness.figures import figures
-from hb_metrics.measurements.awareness.results import awareness_of
+from hb_metrics.measurements.results import Results
 
 
-def report(results: Mapping[str, Any]) -> Report:
-    context = {"awareness": awareness_of(results), "figures": figures(results)}
+def report(results: Results) -> Report:
+    context = {"awareness": results.awareness, "figures": figures(results)}
     files = Markup("replies and divergences of difference awareness in <code>awareness/*/*.parquet</code>")
     return Report([section("awareness", "Difference awareness", "awareness/section.html.jinja", context)], files=files)

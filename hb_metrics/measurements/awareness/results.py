@@ -1,7 +1,7 @@
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,6 @@ from scipy import stats
 from hb_dataset.awareness import NEED, NEUTRAL
 from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import mention_pattern
-from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.clusters import Bounds, share_bounds
 
 TABLE_FILE = "awareness.parquet"
@@ -60,10 +59,6 @@ class Awareness:
     num_terms: int
     num_empty_replies: int
     examples: list[Example]
-
-
-def awareness_of(results: Mapping[str, Any]) -> Awareness:
-    return from_json(Awareness, results["awareness"], "awareness")
 
 
 class ClusterMean(NamedTuple):

@@ -7,16 +7,16 @@ from hb_metrics.measurements.awareness.results import (
     cluster_covariance,
 )
 from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
-from hb_metrics.run.finished_run import Run, read_run_table
+from hb_metrics.run.finished_run import read_run_table
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
     before, after = (read_run_table(run.folder / TABLE_FILE) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
-    asked, others_asked = (run.results["run"]["awareness"] for run in (first, second))
-    if any(asked[name] != others_asked[name] for name in ("prompts_digest", "words_digest")):
+    if first.record.awareness != second.record.awareness:
         return FigureChanges({}, "the runs have different prompts or word lists")
     means, others = awareness_means(before), awareness_means(after)
     by_name = {}

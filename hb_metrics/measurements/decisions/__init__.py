@@ -3,13 +3,15 @@
 The questions are the prompts of `--prompts` that have an outcome, or the questions of the dataset config `decisions`.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.settings import ENGINES, Settings
 from hb_metrics.run.run_record import reply_settings, tag_and_cue
+
+if TYPE_CHECKING:
+    from hb_metrics.run.record import Record
 
 
 class DecisionMeasurement(Measurement):
@@ -49,13 +51,13 @@ class DecisionMeasurement(Measurement):
 
         return any(prompt.outcome for prompt in own_prompts(settings))
 
-    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        run = results["run"]["decisions"]
-        how = [f"decisions read from {run['answers']}, {run['num_prompts']} prompts"]
-        return how if run["answers"] == "probabilities" else [*how, *reply_settings(results)]
+    def figure_settings(self, record: "Record") -> list[str]:
+        asked = record.decisions
+        how = [f"decisions read from {asked.answers}, {asked.num_prompts} prompts"]
+        return how if asked.answers == "probabilities" else [*how, *reply_settings(record)]
 
-    def variant(self, results: Mapping[str, Any]) -> list[str]:
-        return [results["run"]["decisions"]["digest"][:8], *tag_and_cue(results)]
+    def variant(self, record: "Record") -> list[str]:
+        return [record.decisions.digest[:8], *tag_and_cue(record)]
 
 
 DECISIONS = DecisionMeasurement()

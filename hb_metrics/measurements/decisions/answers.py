@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, stored_prompts
 from hb_metrics.layout.numbers import share
+from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.answers import read_choice, read_number
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.run.finished_run import Run, read_reply_table, stored_shards, stored_table
+from hb_metrics.run.finished_run import read_reply_table, stored_shards, stored_table
 from hb_metrics.run.replies import with_questions
 
 DECISIONS = "decisions"  # the subfolder of the run's folder
@@ -48,7 +49,7 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
     folder = run.folder / DECISIONS
     prompts = stored_prompts(stored_table(folder / QUESTIONS_FILE))
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
-    if run.results["run"]["decisions"]["answers"] == "probabilities":
+    if run.record.decisions.answers == "probabilities":
         return prompts, _from_probabilities(folder, outcomes)
     return prompts, _from_replies(run.folder, outcomes)
 

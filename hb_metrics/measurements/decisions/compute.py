@@ -21,7 +21,7 @@ from hb_metrics.measurements.decisions.results import (
     Term,
     differs,
 )
-from hb_metrics.run.finished_run import Run
+from hb_metrics.measurements.results import Run
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.name_gaps import NameGaps, name_gaps
 
@@ -43,7 +43,7 @@ class Cells(NamedTuple):
 
 def compute(run: Run) -> Decisions:
     prompts, answers = read_answers(run)
-    found = decisions(prompts, answers, run.confidence_level, run.results["run"]["settings"]["seed"])
+    found = decisions(prompts, answers, run.confidence_level, run.record.settings.seed)
     cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)])
     questions = [prompt.question for prompt in prompts]
     tables = {

@@ -1,23 +1,18 @@
-from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair
+from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.term_agreement import Agreement
-from hb_metrics.run.typed_json import from_json
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
 PREDICTION, UNANSWERED = "Correlation of decisions with", "Answers without a decision"
 BASELINE, TERMS, TERM_GAP = "Decisions compared with no term", "Decisions by term", "Gap to the axis"
 
 
-def decisions_of(results: Mapping[str, Any]) -> Decisions:
-    return from_json(Decisions, results["decisions"], "decisions")
-
-
-def figures(results: Mapping[str, Any]) -> list[Figure]:
-    decisions = decisions_of(results)
+def figures(results: Results) -> list[Figure]:
+    decisions = results.decisions
     level = decisions.confidence_level
     meaning = "The mean decision about people. The interval is for other questions of the same kind."
     found = []

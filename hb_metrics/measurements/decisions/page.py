@@ -1,6 +1,3 @@
-from collections.abc import Mapping
-from typing import Any
-
 from markupsafe import Markup
 
 from hb_metrics.layout.figure import by_part
@@ -8,21 +5,22 @@ from hb_metrics.layout.numbers import axis_label
 from hb_metrics.layout.parts import Differs, Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
-from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures
+from hb_metrics.measurements.decisions.figures import TERMS, figures
 from hb_metrics.measurements.decisions.results import Decisions, Example, differs
 from hb_metrics.measurements.decisions.verdict import prediction_sentences, verdict
+from hb_metrics.measurements.results import Results
 
 MIN_MASS = 0.5
 
 
-def report(results: Mapping[str, Any]) -> Report:
-    decisions, parts = decisions_of(results), by_part(figures(results))
+def report(results: Results) -> Report:
+    decisions, parts = results.decisions, by_part(figures(results))
     whole = parts.pop("")
     terms = parts.pop(TERMS, [])
     example, answer = decisions.example, verdict(results)
     predictions = prediction_sentences(results)
     context = {
-        "answers": results["run"]["decisions"]["answers"],
+        "answers": results.record.decisions.answers,
         "whole": whole,
         "predictions": predictions,
         "parts": parts,

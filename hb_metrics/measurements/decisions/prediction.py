@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
+from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.term_agreement import Agreement, column_agreement
-from hb_metrics.run.finished_run import Run, read_prompts, read_stored_replies, read_vectors, stored_shards
+from hb_metrics.run.finished_run import read_prompts, read_stored_replies, read_vectors, stored_shards
 from hb_metrics.run.replies import Replies, replied_prompts, whole_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
 from hb_metrics.stats.contrasts import LikelihoodTable, known_pairs, pair_contrasts
@@ -33,14 +34,14 @@ def predictions(
         tables: For each axis, the terms, and [questions, terms].
         buckets: The bucket of each term.
     """
-    record, found = run.results["run"], {}
-    if record["settings"]["prompts"] is not None:
+    record, found = run.record, {}
+    if record.settings.prompts is not None:
         return {}
     scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
-    if "generation" in record["layout"]["measurements"]:
+    if "generation" in record.layout.measurements:
         # A bias value is a square, so its error is twice that of one of its factors.
         scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
-    if "likelihood" in record["layout"]["measurements"]:
+    if "likelihood" in record.layout.measurements:
         sentences = stored_shards(run.folder / PERPLEXITIES)
         scored = replied_prompts(read_prompts(run.folder), sentences)
         scores[LIKELIHOODS] = partial(_likelihoods, scored, sentences), 1.0

@@ -5,23 +5,22 @@ from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.decisions.compute import Cells, cells_by_axis
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP
 from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.decision_changes import gap_change, spread_change
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON
-from hb_metrics.run.finished_run import Run
-from hb_metrics.run.run_record import cue_of
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.name_gaps import name_gaps
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
     """Pairs the decisions of two runs by question and term. Answers that only one run has are left out."""
-    if cue_of(first.results) != cue_of(second.results):
+    if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
-    before, after = (run.results["run"]["decisions"] for run in (first, second))
-    if before["digest"] != after["digest"]:
+    before, after = (run.record.decisions for run in (first, second))
+    if before.digest != after.digest:
         return FigureChanges({}, "the runs have different questions")
-    if before["answers"] != after["answers"]:
+    if before.answers != after.answers:
         return FigureChanges({}, "one run has probabilities of decisions, and the other has decisions in replies")
     prompts, answers = read_answers(first)
     _, others = read_answers(second)
@@ -33,7 +32,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     )
     if terms != of_other_terms:
         return FigureChanges({}, OTHER_TERMS_REASON)
-    level, seed = first.confidence_level, first.results["run"]["settings"]["seed"]
+    level, seed = first.confidence_level, first.record.settings.seed
     questions = [prompt.question for prompt in prompts]
     by_name: dict[str, PairedChange] = {}
     tables = {axis: _paired(of_axis, of_others[axis], questions) for axis, of_axis in cells.items()}

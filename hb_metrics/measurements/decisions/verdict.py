@@ -1,11 +1,12 @@
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, decisions_of, figures
+from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, figures
 from hb_metrics.measurements.decisions.results import Decisions, differs, is_significant
+from hb_metrics.measurements.results import Results
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from hb_metrics.stats.name_gaps import MIN_NAMES
 
@@ -13,9 +14,9 @@ LARGE = 0.2  # if a larger difference is possible, then whether decisions differ
 _NO_PAIR = "no two terms, or groups of names, have answers to the same question"
 
 
-def verdict(results: Mapping[str, Any]) -> str:
+def verdict(results: Results) -> str:
     """Returns sentences on whether the model decides differently about people, for whom, and who was not compared."""
-    decisions = decisions_of(results)
+    decisions = results.decisions
     by_name = {figure.name: figure for figure in figures(results)}
     describe = _difference if difference(decisions) == "yes" else _no_difference
     sentences = describe(decisions, by_name)
@@ -81,7 +82,7 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     return answer
 
 
-def prediction_sentences(results: Mapping[str, Any]) -> list[str]:
+def prediction_sentences(results: Results) -> list[str]:
     """States whether the scores of terms show how the model decides about them."""
     sentences = []
     for figure in figures(results):

@@ -1,10 +1,13 @@
 """Measures dialogue perplexity, which shows how well a model predicts people's replies. It does not measure bias."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+
+if TYPE_CHECKING:
+    from hb_metrics.measurements.results import Results
 
 
 class DialoguePerplexity(Measurement):
@@ -31,13 +34,10 @@ class DialoguePerplexity(Measurement):
 
         return Parts(compute, figures, report, changes)
 
-    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        from hb_metrics.measurements.dialogue.results import dialogue_of
-
-        measured = [(dialogue_of(run), run["run"]["dialogue"]["digest"]) for run in runs if self.name in run]
-        if len({(dialogue.num_replies, digest) for dialogue, digest in measured}) > 1:
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
+        if len({(run.dialogue.num_replies, run.record.dialogue.digest) for run in runs}) > 1:
             return ["The runs scored different dialogues, so their dialogue perplexities are not comparable."]
-        if len({dialogue.num_tokens for dialogue, _ in measured}) > 1:
+        if len({run.dialogue.num_tokens for run in runs}) > 1:
             return ["The models tokenized the replies differently, so their dialogue perplexities are not comparable."]
         return []
 

@@ -4,14 +4,15 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.measurements.dialogue.results import Dialogue
-from hb_metrics.run.finished_run import Run, stored_shards
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import stored_shards
 from hb_metrics.run.run_folder import DIALOGUE
 from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
 def compute(run: Run) -> Dialogue:
-    record, table = run.results["run"]["dialogue"], stored_shards(run.folder / DIALOGUE)
-    return dialogue_results(table, record["num_replies"], record["source"], run.confidence_level)
+    record, table = run.record.dialogue, stored_shards(run.folder / DIALOGUE)
+    return dialogue_results(table, record.num_replies, record.source, run.confidence_level)
 
 
 def dialogue_results(table: pa.Table, num_pairs: int, source: str, confidence_level: float = 0.95) -> Dialogue:

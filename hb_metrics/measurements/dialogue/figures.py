@@ -1,13 +1,10 @@
-from collections.abc import Mapping
-from typing import Any
-
 from hb_metrics.layout.figure import Figure
-from hb_metrics.measurements.dialogue.results import dialogue_of
+from hb_metrics.measurements.results import Results
 from hb_metrics.run.run_record import last_part
 
 
-def figures(results: Mapping[str, Any]) -> list[Figure]:
-    dialogue = dialogue_of(results)
+def figures(results: Results) -> list[Figure]:
+    dialogue = results.dialogue
     return [
         Figure(
             "Dialogue perplexity",

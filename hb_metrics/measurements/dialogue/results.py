@@ -1,10 +1,6 @@
 """Defines the results of `dialogue`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from hb_metrics.run.typed_json import from_json
 
 
 @dataclass(frozen=True)
@@ -24,7 +20,3 @@ class Dialogue:
     num_tokens: int
     num_skipped: dict[str, int]
     source: str
-
-
-def dialogue_of(results: Mapping[str, Any]) -> Dialogue:
-    return from_json(Dialogue, results["dialogue"], "dialogue")

@@ -1,6 +1,7 @@
 from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
-from hb_metrics.run.finished_run import Run, read_shards
+from hb_metrics.run.finished_run import read_shards
 from hb_metrics.run.run_folder import DIALOGUE
 
 

@@ -1,15 +1,16 @@
 """Measures how much reply styles differ between the people in prompts (Smith et al., 2022, 3.2)."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
-from hb_metrics.run.run_record import classifier_name, cue_of, public_name, reply_settings, tag_and_cue
+from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
-    from hb_metrics.run.finished_run import Run
+    from hb_metrics.measurements.results import Results, Run
+    from hb_metrics.run.record import Record
 
 
 class Generation(Measurement):
@@ -39,21 +40,20 @@ class Generation(Measurement):
 
         return Parts(compute, figures, report, changes, generalise=generalise, details=details)
 
-    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
+    def figure_settings(self, record: "Record") -> list[str]:
+        return [f"styles classified by {classifier_name(record.style_classifier)}", *reply_settings(record)]
 
-    def variant(self, results: Mapping[str, Any]) -> list[str]:
-        return [public_name(results["run"]["style_classifier"]), *tag_and_cue(results)]
+    def variant(self, record: "Record") -> list[str]:
+        return [public_name(record.style_classifier), *tag_and_cue(record)]
 
-    def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
+    def card_sentences(self, results: "Results") -> list[str]:
         from hb_metrics.layout.numbers import count
         from hb_metrics.measurements.generation.figures import leakage_sentence
-        from hb_metrics.measurements.generation.typed_results import generation_of
 
-        run, generation = results["run"], generation_of(results)
-        notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])
+        classifier, generation = results.record.style_classifier, results.generation
+        notes = "".join(f"; {note}" for note in classifier.notes)
         unclosed, leakage = generation.num_unclosed_reasoning, generation.identity_leakage
-        sentences = [f"Styles classified by {classifier_name(run, 'style_classifier')}{notes}."]
+        sentences = [f"Styles classified by {classifier_name(classifier)}{notes}."]
         if leakage is not None:
             sentences.append(leakage_sentence(leakage))
         counts = (
@@ -71,11 +71,11 @@ class Generation(Measurement):
     def together(self, runs: "Sequence[Run]") -> list[Section]:
         from hb_metrics.measurements.generation.compared_cues import cue_sections
 
-        return cue_sections([run for run in runs if self.name in run.results])
+        return cue_sections([run for run in runs if self.name in run.results.measured])
 
-    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
         sentences = []
-        cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))
+        cues = list(dict.fromkeys(run.record.cue for run in runs))
         if len(cues) > 1:
             sentences.append(
                 f"The runs describe the user with different cues ({', '.join(cues)}). The replies answer different "
@@ -91,8 +91,7 @@ class Generation(Measurement):
             )
         elif "style_classifier.clusters" in changed:
             sentences.append("The style clusters differ, so clusters with the same name may contain different styles.")
-        generations = [run[self.name] for run in runs if self.name in run]
-        if len({generation["num_replies"] + generation["num_empty_replies"] for generation in generations}) > 1:
+        if len({run.generation.num_replies + run.generation.num_empty_replies for run in runs}) > 1:
             sentences.append(
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because runs with fewer "
                 "replies contain more noise. Debiased Gen Bias is comparable."

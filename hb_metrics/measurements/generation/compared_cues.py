@@ -4,9 +4,8 @@ Runs are compared by term and template. Questions are ignored, because prompts w
 run uses names and the other uses terms, each group of names is compared with the term for that group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +16,11 @@ from hb_metrics.layout.figure import Figure, missing_intervals
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.cue_agreement import CueReplies, cue_agreement, group_agreement
-from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_reply_table, read_vectors
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import has_pairs_of_terms, read_reply_table, read_vectors
+from hb_metrics.run.record import Record
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import STYLES
-from hb_metrics.run.run_record import cue_of
 
 # These settings depend on the cue, so they may differ.
 _OF_CUE = {
@@ -34,13 +34,13 @@ _PEOPLE |= {"terms", "vocabulary_dir"}
 
 def cue_sections(runs: Sequence[Run]) -> list[Section]:
     figures = []
-    for one, other in combinations(sorted(runs, key=lambda run: cue_of(run.results) not in NAME_CUES), 2):
-        if not differ_in_cue_alone(one.results["run"], other.results["run"]):
+    for one, other in combinations(sorted(runs, key=lambda run: run.record.cue not in NAME_CUES), 2):
+        if not differ_in_cue_alone(one.record, other.record):
             continue
         frames = [frame for frame in map(cue_frame, (one, other)) if frame is not None]
         if len(frames) < 2:
             continue
-        level, cues = one.confidence_level, (cue_of(one.results), cue_of(other.results))
+        level, cues = one.confidence_level, (one.record.cue, other.record.cue)
         if (cues[0] in NAME_CUES) == (cues[1] in NAME_CUES):
             terms, detail = matched_terms(*frames)
             agreement = cue_agreement(*terms, level)
@@ -54,19 +54,18 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
     return [section("overview-cues", "Cues", "generation/cues.html.jinja", context)] if figures else []
 
 
-def differ_in_cue_alone(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Returns whether two runs differ only in the cue. The arguments are the sections `run` of their results.json.
+def differ_in_cue_alone(one: Record, other: Record) -> bool:
+    """Returns whether two runs differ only in the cue.
 
     A run with names and a run with terms may also differ in the people in their prompts.
     """
-    cues = [record["generation"].get("cue", "prompt") for record in (one, other)]
-    asked = [record["generation"].get("questions") for record in (one, other)]
+    cues, asked = (one.cue, other.cue), (one.generation.questions, other.generation.questions)
     if cues[0] == cues[1] or (None not in asked and asked[0] != asked[1]):
         return False
     is_mixed = (cues[0] in NAME_CUES) != (cues[1] in NAME_CUES)
-    compared = one.keys() & other.keys() - {"layout", "versions", "left_out", *["data"] * is_mixed}
+    compared = one.content.keys() & other.content.keys() - {"layout", "versions", "left_out", *["data"] * is_mixed}
     ignored = _OF_CUE | (_PEOPLE if is_mixed else set())
-    rest = [{name: record[name] for name in compared} for record in (one, other)]
+    rest = [{name: record.content[name] for name in compared} for record in (one, other)]
     for record in rest:
         for name in ("settings", "generation"):
             record[name] = {key: value for key, value in record[name].items() if key not in ignored}

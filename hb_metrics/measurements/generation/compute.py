@@ -21,11 +21,11 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
 from hb_metrics.measurements.generation.typed_results import Frequencies, Frequency, Generation
+from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.finished_run import (
     PAIRS_REASON,
-    Run,
     has_pairs_of_terms,
     read_prompts,
     read_reply_table,
@@ -54,8 +54,8 @@ from hb_metrics.run.run_folder import (
 
 def compute(run: Run) -> Generation:
     """Computes the results, and writes the tables of style means, bias values and refusals."""
-    record, level, folder = run.results["run"], run.confidence_level, run.folder
-    classifier, generation, prompts = record["style_classifier"], record["generation"], read_prompts(folder)
+    record, level, folder = run.record, run.confidence_level, run.folder
+    classifier, prompts = record.style_classifier, read_prompts(folder)
     table, rules = read_reply_table(folder, prompts), read_refusal_rules()
     assert table is not None  # generation was collected
     replies, forms = nonempty_replies(table, table), (plural_forms(prompts), paired_terms(prompts))
@@ -68,8 +68,8 @@ def compute(run: Run) -> Generation:
         )
         if kept
     ]
-    labels, are_pairs = classifier["labels"], has_pairs_of_terms(prompts)
-    nouns, clusters = nouns_of(table, replies.ids), classifier["clusters"]
+    labels, are_pairs = classifier.labels, has_pairs_of_terms(prompts)
+    nouns, clusters = nouns_of(table, replies.ids), classifier.clusters
     results, biases = generation_results(
         replies, vectors, labels, clusters=clusters, confidence_level=level, asked=asked, nouns=nouns
     )
@@ -82,10 +82,10 @@ def compute(run: Run) -> Generation:
     styles = stored_shards(folder / STYLES, ("truncated",))
     return Generation(
         **reply_counts(table, replies),
-        num_left_out_prompts=generation.get("num_left_out_prompts", 0),
-        num_left_out_templates=len(generation.get("left_out_templates", ())),
+        num_left_out_prompts=record.generation.num_left_out_prompts,
+        num_left_out_templates=len(record.generation.left_out_templates),
         num_cut_for_classifier=sum(styles["truncated"].to_pylist()),
-        num_unanswered=int((vectors[:, -1] > 0).sum()) if "judge" in classifier else None,
+        num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
         **results._asdict(),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
         uptake=reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
@@ -99,8 +99,8 @@ def compute(run: Run) -> Generation:
 
 def _later_tables(run: Run) -> list[pa.Table]:
     """Returns all replies of each later turn."""
-    last = run.results["run"]["generation"].get("turns", 1)
-    return [stored_shards(turn_folder(run.folder, turn) / REPLIES) for turn in range(2, last + 1)]
+    turns = range(2, run.record.generation.turns + 1)
+    return [stored_shards(turn_folder(run.folder, turn) / REPLIES) for turn in turns]
 
 
 def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias: bool) -> Leakage | None:
@@ -117,4 +117,4 @@ def _frequencies(run: Run, prompts: pa.Table) -> Frequencies:
     table = stored_table(run.folder / FREQUENCIES_FILE)
     number = len(prompts.group_by(["axis", "descriptor"]).aggregate([]))
     rows = [Frequency(**row) for row in table.to_pylist()]
-    return Frequencies(**run.results["run"]["frequencies"], num_without=number - len(table), by_descriptor=rows)
+    return Frequencies(**vars(run.record.frequencies), num_without=number - len(table), by_descriptor=rows)

@@ -3,11 +3,12 @@ from typing import Any
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.generation.typed_results import Generation, generation_of
+from hb_metrics.measurements.generation.typed_results import Generation
+from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias
 from hb_metrics.reply_checks.phrase_rates import GroupRates, PhraseRates, phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.run.finished_run import Run, read_stored_replies, read_styles
+from hb_metrics.run.finished_run import read_stored_replies, read_styles
 from hb_metrics.run.replies import Replies, reply_id, reply_number
 from hb_metrics.stats.bias_values import DescriptorKey
 
@@ -15,7 +16,7 @@ NUM_STYLES = 10  # the number of styles in each of the two tables (largest decre
 
 
 def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
-    first, second = generation_of(before.results), generation_of(after.results)
+    first, second = before.results.generation, after.results.generation
     replies = read_stored_replies(after.folder)
     styles, styles_problem = _style_change(before, after)
     context = {
@@ -99,7 +100,7 @@ def _group_rates(first: PhraseRates, replies: Replies) -> dict[str, list[GroupRa
 
 
 def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str | None]:
-    styles = read_styles(before), read_styles(after)
+    styles = read_styles(before.folder), read_styles(after.folder)
     if styles[0] is None or styles[1] is None:
         return None, "the folder of one of the runs contains no style_means.parquet"
     try:

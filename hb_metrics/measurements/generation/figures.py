@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.identity_leakage.leakage import Leakage
@@ -6,8 +5,9 @@ from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
 from hb_metrics.layout.numbers import axis_label, bias, counted, share
 from hb_metrics.measurements.generation.turn_figures import names_figure, turn_figures
-from hb_metrics.measurements.generation.typed_results import Debiased, Generation, TellingShare, generation_of
+from hb_metrics.measurements.generation.typed_results import Debiased, Generation, TellingShare
 from hb_metrics.measurements.group_shares import group_figures
+from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
@@ -29,8 +29,8 @@ _MEANING = {
 }
 
 
-def figures(results: Mapping[str, Any]) -> list[Figure]:
-    generation = generation_of(results)
+def figures(results: Results) -> list[Figure]:
+    generation = results.generation
     return [
         *_full(generation),
         *_telling(generation.telling),

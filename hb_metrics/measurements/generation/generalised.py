@@ -4,8 +4,8 @@ from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.generation.figures import UPTAKE
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.measurements.generation.typed_results import generation_of
-from hb_metrics.run.finished_run import Run, read_reply_table, read_vectors
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import read_reply_table, read_vectors
 from hb_metrics.run.replies import Replies, nonempty_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums
@@ -19,7 +19,7 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
             f"'{run.folder}' lacks the replies or the style vectors that --generalise needs; measure again in a new "
             "folder"
         )
-    replies, generation = nonempty_replies(table, table), generation_of(run.results)
+    replies, generation = nonempty_replies(table, table), run.results.generation
     level = run.confidence_level
     found = generalised_shares(UPTAKE, naming(table), over, level)
     for name, flagged in refusal_flags(run, replies).items():

@@ -1,16 +1,14 @@
-from collections.abc import Mapping
-from typing import Any
-
 from hb_dataset.names import NAME_CUES
 from hb_metrics.layout.numbers import count, counted, share
 from hb_metrics.measurements.generation.typed_results import Generation, ServedCounts
+from hb_metrics.run.record import GenerationSettings, Record
 
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 
 
-def notes(run: Mapping[str, Any], generation: Generation) -> tuple[str, ...]:
-    asked = run["generation"]
-    notes = _cue_notes(run, generation)
+def notes(record: Record, generation: Generation) -> tuple[str, ...]:
+    asked = record.generation
+    notes = _cue_notes(record, generation)
     if generation.most_frequent_share >= SAME_SHARE:
         notes.append(
             f"{share(generation.most_frequent_share)} of the replies are identical. If all replies are identical, "
@@ -20,7 +18,7 @@ def notes(run: Mapping[str, Any], generation: Generation) -> tuple[str, ...]:
     if generation.num_unclosed_reasoning:
         notes.append(
             f"{count(generation.num_unclosed_reasoning)} of {count(generation.num_prompts)} prompts have no "
-            f"reply, because the model did not end its thought within {count(asked['max_reasoning_tokens'])} tokens. "
+            f"reply, because the model did not end its thought within {count(asked.max_reasoning_tokens)} tokens. "
             "These prompts are missing from all figures, and may differ from the other prompts. With a larger "
             "--max_reasoning_tokens, fewer prompts would be missing."
         )
@@ -31,24 +29,24 @@ def notes(run: Mapping[str, Any], generation: Generation) -> tuple[str, ...]:
         )
     notes += _notes_on_files(asked)
     notes += _notes_on_answers((generation.turns or generation).served)
-    if ignored := asked.get("ignored_settings"):
+    if ignored := asked.ignored_settings:
         named = ", ".join(f"{name} {value}" for name, value in ignored.items())
         why = "which the server rejects" if generation.served else "which are not supported"
         of = "--decoding" if generation.served else "the model's generation_config"
         notes.append(f"Replies were decoded without some settings of {of}, {why} ({named}).")
-    if asked["tag"] is not None:
-        notes.append(f"Each context ended with the control tag “{asked['tag']}”: {asked['tag_reason']}.")
-    tuned_with = asked.get("tuned_with") or {}
-    if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:
+    if asked.tag is not None:
+        notes.append(f"Each context ended with the control tag “{asked.tag}”: {asked.tag_reason}.")
+    tuned_with = asked.tuned_with or {}
+    if others := [f"--{name}" for name, value in tuned_with.items() if vars(asked)[name] != value]:
         notes.append(
             "The replies on which the model was tuned and the replies in this run were generated with different values "
             f"of {' and '.join(others)}, so this run may not show the effect of tuning. The file bias_tuning.json in "
             "the model's folder lists the values that were used for tuning. Measure both the tuned and the untuned "
             "model with these values, and compare the two runs."
         )
-    classifier = run["style_classifier"]
-    if classifier["notes"]:
-        notes.append(f"{classifier['name']}: {'; '.join(classifier['notes'])}.")
+    classifier = record.style_classifier
+    if classifier.notes:
+        notes.append(f"{classifier.name}: {'; '.join(classifier.notes)}.")
     return tuple(notes)
 
 
@@ -80,33 +78,33 @@ def _notes_on_answers(served: ServedCounts | None) -> list[str]:
     return notes
 
 
-def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
-    if "replies_from" not in asked:
+def _notes_on_files(asked: GenerationSettings) -> list[str]:
+    if asked.replies_from is None or asked.replies_a_prompt is None:
         return []
-    low, high = asked["replies_a_prompt"]
+    low, high = asked.replies_a_prompt
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     repeated = (
         "replies were left out, because they repeat another reply to the same prompt, as happens with greedy decoding."
     )
     return [
-        f"The replies come from the file {asked['replies_from']} ({each} per prompt). It is not known who or "
+        f"The replies come from the file {asked.replies_from} ({each} per prompt). It is not known who or "
         "what wrote them, or with which context and settings. The settings below are those with which the prompts were "
         "exported.",
-        *counted(asked["num_copied_replies"], repeated),
+        *counted(asked.num_copied_replies, repeated),
         *counted(
-            asked["num_cut_to_first_line"],
+            asked.num_cut_to_first_line,
             "replies were cut to their first line. To keep all lines, set --reply whole.",
         ),
     ]
 
 
-def _cue_notes(run: Mapping[str, Any], generation: Generation) -> list[str]:
-    cue = run["generation"].get("cue", "prompt")
+def _cue_notes(record: Record, generation: Generation) -> list[str]:
+    cue = record.cue
     if cue == "prompt":
         return []
     where = {"history": "an earlier turn", "signature": "a signature"}.get(cue, "the system message")
     how = "named" if cue in NAME_CUES else "described"
-    files = [name for name in ("cue_questions", "prompts") if run["settings"].get(name) is not None]
+    files = [name for name in ("cue_questions", "prompts") if vars(record.settings)[name] is not None]
     neutral = f"were read from a file (--{files[0]}), so they may not be neutral" if files else "are neutral"
     note = (
         f"The user was {how} in {where} (--cue {cue}). The questions {neutral}. They were the same for all terms in a "
@@ -119,6 +117,6 @@ def _cue_notes(run: Mapping[str, Any], generation: Generation) -> list[str]:
             "not describe themselves."
         )
     note += " The paper's values are for prompts without a cue."
-    if "scoring" in run:  # likelihood, which has no cue
+    if "scoring" in record.content:  # likelihood, which has no cue
         note += " Likelihood Bias is measured on all prompts, without a cue or a question."
     return [note]

@@ -29,7 +29,8 @@ from hb_metrics.measurements.generation.turn_figures import (
     turn_figures,
     turn_sentences,
 )
-from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, RefusalShares, Turns, generation_of
+from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, RefusalShares, Turns
+from hb_metrics.measurements.results import Results
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.stats.bias_values import DescriptorKey
 
@@ -41,16 +42,16 @@ SHORT_SHARE = 0.5
 SIZES = {0.54: "very small", 0.6: "small", 0.655: "medium"}
 
 
-def report(results: Mapping[str, Any]) -> Report:
-    generation, run = generation_of(results), results["run"]
+def report(results: Results) -> Report:
+    generation, record = results.generation, results.record
     listed = figures(results)
     by_turn = turn_figures(generation.turns) if generation.turns else []
     parts = by_part(listed)
-    embedded = run["style_classifier"]["is_embedded"]
+    embedded = record.style_classifier.is_embedded
     whole = {figure.name: figure for figure in parts[""]}
     names = names_answer(whole.get("Bias between groups of names"), generation)
     context = {
-        "run": run,
+        "run": record,
         "embedded": embedded,
         "generation": generation,
         "bias": generation.gen_bias,
@@ -65,7 +66,7 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     sections = [
         section("generation", "Generation bias", "generation/generation.html.jinja", context, _plots(context)),
-        *([_turns(generation.turns, parts, run["generation"]["follow_ups"])] if generation.turns else []),
+        *([_turns(generation.turns, parts, record.generation.follow_ups)] if generation.turns else []),
         _terms(generation),
         *frequency_section(generation),
         _refusals(generation, parts),
@@ -77,7 +78,7 @@ def report(results: Mapping[str, Any]) -> Report:
     )
     refusals = refusals_answer(generation, parts)
     differs: Differs = "yes" if refusals else style_differs(whole)
-    style = [generation_answer(context["whole"], parts.get(AXES, [])), names]
+    style = [generation_answer(whole, parts.get(AXES, [])), names]
     if generation.short_share >= SHORT_SHARE:
         style = [
             f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
@@ -94,7 +95,7 @@ def report(results: Mapping[str, Any]) -> Report:
         chart=axes_chart(parts.get(AXES, [])),
         reading=render("generation/reading.html.jinja", context),
         files=files,
-        notes=notes(run, generation),
+        notes=notes(record, generation),
         embedded=suggested("--style_classifier") if embedded else None,
         terms=terms.chooser_content(generation),
     )

@@ -8,22 +8,15 @@ from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentione
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
-from hb_metrics.measurements.generation.typed_results import Generation, generation_of
+from hb_metrics.measurements.generation.typed_results import Generation
 from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
-from hb_metrics.run.finished_run import (
-    Run,
-    has_pairs_of_terms,
-    read_reply_table,
-    read_run_table,
-    read_styles,
-    read_vectors,
-)
+from hb_metrics.run.finished_run import has_pairs_of_terms, read_reply_table, read_run_table, read_styles, read_vectors
 from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import REFUSALS_FILE, STYLES, plural_forms
-from hb_metrics.run.run_record import cue_of
 from hb_metrics.stats.style_clusters import cluster_columns
 from hb_metrics.stats.u_statistic import Covariance
 
@@ -34,9 +27,9 @@ class _Replies(NamedTuple):
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    if cue_of(first.results) != cue_of(second.results):
+    if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
-    generations = generation_of(first.results), generation_of(second.results)
+    generations = first.results.generation, second.results.generation
     level = first.confidence_level
     tables = read_reply_table(first.folder), read_reply_table(second.folder)
     if tables[0] is None or tables[1] is None:
@@ -45,7 +38,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     by_name = reply_share_changes(UPTAKE, *named, level)
     if by_name is None:
         return FigureChanges({}, OTHER_TERMS_REASON)
-    if first.results["run"]["refusals"]["rules_digest"] == second.results["run"]["refusals"]["rules_digest"]:
+    if first.record.refusals.rules_digest == second.record.refusals.rules_digest:
         others = refusal_flags(second, named[1].replies)
         for name, flagged in refusal_flags(first, named[0].replies).items():
             if name in others:
@@ -104,11 +97,11 @@ def naming(table: pa.Table) -> FlaggedReplies:
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    generations = generation_of(first.results), generation_of(second.results)
-    classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
+    generations = first.results.generation, second.results.generation
+    classifiers = [run.record.style_classifier for run in (first, second)]
     if any(generation.debiased is None for generation in generations):
         return "in a template of one of the runs, no term has a second reply, so sampling noise cannot be subtracted"
-    if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
+    if any(vars(classifiers[0])[name] != vars(classifiers[1])[name] for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
     if first.confidence_level != second.confidence_level:
         return "the runs have intervals of different confidence levels"
@@ -116,7 +109,7 @@ def _unlike(first: Run, second: Run) -> str | None:
 
 
 def _replies(run: Run, table: pa.Table) -> _Replies | None:
-    if read_styles(run) is None or not any((run.folder / STYLES).glob("*.parquet")):
+    if read_styles(run.folder) is None or not any((run.folder / STYLES).glob("*.parquet")):
         return None
     styles, replies = read_vectors(run.folder / STYLES), nonempty_replies(table, table)
     if set(replies.ids) != set(styles.ids):

@@ -12,11 +12,12 @@ from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.results import match_refusals, served_counts
 from hb_metrics.measurements.generation.typed_results import AxisTurns, NameGroups, Turns, TurnValue
+from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.turn_shares import TurnChange, turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
-from hb_metrics.run.finished_run import Run, read_vectors
+from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.run.run_folder import STYLES, turn_folder
 from hb_metrics.stats.cell_sums import CellSums

@@ -1,8 +1,7 @@
 """Defines the results of `generation`. Bias values are multiplied by 1000. Shares and probabilities are from 0 to 1."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.measurements.group_shares import GroupShares
@@ -10,7 +9,6 @@ from hb_metrics.measurements.turn_shares import TurnChange, TurnShares
 from hb_metrics.reply_checks.parroting import Parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares
-from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.gen_bias import GenBias
 
@@ -289,7 +287,3 @@ class Generation:
     refusals: Refusals
     frequencies: Frequencies
     turns: Turns | None = None
-
-
-def generation_of(results: Mapping[str, Any]) -> Generation:
-    return from_json(Generation, results["generation"], "generation")

@@ -1,6 +1,6 @@
 """Measures how often language models (judges) give replies a label, such as "condescending"."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.judge.options import JudgeOptions
@@ -9,7 +9,9 @@ from hb_metrics.run.run_record import reply_settings
 
 if TYPE_CHECKING:
     from hb_metrics.collect.judges.rubric import Rubric
+    from hb_metrics.measurements.results import Results
     from hb_metrics.measurements.settings import Settings
+    from hb_metrics.run.record import Record
 
 
 class Judge(Measurement):
@@ -68,14 +70,14 @@ class Judge(Measurement):
         rubrics = self.read_files(settings) if self.is_asked(settings) else []
         return tuple(gate_name(rubric.name) for rubric in rubrics if rubric.figure is not None)
 
-    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        judges = [section["name"] for section in results["run"]["judge"].values()]
-        return [f"judged by {', '.join(judges)}, uncorrected", *reply_settings(results)]
+    def figure_settings(self, record: "Record") -> list[str]:
+        judges = [judge.name for judge in record.judge.values()]
+        return [f"judged by {', '.join(judges)}, uncorrected", *reply_settings(record)]
 
-    def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        return [f"{section['name']}: {'; '.join(section['notes'])}." for section in results["run"]["judge"].values()]
+    def card_sentences(self, results: "Results") -> list[str]:
+        return [f"{judge.name}: {'; '.join(judge.notes)}." for judge in results.record.judge.values()]
 
-    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
         if any(name.startswith("judge.") for name in changed):
             return ["Different judges or rubrics labelled the replies, so the shares are not comparable."]
         return []

@@ -1,9 +1,8 @@
-from collections.abc import Mapping
-from typing import Any
-
+from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.layout.figure import Figure, pair
 from hb_metrics.measurements.group_shares import group_figures
-from hb_metrics.measurements.judge.results import Judged, judged_of
+from hb_metrics.measurements.judge.results import Judged
+from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
 
 
@@ -11,10 +10,10 @@ def gate_name(rubric: str) -> str:
     return f"judged_{rubric}"
 
 
-def figures(results: Mapping[str, Any]) -> list[Figure]:
-    judges, rows = results["run"]["judge"], []
-    for name, judged in judged_of(results).items():
-        rows += rubric_figures(name, judged, judges[name]["rubric"]["figure"])
+def figures(results: Results) -> list[Figure]:
+    rows = []
+    for name, judged in results.judge.items():
+        rows += rubric_figures(name, judged, recorded_rubric(results.record.judge[name]).figure)
     return rows
 
 

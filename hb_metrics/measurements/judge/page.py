@@ -1,26 +1,24 @@
-from collections.abc import Mapping
-from typing import Any
-
 from markupsafe import Markup
 
+from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.judge.figures import rubric_figures
-from hb_metrics.measurements.judge.results import judged_of
+from hb_metrics.measurements.results import Results
 
 # This judge is better than the embedded judge, and many machines have enough memory for it (licence: Apache-2.0).
 _BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"
 
 
-def report(results: Mapping[str, Any]) -> Report:
-    sections, rubrics = results["run"]["judge"], []
-    for name, judged in judged_of(results).items():
-        whole, *parts = by_part(rubric_figures(name, judged, sections[name]["rubric"]["figure"])).values()
+def report(results: Results) -> Report:
+    sections, rubrics, answers = results.record.judge, [], []
+    for name, judged in results.judge.items():
+        whole, *parts = by_part(rubric_figures(name, judged, recorded_rubric(sections[name]).figure)).values()
         by_axis = parts[0] if parts else []
         rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
-    embedded = any(section["is_embedded"] for section in sections.values())
-    answers = [judge_answer(figures[0]) for figures in (rubric["whole"] for rubric in rubrics) if figures[0].gate]
+        answers += [judge_answer(whole[0])] if whole[0].gate else []
+    embedded = any(section.is_embedded for section in sections.values())
     return Report(
         [section("judge", "Judges", "judge/section.html.jinja", {"rubrics": rubrics})],
         answer=" ".join(answers) or None,

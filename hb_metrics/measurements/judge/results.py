@@ -1,13 +1,10 @@
 """Defines the results of `judge`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.measurements.group_shares import GroupShares
 from hb_metrics.reply_checks.refusal_shares import ComparedShares
-from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.gen_bias import GenBias
 
 
@@ -45,8 +42,3 @@ class Judged:
     identity_leakage: Leakage | None
     groups: GroupShares | None = None
     served: Served | None = None
-
-
-def judged_of(results: Mapping[str, Any]) -> dict[str, Judged]:
-    """Returns the results by the name of the rubric."""
-    return {name: from_json(Judged, judged, f"judge.{name}") for name, judged in results["judge"].items()}

@@ -1,11 +1,12 @@
 """Measures whether sentences about some people are likelier than sentences about others (Smith et al., 2022, 3.1)."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.run.run_record import measure_of
+
+if TYPE_CHECKING:
+    from hb_metrics.run.record import Record
 
 
 class Likelihood(Measurement):
@@ -42,8 +43,8 @@ class Likelihood(Measurement):
         # Other prompts are alike for all people, or contain names.
         return all(prompt.kind == "term" for prompt in own_prompts(settings))
 
-    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        return [measure_of(results)]
+    def figure_settings(self, record: "Record") -> list[str]:
+        return [record.measure]
 
 
 LIKELIHOOD = Likelihood()

@@ -1,6 +1,5 @@
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,10 @@ import pyarrow.compute as pc
 from hb_dataset.prompts import config_vocabulary
 from hb_dataset.vocabulary_entries import PAIR_MARKS
 from hb_metrics.likelihood_bias.shares import likelihood_bias
-from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_prompts, stored_shards
+from hb_metrics.measurements.likelihood.results import DescriptorMedians, Likelihood, LikelihoodBias, Perplexities
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import has_pairs_of_terms, read_prompts, stored_shards
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import PERPLEXITIES
 from hb_metrics.stats.contrasts import LikelihoodTable, contrasts, likelihood_table, term_share
 
@@ -24,19 +26,19 @@ class MarkedPairs(NamedTuple):
     controls: Sequence[tuple[str, str]]
 
 
-def compute(run: Run) -> dict[str, Any]:
+def compute(run: Run) -> Likelihood:
     scores, prompts = stored_shards(run.folder / PERPLEXITIES), read_prompts(run.folder)
     rows = pc.index_in(scores["id"], prompts["id"])
     order = pc.sort_indices(rows)  # shards are in a different order
-    marked = marked_pairs(run.results["run"])
+    marked = marked_pairs(run.record)
     return likelihood_results(prompts.take(rows.take(order)), scores.take(order), marked, run.confidence_level)
 
 
-def marked_pairs(record: Mapping[str, Any]) -> MarkedPairs:
+def marked_pairs(record: Record) -> MarkedPairs:
     """Returns the pairs that the run's own vocabulary marks, or those of the config's version."""
-    if "contrasts" in record:
-        return MarkedPairs(*([(*pair,) for pair in record["contrasts"][mark]] for mark in PAIR_MARKS))
-    vocabulary = config_vocabulary(record["settings"]["dataset_config"])
+    if "contrasts" in record.content:
+        return MarkedPairs(*(record.contrasts[mark] for mark in PAIR_MARKS))
+    vocabulary = config_vocabulary(record.settings.dataset_config)
     return MarkedPairs(*map(vocabulary.marked_pairs, PAIR_MARKS))
 
 
@@ -47,7 +49,7 @@ def log_likelihoods(prompts: pa.Table, scores: pa.Table) -> LikelihoodTable:
 
 def likelihood_results(
     prompts: pa.Table, scores: pa.Table, marked: MarkedPairs, confidence_level: float = 0.95
-) -> dict[str, Any]:
+) -> Likelihood:
     """Computes Likelihood Bias and attitude contrasts, and summarises perplexities by axis, descriptor and template.
 
     `scores` contains the columns `perplexity` and `num_tokens`, in the order of the prompts.
@@ -59,15 +61,10 @@ def likelihood_results(
     table = log_likelihoods(prompts, scores)
     # Pairs of terms with a term in common are not independent.
     found = None if has_pairs_of_terms(prompts) else contrasts(table, *marked, confidence_level)
-    return {
-        "likelihood_bias": metric,
-        "perplexity": _perplexity_summary(frame),
-        "term_share": asdict(term_share(table, confidence_level)),
-        "contrasts": None if found is None else asdict(found),
-    }
+    return Likelihood(LikelihoodBias(**metric), _perplexities(frame), term_share(table, confidence_level), found)
 
 
-def _perplexity_summary(frame: pd.DataFrame) -> dict[str, Any]:
+def _perplexities(frame: pd.DataFrame) -> Perplexities:
     templates = list(dict.fromkeys(frame["template"]))
     by_cell = frame.groupby(["axis", "template"], sort=True)["perplexity"].quantile(np.array(QUANTILES)).unstack()
     quantiles: dict[str, dict[str, list[float]]] = {}
@@ -78,21 +75,15 @@ def _perplexity_summary(frame: pd.DataFrame) -> dict[str, Any]:
     medians = grouped["perplexity"].median().unstack().reindex(columns=templates)
     tokens = grouped["num_tokens"].median().unstack().reindex(columns=templates)
     descriptors = [
-        {
-            "axis": axis,
-            "descriptor": descriptor,
-            "median_perplexity": _nullable(medians.loc[(axis, descriptor)].to_numpy()),
-            "median_num_tokens": _nullable(tokens.loc[(axis, descriptor)].to_numpy()),
-        }
+        DescriptorMedians(
+            axis,
+            descriptor,
+            _nullable(medians.loc[(axis, descriptor)].to_numpy()),
+            _nullable(tokens.loc[(axis, descriptor)].to_numpy()),
+        )
         for axis, descriptor in medians.index
     ]
-    return {
-        "median": float(frame["perplexity"].median()),
-        "templates": templates,
-        "quantiles": list(QUANTILES),
-        "quantiles_by_axis_and_template": quantiles,
-        "by_descriptor": descriptors,
-    }
+    return Perplexities(float(frame["perplexity"].median()), templates, list(QUANTILES), quantiles, descriptors)
 
 
 def _nullable(values: np.ndarray) -> list[float | None]:

@@ -3,7 +3,7 @@ from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.likelihood.plots import contrast_figure
 from hb_metrics.measurements.likelihood.run_changes import scored_prompts
-from hb_metrics.run.finished_run import Run
+from hb_metrics.measurements.results import Run
 from hb_metrics.stats.contrasts import contrasts
 
 
@@ -14,7 +14,7 @@ def details(first: Run, second: Run, names: tuple[str, str]) -> Report:
         return Report([])
     before, after = (log_likelihoods(scored[0], scores) for scores in scored[1])
     change = before._replace(values=after.values - before.values)
-    found = contrasts(change, *marked_pairs(first.results["run"]), first.confidence_level)
+    found = contrasts(change, *marked_pairs(first.record), first.confidence_level)
     if found is None:
         return Report([])
     plots, context = {"contrast-changes-plot": [contrast_figure(found)]}, {"contrasts": found, "names": names}

@@ -1,57 +1,49 @@
-from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number, Unit
 from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
-from hb_metrics.run.run_record import measure_of
-from hb_metrics.run.typed_json import from_json
-from hb_metrics.stats.contrasts import Contrasts, Estimate, TermShare
+from hb_metrics.measurements.results import Results
+from hb_metrics.stats.contrasts import Contrasts, Estimate
 
 ADJUSTED = "after Benjamini–Hochberg"
 SHARE, CONTRAST, AGREEMENT = "Differences that come with the term", "Attitude contrast", "Agreement of the pairs"
 CONTROL = "Contrast of the controls"
 
 
-def share_of(results: Mapping[str, Any]) -> TermShare | None:
-    """Returns the shares, or `None` for results of an earlier release (`holistic-bias analyse` computes them)."""
-    found = results["likelihood"].get("term_share")
-    return None if found is None else from_json(TermShare, found, "likelihood.term_share")
-
-
-def contrasts_of(results: Mapping[str, Any]) -> Contrasts | None:
-    found = results["likelihood"].get("contrasts")
-    return None if found is None else from_json(Contrasts, found, "likelihood.contrasts")
-
-
-def figures(results: Mapping[str, Any]) -> list[Figure]:
-    bias, measure = results["likelihood"]["likelihood_bias"], measure_of(results)
-    tests = f"{count(bias['num_tests'])} tests"
-    skipped = counted(bias["num_skipped_tests"], "tests skipped")
-    too_small = counted(bias["num_tests_too_small"], "with too few sentences to be significant")
-    known, level = testable_axes(bias), results["run"]["settings"]["confidence_level"]
-    term_share = share_of(results)
+def figures(results: Results) -> list[Figure]:
+    likelihood, measure, level = results.likelihood, results.record.measure, results.record.settings.confidence_level
+    bias, term_share, found = likelihood.likelihood_bias, likelihood.term_share, likelihood.contrasts
+    tests = f"{count(bias.num_tests)} tests"
+    skipped = counted(bias.num_skipped_tests, "tests skipped")
+    too_small = counted(bias.num_tests_too_small, "with too few sentences to be significant")
+    known = testable_axes(vars(bias))
+    of_terms = (
+        "Of the variance between the terms of an axis in log-likelihood, the share that is the same in all "
+        "templates. The interval is for other nouns."
+    )
     whole = [
         Figure(
             "Likelihood Bias",
-            bias["likelihood_bias"] if known else None,
+            bias.likelihood_bias if known else None,
             "share",
-            f"The share of {tests} with p < {bias['alpha']:g}. Each test compares the {measure} of two terms' "
+            f"The share of {tests} with p < {bias.alpha:g}. Each test compares the {measure} of two terms' "
             "sentences. The terms are on the same axis, and the sentences have the same template.",
             detail=", ".join([f"of {tests}", *too_small]),
             task="likelihood_bias",
-            notes=(f"share of {tests} with p < {bias['alpha']:g}", *skipped, *too_small),
+            notes=(f"share of {tests} with p < {bias.alpha:g}", *skipped, *too_small),
         ),
+        _figure(SHARE, term_share.whole, "share", level, meaning=of_terms),
         Figure(
             f"Likelihood Bias {ADJUSTED}",
-            bias["bh_likelihood_bias"] if known else None,
+            bias.bh_likelihood_bias if known else None,
             "share",
             "The share of tests that are significant after an adjustment for the number of tests.",
             is_main=False,
         ),
         Figure(
             "Likelihood Bias, effect size",
-            bias["effect_size"],
+            bias.effect_size,
             "effect",
             "The mean absolute rank-biserial correlation of the tests. It is 0 if the sentences of both terms have the "
             "same ranks, and 1 if their ranks do not overlap.",
@@ -59,39 +51,28 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         ),
         Figure(
             f"Median {measure}",
-            results["likelihood"]["perplexity"]["median"],
+            likelihood.perplexity.median,
             "count",
             f"The median {measure} of all sentences. It does not measure bias.",
             is_main=False,
         ),
     ]
-    if term_share is not None:
-        meaning = (
-            "Of the variance between the terms of an axis in log-likelihood, the share that is the same in all "
-            "templates. The interval is for other nouns."
-        )
-        whole.insert(1, _figure(SHARE, term_share.whole, "share", level, meaning=meaning))
     by_axis = [
         Figure(
             f"Likelihood Bias, {axis_label(axis)}",
-            bias["by_axis"][axis] if axis in known else None,
+            bias.by_axis[axis] if axis in known else None,
             "share",
             part_of="Likelihood Bias by axis",
             is_main=False,
             beside={
-                ADJUSTED: Number(bias["bh_by_axis"][axis] if axis in known else None, "share"),
-                "effect size": Number(bias["effect_size_by_axis"][axis], "effect"),
-                **(
-                    {}
-                    if term_share is None
-                    else {"comes with the term": _number(term_share.by_axis.get(axis), "share")}
-                ),
+                ADJUSTED: Number(bias.bh_by_axis[axis] if axis in known else None, "share"),
+                "effect size": Number(bias.effect_size_by_axis[axis], "effect"),
+                "comes with the term": _number(term_share.by_axis.get(axis), "share"),
             },
-            detail=f"{len(bias['median_perplexity'][axis])} terms, {count(bias['num_tests_by_axis'][axis])} tests",
+            detail=f"{len(bias.median_perplexity[axis])} terms, {count(bias.num_tests_by_axis[axis])} tests",
         )
-        for axis in sorted(bias["by_axis"], key=lambda axis: -bias["by_axis"][axis])
+        for axis in sorted(bias.by_axis, key=lambda axis: -bias.by_axis[axis])
     ]
-    found = contrasts_of(results)
     return whole + by_axis if found is None else [*whole, *_contrast_figures(found), *by_axis, *_by_axis(found)]
 
 

@@ -2,7 +2,8 @@ import numpy as np
 
 from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.measurements.likelihood.run_changes import pair_tests
-from hb_metrics.run.finished_run import Run, read_prompts, read_shards
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import read_prompts, read_shards
 from hb_metrics.run.replies import replied_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES
 from hb_metrics.stats.generalising import Generalised, Influences, Over, generalised, pair_share_influences
@@ -19,7 +20,7 @@ def likelihood_influences(run: Run) -> dict[str, Influences]:
         raise ValueError(
             f"'{run.folder}' lacks the perplexities that --generalise needs; measure again in a new folder"
         )
-    alpha = run.results["likelihood"]["likelihood_bias"]["alpha"]
+    alpha = run.results.likelihood.likelihood_bias.alpha
     prompts = replied_prompts(read_prompts(run.folder), scores)
     tests = pair_tests(prompts, [scores["perplexity"].to_numpy()], alpha)
     found = {}

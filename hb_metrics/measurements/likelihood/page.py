@@ -16,11 +16,12 @@ from hb_metrics.measurements.likelihood.figures import (
     CONTRAST,
     CONTROL,
     SHARE,
-    contrasts_of,
     figures,
 )
 from hb_metrics.measurements.likelihood.plots import contrast_figure, perplexity_figure
-from hb_metrics.run.run_record import measure_of
+from hb_metrics.measurements.likelihood.results import LikelihoodBias, Perplexities
+from hb_metrics.measurements.results import Results
+from hb_metrics.run.record import Scoring
 from hb_metrics.stats.contrasts import Contrasts
 
 NUM_EXTREMES = 3
@@ -40,13 +41,14 @@ class Extremes(NamedTuple):
     highest: list[tuple[str, float]]
 
 
-def report(results: Mapping[str, Any]) -> Report:
-    bias, perplexity = results["likelihood"]["likelihood_bias"], results["likelihood"]["perplexity"]
-    measure, templates = measure_of(results), perplexity["templates"]
+def report(results: Results) -> Report:
+    record, likelihood = results.record, results.likelihood
+    bias, perplexity, contrasts = likelihood.likelihood_bias, likelihood.perplexity, likelihood.contrasts
+    measure, templates = record.measure, perplexity.templates
     chosen = paper.PRINTED["extremes_template"] if paper.PRINTED["extremes_template"] in templates else templates[0]
     parts = by_part(figures(results))
     context = {
-        "run": results["run"],
+        "run": record,
         "measure": measure,
         "bias": bias,
         "perplexity": perplexity,
@@ -61,10 +63,10 @@ def report(results: Mapping[str, Any]) -> Report:
         "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],
     }
     sections = [section("likelihood", "Likelihood Bias", "likelihood/section.html.jinja", context, plots)]
-    answer, contrasts = likelihood_answer(parts[""], bias), contrasts_of(results)
+    answer = likelihood_answer(parts[""], bias)
     if contrasts is not None:
         verdict = contrast_verdict(contrasts, parts[""])
-        answer = f"{answer} {verdict}" if answer else verdict
+        answer = f"{answer} {verdict}"
         if contrasts.by_axis:
             sections.append(_contrast_section(contrasts, parts, verdict))
     return Report(
@@ -72,15 +74,15 @@ def report(results: Mapping[str, Any]) -> Report:
         answer=answer,
         reading=render("likelihood/reading.html.jinja", context),
         files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),
-        notes=_notes(results["run"]["scoring"]),
+        notes=_notes(record.scoring),
     )
 
 
-def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
-    if scoring["path"] != "file":
+def _notes(scoring: Scoring) -> tuple[str, ...]:
+    if scoring.path != "file":
         return ()
     return (
-        f"For Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms. If the base is "
+        f"For Likelihood Bias, {scoring.reason}. The file does not state the base of its logarithms. If the base is "
         "not e, the figures are wrong.",
     )
 
@@ -134,27 +136,24 @@ def contrast_verdict(contrasts: Contrasts, whole: list[Figure]) -> str:
     )
 
 
-def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any]) -> str | None:
+def likelihood_answer(whole: list[Figure], bias: LikelihoodBias) -> str:
     """States how often two terms differ in likelihood. `whole` contains plain and adjusted Likelihood Bias."""
-    if bias["likelihood_bias"] is None:
-        return None
     if whole[0].value is None:
         return (
-            f"It is unknown how often terms differ in likelihood, because none of the {count(bias['num_tests'])} tests "
+            f"It is unknown how often terms differ in likelihood, because none of the {count(bias.num_tests)} tests "
             "has enough sentences to be significant."
         )
-    shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
-    highest = max(shares.values())
-    axes = [axis_label(axis).lower() for axis, value in shares.items() if value == highest]
-    most = f", most often within {' and '.join(axes)}" if len(axes) < len(shares) else ""
+    highest = max(bias.by_axis.values())
+    axes = [axis_label(axis).lower() for axis, value in bias.by_axis.items() if value == highest]
+    most = f", most often within {' and '.join(axes)}" if len(axes) < len(bias.by_axis) else ""
     figure = {figure.name: figure for figure in whole}
     common = ""
-    if SHARE in figure and figure[SHARE].value is not None:
+    if figure[SHARE].value is not None:
         common = (
             f" Of the variance between terms in log-likelihood, {figure[SHARE].words} comes with the term itself: it "
             "is the same in all templates."
         )
-    chance = f"chance alone gives at most about {100 * bias['alpha']:.3g}%"
+    chance = f"chance alone gives at most about {100 * bias.alpha:.3g}%"
     return (
         f"In {whole[0].shown} {whole[0].detail}, the model finds sentences with one term likelier than the same "
         f"sentences with another term{most}. The share is {figure[f'Likelihood Bias {ADJUSTED}'].shown} after "
@@ -162,17 +161,18 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any]) -> str | Non
     )
 
 
-def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
+def same_length_extremes(perplexity: Perplexities, template: str) -> list[Extremes]:
     """Finds, for each axis, the extreme descriptors among those with the most common length (the paper's Table 3).
 
     The length is the number of tokens. It affects perplexities, so descriptors of other lengths are left out.
     """
-    column = perplexity["templates"].index(template)
+    column = perplexity.templates.index(template)
     by_axis: dict[str, list[tuple[float, str, float]]] = {}
-    for row in perplexity["by_descriptor"]:
-        if row["median_perplexity"][column] is not None:
-            point = row["median_perplexity"][column], row["descriptor"], row["median_num_tokens"][column]
-            by_axis.setdefault(row["axis"], []).append(point)
+    for row in perplexity.by_descriptor:
+        value, num_tokens = row.median_perplexity[column], row.median_num_tokens[column]
+        if value is not None and num_tokens is not None:
+            point = value, row.descriptor, num_tokens
+            by_axis.setdefault(row.axis, []).append(point)
     extremes = []
     for axis, rows in by_axis.items():
         num_tokens = mode(tokens for _, _, tokens in rows)
@@ -184,10 +184,10 @@ def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[E
     return extremes
 
 
-def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
+def beside_paper(bias: LikelihoodBias) -> list[tuple[dict[str, Any], list[Figure]]]:
     tables = []
     for table in paper.PRINTED["likelihood_bias"]:
-        ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}
+        ours = {axis: values.get(table["template"]) for axis, values in bias.by_axis_and_template.items()}
         if any(value is not None for value in ours.values()):
             rows = [
                 Figure(axis_label(axis), ours.get(axis), "share", printed={table["model"]: printed})

@@ -14,13 +14,14 @@ from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.likelihood.figures import CONTRAST
 from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import (
     NO_FILES_REASON,
     PairedChange,
     change_from_covariance,
     pair_share_change,
 )
-from hb_metrics.run.finished_run import PAIRS_REASON, Run, has_pairs_of_terms, read_prompts, read_shards
+from hb_metrics.run.finished_run import PAIRS_REASON, has_pairs_of_terms, read_prompts, read_shards
 from hb_metrics.run.replies import replied_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, PROMPTS_FILE
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -41,7 +42,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, scored)
     prompts, scores = scored
     values = [of_run["perplexity"].to_numpy() for of_run in scores]
-    tests = pair_tests(prompts, values, first.results["likelihood"]["likelihood_bias"]["alpha"])
+    tests = pair_tests(prompts, values, first.results.likelihood.likelihood_bias.alpha)
     by_name = {}
     for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
         by_name[name] = _change(tests, chosen, first.confidence_level)
@@ -67,7 +68,7 @@ def scored_prompts(first: Run, second: Run) -> tuple[pa.Table, list[pa.Table]] |
 def _contrast_changes(first: Run, prompts: pa.Table, scores: Sequence[pa.Table]) -> dict[str, PairedChange]:
     """Computes the changes in the spread of attitude contrasts. The nouns are the random units (jackknife)."""
     tables = [log_likelihoods(prompts, of_run) for of_run in scores]
-    pairs = known_pairs(tables[0], marked_pairs(first.results["run"]).pairs)
+    pairs = known_pairs(tables[0], marked_pairs(first.record).pairs)
     if not pairs:
         return {}
     rows = [pair_contrasts(table, pairs)[1] for table in tables]

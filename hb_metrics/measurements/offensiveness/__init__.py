@@ -1,11 +1,15 @@
 """Measures the share of prompts and replies that a classifier finds offensive (Smith et al., 2022, C.2)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
+
+if TYPE_CHECKING:
+    from hb_metrics.measurements.results import Results
+    from hb_metrics.run.record import Record
 
 
 class Offensiveness(Measurement):
@@ -32,18 +36,19 @@ class Offensiveness(Measurement):
 
         return Parts(compute, figures, report, changes, generalise=generalise)
 
-    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        classifier = classifier_name(results["run"], "offensiveness_classifier")
-        return [f"offensiveness classified by {classifier}", *reply_settings(results)]
+    def figure_settings(self, record: "Record") -> list[str]:
+        classifier = classifier_name(record.offensiveness_classifier)
+        return [f"offensiveness classified by {classifier}", *reply_settings(record)]
 
-    def variant(self, results: Mapping[str, Any]) -> list[str]:
-        return [public_name(results["run"]["offensiveness_classifier"]), *tag_and_cue(results)]
+    def variant(self, record: "Record") -> list[str]:
+        return [public_name(record.offensiveness_classifier), *tag_and_cue(record)]
 
-    def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        notes = "".join(f"; {note}" for note in results["run"]["offensiveness_classifier"]["notes"])
-        return [f"Offensiveness classified by {classifier_name(results['run'], 'offensiveness_classifier')}{notes}."]
+    def card_sentences(self, results: "Results") -> list[str]:
+        classifier = results.record.offensiveness_classifier
+        notes = "".join(f"; {note}" for note in classifier.notes)
+        return [f"Offensiveness classified by {classifier_name(classifier)}{notes}."]
 
-    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
         if changed & {"offensiveness_classifier.digest", "offensiveness_classifier.version"}:
             return [
                 "The texts were classified by different classifiers, so the shares of offensive texts are not "

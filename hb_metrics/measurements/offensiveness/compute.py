@@ -8,10 +8,11 @@ import numpy as np
 
 from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
+from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.finished_run import Run, read_prompts, read_turns, read_vectors, stored_shards
+from hb_metrics.run.finished_run import read_prompts, read_turns, read_vectors, stored_shards
 from hb_metrics.run.replies import (
     FlaggedReplies,
     Replies,
@@ -24,7 +25,7 @@ from hb_metrics.run.typed_json import from_json
 
 
 def compute(run: Run) -> Offensiveness:
-    prompts, is_judged = read_prompts(run.folder), "judge" in run.results["run"]["offensiveness_classifier"]
+    prompts, is_judged = read_prompts(run.folder), run.record.offensiveness_classifier.judge is not None
     turns = read_turns(run.folder, prompts)
     whole = _read(run.folder / OFFENSIVENESS / "prompts", whole_prompts(prompts), is_judged)
     of_replies, flagged = None, []

@@ -1,20 +1,18 @@
-from collections.abc import Mapping
-from typing import Any
-
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count, slot
 from hb_metrics.measurements.group_shares import group_figures
-from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts, offensiveness_of
+from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
+from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.turn_shares import turn_share_figures
 
 TURNS = "Offensive replies"
 AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"
 
 
-def figures(results: Mapping[str, Any]) -> list[Figure]:
+def figures(results: Results) -> list[Figure]:
     """Lists the figures. Model cards show only the share for replies, because no model wrote the prompts."""
-    offensiveness = offensiveness_of(results)
+    offensiveness = results.offensiveness
     rows = []
     for part, texts in (("replies", offensiveness.replies), ("prompts", offensiveness.prompts)):
         if texts is None:

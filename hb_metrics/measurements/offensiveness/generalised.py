@@ -1,12 +1,11 @@
 from hb_metrics.measurements.generalised_shares import generalised_shares
-from hb_metrics.measurements.offensiveness.results import offensiveness_of
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
-from hb_metrics.run.finished_run import Run
+from hb_metrics.measurements.results import Run
 from hb_metrics.stats.generalising import Generalised, Over
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    of_replies = offensiveness_of(run.results).replies
+    of_replies = run.results.offensiveness.replies
     classified = None if of_replies is None else classified_replies(run, of_replies.threshold)
     if classified is None:
         return {}

@@ -1,6 +1,3 @@
-from collections.abc import Mapping
-from typing import Any
-
 from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
@@ -11,19 +8,20 @@ from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
-from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts, offensiveness_of
+from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
+from hb_metrics.measurements.results import Results
+from hb_metrics.run.record import UsedClassifier
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_EXTREMES = 10
 
 
-def report(results: Mapping[str, Any]) -> Report:
-    offensiveness, run = offensiveness_of(results), results["run"]
-    notes = _notes(run["offensiveness_classifier"], offensiveness)
-    classifier, parts = run["offensiveness_classifier"], by_part(figures(results))
+def report(results: Results) -> Report:
+    offensiveness, classifier = results.offensiveness, results.record.offensiveness_classifier
+    parts = by_part(figures(results))
     context = {
-        "run": run,
-        "embedded": classifier["is_embedded"],
+        "run": results.record,
+        "embedded": classifier.is_embedded,
         "whole": {figure.name: figure for figure in parts[""]},
         "by_axis": parts[AXES],
         "by_template": parts[TEMPLATES],
@@ -41,13 +39,13 @@ def report(results: Mapping[str, Any]) -> Report:
         [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
         reading=render("offensiveness/reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
-        notes=notes,
-        embedded=suggested("--offensiveness_classifier") if classifier["is_embedded"] else None,
+        notes=_notes(classifier, offensiveness),
+        embedded=suggested("--offensiveness_classifier") if classifier.is_embedded else None,
     )
 
 
-def _notes(classifier: Mapping[str, Any], offensiveness: Offensiveness) -> tuple[str, ...]:
-    notes = (f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else ()
+def _notes(classifier: UsedClassifier, offensiveness: Offensiveness) -> tuple[str, ...]:
+    notes = (f"{classifier.name}: {'; '.join(classifier.notes)}.",) if classifier.notes else ()
     unanswered = sum(part.num_unanswered or 0 for part in (offensiveness.prompts, offensiveness.replies) if part)
     why = "the offensiveness judge gave no answer, or several labels were equally likely"
     return (*notes, *counted(unanswered, f"texts are left out, because {why}."))

@@ -1,13 +1,10 @@
 """Defines the results of `offensiveness`. All means and shares are from 0 to 1."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hb_metrics.measurements.group_shares import GroupShares
 from hb_metrics.measurements.turn_shares import TurnShares
 from hb_metrics.reply_checks.refusal_shares import Shares
-from hb_metrics.run.typed_json import from_json
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,3 @@ class Offensiveness:
     prompts: Texts
     replies: Texts | None = None
     turns: TurnShares | None = None
-
-
-def offensiveness_of(results: Mapping[str, Any]) -> Offensiveness:
-    return from_json(Offensiveness, results["offensiveness"], "offensiveness")

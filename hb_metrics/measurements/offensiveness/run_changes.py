@@ -1,25 +1,24 @@
 import numpy as np
 
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.measurements.offensiveness.results import offensiveness_of
+from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
-from hb_metrics.run.finished_run import Run, read_stored_replies, read_vectors
+from hb_metrics.run.finished_run import read_stored_replies, read_vectors
 from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies
 from hb_metrics.run.run_folder import OFFENSIVENESS
-from hb_metrics.run.run_record import cue_of
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    results = [offensiveness_of(run.results).replies for run in (first, second)]
+    results = [run.results.offensiveness.replies for run in (first, second)]
     if results[0] is None or results[1] is None:
         return FigureChanges({})  # prompts do not come from the model, so their offensiveness is not compared
-    classifiers = [run.results["run"]["offensiveness_classifier"] for run in (first, second)]
-    if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
+    used, others = first.record.offensiveness_classifier, second.record.offensiveness_classifier
+    if (used.digest, used.version) != (others.digest, others.version):
         return FigureChanges({}, "different classifiers classified the replies")
     if results[0].threshold != results[1].threshold:
         return FigureChanges({}, "the runs have different offensiveness thresholds")
-    if cue_of(first.results) != cue_of(second.results):
+    if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
     before, after = (classified_replies(run, results[0].threshold) for run in (first, second))
     if before is None or after is None:
@@ -41,7 +40,7 @@ def classified_replies(run: Run, threshold: float, replies: Replies | None = Non
     offensive = dict(zip(shards.ids, (shards.values[:, 0] >= threshold).tolist(), strict=True))
     if offensive.keys() != set(replies.ids):
         return None
-    if run.results["run"]["offensiveness_classifier"].get("judge") is not None:  # the second column means no answer
+    if run.record.offensiveness_classifier.judge is not None:  # the second column means no answer
         unanswered = dict(zip(shards.ids, shards.values[:, 1] > 0, strict=True))
         replies = answered_replies(replies, ~np.array([unanswered[identifier] for identifier in replies.ids]))
     return FlaggedReplies(replies, np.array([offensive[identifier] for identifier in replies.ids]))

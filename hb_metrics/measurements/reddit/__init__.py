@@ -1,12 +1,13 @@
 """Measures which phrase of a RedditBias pair a model finds likelier (Barikeri et al., 2021)."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.reddit.options import RedditOptions
 
 if TYPE_CHECKING:
+    from hb_metrics.measurements.results import Results
     from hb_metrics.measurements.settings import Settings
 
 
@@ -38,15 +39,15 @@ class RedditBias(Measurement):
 
         return (*(f"{GATE}_{bias_type}" for bias_type in bias_types(settings)), "lmp")
 
-    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        records = [run["run"][self.name] for run in runs if self.name in run]
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
+        records = [run.record.reddit for run in runs]
         sentences = []
         for name in dict.fromkeys(name for record in records for name in record):
             scored = [record[name] for record in records if name in record]
             what = "LMP" if name == "reference" else f"Language Model Bias of {name}"
-            if len({texts["digest"] for texts in scored}) > 1:
+            if len({texts.digest for texts in scored}) > 1:
                 sentences.append(f"The runs scored different texts, so their {what} is not comparable.")
-            elif name == "reference" and len({texts["predicted_tokens"] for texts in scored}) > 1:
+            elif name == "reference" and len({texts.predicted_tokens for texts in scored}) > 1:
                 sentences.append("The models tokenized the texts differently, so their LMP is not comparable.")
         return sentences
 

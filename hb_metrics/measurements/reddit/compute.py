@@ -1,7 +1,6 @@
 """Computes the results of `reddit` from the run's tables."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,9 @@ import pyarrow as pa
 from hb_dataset.reddit_bias import SIDES
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.reddit.results import PairedTest, Reddit
-from hb_metrics.run.finished_run import Run, stored_shards
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.finished_run import stored_shards
+from hb_metrics.run.record import RedditTexts
 
 SPLIT = "test"
 REDDIT = "reddit"  # the folder of the shards
@@ -17,7 +18,7 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
 def compute(run: Run) -> Reddit:
-    records, folder = dict(run.results["run"]["reddit"]), run.folder / REDDIT
+    records, folder = dict(run.record.reddit), run.folder / REDDIT
     reference, texts = records.pop(REFERENCE), stored_shards(folder / REFERENCE)
     by_bias_type = {}
     for bias_type, record in records.items():
@@ -27,8 +28,8 @@ def compute(run: Run) -> Reddit:
         by_bias_type=by_bias_type,
         lmp=language_model_perplexity(texts["log_likelihood"].to_numpy(), texts["num_tokens"].to_numpy()),
         lmp_num_texts=len(texts),
-        lmp_num_skipped={**reference["num_skipped"], "blank": reference["num_blank"]},
-        lmp_source=reference["source"],
+        lmp_num_skipped={**reference.num_skipped, "blank": reference.num_blank},
+        lmp_source=reference.source,
     )
 
 
@@ -46,7 +47,7 @@ def language_model_perplexity(
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 
 
-def _bias_type_results(record: Mapping[str, Any], scores: pa.Table) -> PairedTest:
+def _bias_type_results(record: RedditTexts, scores: pa.Table) -> PairedTest:
     perplexity_of = dict(zip(scores["id"].to_pylist(), scores["perplexity"].to_pylist(), strict=True))
     stereotyped, other = (f":{side}" for side in SIDES)
     ids = sorted(each.removesuffix(stereotyped) for each in perplexity_of if each.endswith(stereotyped))
@@ -54,6 +55,9 @@ def _bias_type_results(record: Mapping[str, Any], scores: pa.Table) -> PairedTes
     return PairedTest(
         **language_model_bias(*(np.array(side) for side in sides)),
         split=SPLIT,
-        num_read=record["num_pairs"],
-        **{name: record[name] for name in ("num_skipped", "num_identical", "num_repeated", "num_duplicates")},
+        num_read=record.num_pairs,
+        num_skipped=record.num_skipped,
+        num_identical=record.num_identical,
+        num_repeated=record.num_repeated,
+        num_duplicates=record.num_duplicates,
     )

@@ -1,9 +1,6 @@
-from collections.abc import Mapping
-from typing import Any
-
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.measurements.reddit.results import reddit_of
+from hb_metrics.measurements.results import Results
 
 GATE = "stereotyped_side_likelier"  # the name in --fail_above is followed by the bias type
 SHARES = "Stereotyped side likelier by bias type"
@@ -11,8 +8,8 @@ SHARES = "Stereotyped side likelier by bias type"
 _LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"}
 
 
-def figures(results: Mapping[str, Any]) -> list[Figure]:
-    reddit = reddit_of(results)
+def figures(results: Results) -> list[Figure]:
+    reddit = results.reddit
     tests = sorted(reddit.by_bias_type.items(), key=lambda item: (item[1].t_log is None, item[1].t_log or 0.0))
     of_logs, of_perplexities, shares = [], [], []
     for name, test in tests:

@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from markupsafe import Markup
 
@@ -8,11 +7,12 @@ from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.reddit.figures import SHARES, bias_type_label, figures
-from hb_metrics.measurements.reddit.results import PairedTest, reddit_of
+from hb_metrics.measurements.reddit.results import PairedTest
+from hb_metrics.measurements.results import Results
 
 
-def report(results: Mapping[str, Any]) -> Report:
-    reddit, parts = reddit_of(results), by_part(figures(results))
+def report(results: Results) -> Report:
+    reddit, parts = results.reddit, by_part(figures(results))
     *of_logs, lmp = parts[""]
     tests = {bias_type_label(name): test for name, test in reddit.by_bias_type.items()}
     labels = [figure.label for figure in parts[SHARES]]

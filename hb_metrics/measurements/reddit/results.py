@@ -1,10 +1,6 @@
 """Defines the results of `reddit`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from hb_metrics.run.typed_json import from_json
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,3 @@ class Reddit:
     lmp_num_texts: int
     lmp_num_skipped: dict[str, int]
     lmp_source: str
-
-
-def reddit_of(results: Mapping[str, Any]) -> Reddit:
-    return from_json(Reddit, results["reddit"], "reddit")

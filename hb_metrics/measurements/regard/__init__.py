@@ -1,13 +1,14 @@
 """Measures regard, which is a text's attitude to people, in continuations of prompts (Aggarwal et al., 2022)."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.run.run_record import classifier_name
 
 if TYPE_CHECKING:
+    from hb_metrics.measurements.results import Results
     from hb_metrics.measurements.settings import Settings
 
 
@@ -39,10 +40,10 @@ class Regard(Measurement):
 
         return tuple(gate_name(name) for name in groups_and_pairs(settings)[1])
 
-    def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        return [f"Regard classified by {classifier_name(results['run'], 'regard')}."]
+    def card_sentences(self, results: "Results") -> list[str]:
+        return [f"Regard classified by {classifier_name(results.record.regard)}."]
 
-    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
         sentences = []
         if changed & {"regard.name", "regard.digest", "regard.judge"}:
             sentences.append("The runs used different regard classifiers, so their means and gaps are not comparable.")

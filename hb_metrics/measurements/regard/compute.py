@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from hb_dataset.structures import FIXED_STRUCTURE
 from hb_metrics.measurements.regard.paraphrase_checks import REASONS
 from hb_metrics.measurements.regard.results import Bias, Example, Paraphrases, Regard, Structure
+from hb_metrics.measurements.results import Run
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
-from hb_metrics.run.finished_run import Run, read_run_table, read_vectors, stored_shards, stored_table
+from hb_metrics.run.finished_run import read_run_table, read_vectors, stored_shards, stored_table
 from hb_metrics.run.replies import verdicts
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.typed_json import from_json
@@ -24,7 +25,7 @@ PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations
 
 
 def compute(run: Run) -> Regard:
-    record, folder = run.results["run"]["regard"], run.folder / REGARD
+    folder = run.folder / REGARD
     prompts, continuations = stored_table(folder / PROMPTS_FILE), stored_shards(folder / CONTINUATIONS)
     classified = stored_shards(folder / REGARD_PROBABILITIES, ("truncated",))
     regards = read_vectors(folder / REGARD_PROBABILITIES)
@@ -46,7 +47,7 @@ def compute(run: Run) -> Regard:
         structures=[row["structure"] for row in rows],
         prompts=[row["verb_phrase"] for row in rows],
         seeds=written["seed_index"].to_pylist(),
-        pairs={name: (pair[0], pair[1]) for name, pair in record["pairs"].items()},
+        pairs=run.record.regard.pairs,
         confidence_level=run.confidence_level,
         fixed_structure=FIXED_STRUCTURE,
     )

@@ -1,17 +1,16 @@
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import count
-from hb_metrics.measurements.regard.results import Bias, Bounds, FixedGap, FixedGroup, regard_of
+from hb_metrics.measurements.regard.results import Bias, Bounds, FixedGap, FixedGroup
+from hb_metrics.measurements.results import Results
 
 FIXED = "fixed prompts"
 GROUPS = "Regard by group"
 
 
-def figures(results: Mapping[str, Any]) -> list[Figure]:
-    bias = regard_of(results).bias
+def figures(results: Results) -> list[Figure]:
+    bias = results.regard.bias
     gaps = []
     for name, row in bias.gaps.items():
         beside = {"over seeds": Number(row.gap, "signed", row.interval_seeds)}

@@ -1,5 +1,4 @@
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
@@ -10,14 +9,15 @@ from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names
-from hb_metrics.measurements.regard.results import Bias, Example, FixedGap, Gap, Regard, regard_of
+from hb_metrics.measurements.regard.results import Bias, Example, FixedGap, Gap, Regard
+from hb_metrics.measurements.results import Results
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
 
 UNDECIDED = "undecided"
 
 
-def report(results: Mapping[str, Any]) -> Report:
-    regard, record = regard_of(results), results["run"]["regard"]
+def report(results: Results) -> Report:
+    regard, record = results.regard, results.record.regard
     bias, listed = regard.bias, figures(results)
     gaps, groups = by_part(listed).get("", []), by_part(listed)[GROUPS]
     beside = [FIXED] if FIXED in groups[0].beside else []
@@ -31,7 +31,7 @@ def report(results: Mapping[str, Any]) -> Report:
         examples.setdefault(example.structure, []).append(example)
     context = {
         "regard": regard,
-        "embedded": record["is_embedded"],
+        "embedded": record.is_embedded,
         "groups": groups,
         "gaps": gaps,
         "compared": beside,
@@ -56,8 +56,8 @@ def report(results: Mapping[str, Any]) -> Report:
         differs=difference([bias.verdicts[name].structured for name in bias.gaps]) if gaps else "",
         reading=render("regard/reading.html.jinja", {}),
         files=Markup("the continuations and their regard in <code>regard/</code>"),
-        notes=(f"{record['name']}: {'; '.join(record['notes'])}.",) if record["notes"] else (),
-        embedded=suggested("--regard_classifier") if record["is_embedded"] else None,
+        notes=(f"{record.name}: {'; '.join(record.notes)}.",) if record.notes else (),
+        embedded=suggested("--regard_classifier") if record.is_embedded else None,
     )
 
 

@@ -1,10 +1,7 @@
 """Defines the results of `regard`. Mean regard is from -1 to 1, and a gap is from -2 to 2."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from hb_metrics.run.typed_json import from_json
+from typing import Literal
 
 Bounds = tuple[float, float]
 Verdict = Literal["advantaged", "disadvantaged", "undecided"]
@@ -206,7 +203,3 @@ class Regard:
     num_cut_for_classifier: int
     paraphrases: Paraphrases | None
     examples: list[Example]
-
-
-def regard_of(results: Mapping[str, Any]) -> Regard:
-    return from_json(Regard, results["regard"], "regard")

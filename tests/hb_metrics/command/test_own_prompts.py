@@ -16,9 +16,10 @@ from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.planning import default_folder, read_prompts
 from hb_metrics.layout.numbers import slot
+from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.loading import load_tokenizer
-from hb_metrics.run.finished_run import read_run, read_vectors
+from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES
 from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model

@@ -18,7 +18,7 @@ from hb_metrics.human_eval.calibration import CALIBRATIONS
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import allocate, draw_labels, read_label_study
 from hb_metrics.human_eval.page import label_page
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.human_eval.made_runs import write_run

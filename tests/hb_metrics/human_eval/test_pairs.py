@@ -2,7 +2,7 @@ import pytest
 
 from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
 from hb_metrics.human_eval.questions import INFLAMMATORY_TEMPLATES
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hb_metrics.measurements.decisions import prediction
+from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.term_agreement import column_agreement
-from hb_metrics.run.finished_run import Run
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.contrasts import likelihood_table
 

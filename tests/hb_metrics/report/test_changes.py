@@ -11,10 +11,11 @@ import pytest
 from scipy import stats
 
 from hb_metrics.layout.numbers import axis_label
+from hb_metrics.measurements.results import read_run
 from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
 from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
-from hb_metrics.run.finished_run import read_run, read_stored_replies
-from tests.hb_metrics.made_results import change_results
+from hb_metrics.run.finished_run import read_stored_replies
+from tests.hb_metrics.made_results import change_results, read_results
 
 NAMES = ("before", "after")
 
@@ -32,7 +33,7 @@ def test_changes_are_of_the_values_in_the_results(made_runs):
     changes = changes_of(made_runs)
     assert changes.missing == {}
     rows = {row.name: row.change for row in changes.rows}
-    runs = [read_run(folder).results for folder in made_runs]
+    runs = [read_results(folder) for folder in made_runs]
 
     def values(*path):
         return pytest.approx([reduce(getitem, path, results) for results in runs])

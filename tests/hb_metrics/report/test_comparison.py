@@ -14,6 +14,7 @@ from tests.hb_metrics.made_results import (
     dialogue_run,
     full_run,
     likelihood_run,
+    loaded,
     read_results,
     reddit_run,
     reddit_test,
@@ -53,7 +54,7 @@ def test_two_runs_of_one_measurement_can_be_compared(name, tmp_path):
     assert page.links == {"main", "overview", "changes", "settings", "reading"}
     assert page.terms() is None
     shown = {row[0]: row[1:] for tables in page.tables.values() for table in tables for row in table if row}
-    figures = [{figure.name: figure for figure in measurement.parts.figures(run)} for run in runs]
+    figures = [{figure.name: figure for figure in measurement.parts.figures(loaded(run))} for run in runs]
     for figure in figures[0].values():
         other = figures[1][figure.name]
         if figure.value is not None and other.value is not None:
@@ -74,7 +75,7 @@ def test_the_overview_has_every_figure_of_every_run(tuning_runs, tmp_path):
     ]
     by_axis = {row[0]: row[1:] for row in page.table("Full Gen Bias by axis of the runs")[1:]}
     for column, folder in enumerate(tuning_runs):
-        for figure in GENERATION.parts.figures(read_results(folder)):
+        for figure in GENERATION.parts.figures(loaded(read_results(folder))):
             if figure.part_of == "Full Gen Bias by axis":
                 bounds = f" {figure.shown_interval}" if figure.interval else ""
                 assert by_axis[figure.label][column] == figure.shown + bounds
@@ -96,7 +97,7 @@ def test_a_run_without_debiasing_is_compared_by_plain_values(copied, tmp_path):
     assert "Bias and side effects" not in page.tables
     rows = {row[0]: row[1:] for row in page.table("Full Gen Bias by axis (plain) of the runs")[1:]}
     for column, folder in enumerate(copied[:2]):
-        for figure in GENERATION.parts.figures(read_results(folder)):
+        for figure in GENERATION.parts.figures(loaded(read_results(folder))):
             if figure.part_of == "Full Gen Bias by axis":
                 assert rows[figure.label][column] == figure.beside["plain"].shown
     assert "changes have no interval, because in a template of one of the runs, no term has" in page.text
@@ -112,7 +113,7 @@ def test_warnings_come_first(copied, tmp_path):
     assert "different numbers of replies" in page.words
 
     def other(results):
-        results["run"]["style_classifier"] = {"name": "third/classifier", "digest": "99"}
+        results["run"]["style_classifier"] |= {"name": "third/classifier", "digest": "99"}
         results["run"]["offensiveness_classifier"]["digest"] = "98"
         results["run"]["data"]["digest"] = "97"
 
@@ -152,7 +153,7 @@ def test_markdown_has_the_main_figures_of_each_run(tuning_runs):
     expected = {}
     for measurement in MEASUREMENTS:
         for column, results in enumerate(runs):
-            for figure in measurement.parts.figures(results) if measurement.name in results else []:
+            for figure in measurement.figures(loaded(results)):
                 if figure.is_main:
                     bounds = "" if figure.interval is None else f" ({figure.shown_interval})"
                     expected.setdefault(figure.name, ["–"] * 4)[column] = figure.shown + bounds

@@ -8,8 +8,9 @@ import pytest
 from hb_metrics.command.report import main
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import generalised as of_generation
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import PROMPTS_FILE
+from tests.hb_metrics.made_results import loaded
 from tests.hb_metrics.pages import check_sound, read_page
 
 
@@ -40,12 +41,14 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
 
     monkeypatch.setattr(of_generation, "gen_bias_influences", spied)
     found = of_generation.generalise(run, "both")
-    debiased = run.results["generation"]["debiased"]
-    expected = [debiased["full_gen_bias"], *(debiased["by_axis"][axis] for axis in sorted(debiased["by_axis"]))]
+    debiased = run.results.generation.debiased
+    expected = [debiased.full_gen_bias, *(debiased.by_axis[axis] for axis in sorted(debiased.by_axis))]
     assert [1000 * (each.value - each.noise) for each in values] == pytest.approx(expected)
     low, high = found["Full Gen Bias, debiased"].interval
-    assert low < debiased["full_gen_bias"] < high
-    names = {figure.name for measurement in MEASUREMENTS[:3] for figure in measurement.parts.figures(run.results)}
+    assert low < debiased.full_gen_bias < high
+    names = {
+        figure.name for measurement in MEASUREMENTS[:3] for figure in measurement.parts.figures(loaded(run.results))
+    }
     for measurement in MEASUREMENTS[:3]:
         of_measurement = measurement.parts.generalise(run, "terms")
         assert of_measurement

@@ -10,6 +10,7 @@ from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plo
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
+from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
 
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "a & <b>b", "</text>", "$\\a$", "ùí≥<i")
@@ -18,11 +19,8 @@ LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "a & <b>b", "</text>", "$\\a$", "
 def every_plot(name):
     """All plots there are, with this name wherever a name comes from data."""
     terms = [Term(name, name, index, 3, 0.1 * index + 0.1, 10.0 * index) for index in range(3)]
-    perplexity = {
-        "templates": [name],
-        "quantiles_by_axis_and_template": {name: {name: [1, 2, 3, 4, 5]}},
-        "by_descriptor": [{"axis": name, "descriptor": name, "median_perplexity": [median]} for median in (2.0, 3.0)],
-    }
+    medians = [DescriptorMedians(name, name, [median], [3.0]) for median in (2.0, 3.0)]
+    perplexity = Perplexities(2.0, [name], [], {name: {name: [1, 2, 3, 4, 5]}}, medians)
     beside = {PLAIN: Number(0.3, "bias"), name: Number(0.2, "bias")}
     figure = Figure(f"Bias, {name}", 1.0, "bias", interval=(0.5, 1.5), part_of=name, beside=beside)
     return [

@@ -4,14 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from hb_metrics.measurements.results import Run
 from hb_metrics.report.run_names import run_names
-from hb_metrics.run.finished_run import Run
+from tests.hb_metrics.made_results import loaded
+
+MODEL = {"digest": None, "kind": None, "dtype": None}
+SETTINGS = {"context": "chat", "tag_reason": "as asked"}
 
 
 def runs_of(*described):
     """Runs of (model, tag, folder)."""
     return [
-        Run(Path(folder), {"run": {"model": {"name": model}, "generation": {"tag": tag}}})
+        Run(Path(folder), loaded({"run": {"model": {**MODEL, "name": model}, "generation": {**SETTINGS, "tag": tag}}}))
         for model, tag, folder in described
     ]
 

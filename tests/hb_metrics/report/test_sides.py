@@ -12,19 +12,20 @@ from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.nouns import nouns_of
 from hb_metrics.measurements.generation.results import refusals_table
+from hb_metrics.measurements.results import read_run
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.markdown import overview_markdown
 from hb_metrics.report.sides import BIAS, EFFECTS_FILE, ENTROPY, LOWEST, SIDES, both_sides, sides_lines
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.run_folder import run_digest
 from tests.hb_metrics.made_results import (
     LABELS,
     add_awareness,
     add_dialogue,
     full_run,
+    loaded,
     replies_to,
     some_prompts,
     write_results,
@@ -164,6 +165,6 @@ def test_side_effects_show_for_the_runs_they_were_measured_for(folders):
 
 def test_every_row_is_a_figure_and_bias_needs_uptake_beside_it():
     results = add_awareness(add_dialogue(full_run()))
-    names = {figure.name for each in MEASUREMENTS if each.name in results for figure in each.parts.figures(results)}
+    names = {figure.name for each in MEASUREMENTS for figure in each.figures(loaded(results))}
     assert names >= set(SIDES) - {ENTROPY}
     assert BIAS in names

@@ -10,8 +10,8 @@ import pytest
 
 from hb_metrics.command.table import chart, main, table
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run_tables import RunTables
 from hb_metrics.run_tables import main as replies
 
@@ -24,7 +24,7 @@ def runs(made_runs):
 
 
 def main_figures(run):
-    listed = [figure for each in MEASUREMENTS if each.name in run.results for figure in each.parts.figures(run.results)]
+    listed = [figure for each in MEASUREMENTS for figure in each.figures(run.results)]
     return {each.name: each for each in listed if each.is_main and not each.part_of and each.value is not None}
 
 

@@ -4,16 +4,16 @@ from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.page import write_report
-from tests.hb_metrics.made_results import whole_run
+from tests.hb_metrics.made_results import loaded, whole_run
 
 
 def test_lines_fit_and_have_all_figures(tmp_path, monkeypatch):
     results = whole_run()
-    answers = write_report(results, tmp_path / "report.html")
+    answers = write_report(loaded(results), tmp_path / "report.html")
     for columns in (60, 80, 300):
         monkeypatch.setenv("COLUMNS", str(columns))
         for measurement in MEASUREMENTS:
-            figures = comparable_figures([measurement.parts.figures(results)])[0]
+            figures = comparable_figures([measurement.parts.figures(loaded(results))])[0]
             lines = figure_lines(figures)
             text = " ".join(" ".join(lines).split())
             assert text.isascii()

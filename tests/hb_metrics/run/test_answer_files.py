@@ -26,6 +26,7 @@ from hb_metrics.run.answer_files import (
 )
 from hb_metrics.run.finished_run import read_stored_replies
 from tests.hb_metrics.conftest import small_model, write_vocabulary
+from tests.hb_metrics.made_results import loaded
 
 MAX_NEW_TOKENS = 10
 BARE = {"dataset_config": "v1.0", "context": "plain", "replies_per_cell": 2, "seed": 5}
@@ -206,7 +207,7 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
     assert (record["replies_a_prompt"], record["num_copied_replies"]) == ([2, 2], 1)
     assert results["generation"]["num_prompts"] == len(replied)
     assert len({row["prompt"] for row in results["generation"]["shown_replies"]}) > 6  # 5, if shown in pairs
-    assert "–" not in " ".join(GENERATION.card_sentences(results))
+    assert "–" not in " ".join(GENERATION.card_sentences(loaded(results)))
 
 
 def by_prompt(rows, *, greedy=False):

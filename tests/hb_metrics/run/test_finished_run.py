@@ -13,14 +13,8 @@ from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.classifier import probability_schema
 from hb_metrics.collect.replies.requests import REPLY_SCHEMA
-from hb_metrics.run.finished_run import (
-    read_prompts,
-    read_reply_table,
-    read_run,
-    read_stored_replies,
-    read_styles,
-    read_vectors,
-)
+from hb_metrics.measurements.results import read_run
+from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_stored_replies, read_styles, read_vectors
 from hb_metrics.run.run_folder import (
     LAYOUT,
     PROMPTS_FILE,

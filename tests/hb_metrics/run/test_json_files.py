@@ -7,7 +7,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.json_files import json_faults, read_json
 
 

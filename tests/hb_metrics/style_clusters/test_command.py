@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from hb_metrics.collect.classifiers.styles import read_style_clusters
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 from hb_metrics.style_clusters.__main__ import find_clusters, main

@@ -1,7 +1,7 @@
 """Difference awareness: planted models are told apart, intervals hold the truth, and runs compare prompt by prompt."""
 
 import copy
-import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -28,10 +28,9 @@ from hb_metrics.measurements.awareness.results import (
 )
 from hb_metrics.measurements.awareness.run_changes import changes, cluster_change
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.run.finished_run import Run
-from hb_metrics.run.typed_json import to_json
+from hb_metrics.measurements.results import Results, Run
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
-from tests.hb_metrics.made_results import run_record, some_prompts
+from tests.hb_metrics.made_results import as_stored, loaded, run_record, some_prompts
 from tests.hb_metrics.pages import report_page
 
 ITEMS = read_awareness()
@@ -87,7 +86,7 @@ def said(rule, folder, number=NUMBER, **options):
     planned = work.plan(task, None)
     results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
     work.collect(task, planned)
-    results["awareness"] = json.loads(json.dumps(to_json(AWARENESS.parts.compute(Run(folder, results)))))
+    results["awareness"] = as_stored(AWARENESS.parts.compute(Run(folder, loaded(results))))
     return results
 
 
@@ -117,12 +116,12 @@ def hears(prompt):
 def planted(tmp_path_factory):
     root = tmp_path_factory.mktemp("planted")
     rules = (ignores, serves_everybody, hears)
-    return {rule.__name__: Run(root / rule.__name__, said(rule, root / rule.__name__)) for rule in rules}
+    return {rule.__name__: Run(root / rule.__name__, loaded(said(rule, root / rule.__name__))) for rule in rules}
 
 
 def test_planted_models_are_told_apart(planted):
     values = {
-        name: {key: run.results["awareness"][key]["value"] for key in ("needs", "neutral", "difference", "taken_up")}
+        name: {key: vars(run.results.awareness)[key].value for key in ("needs", "neutral", "difference", "taken_up")}
         for name, run in planted.items()
     }
     zero = pytest.approx(0, abs=1e-9)
@@ -131,7 +130,7 @@ def test_planted_models_are_told_apart(planted):
     assert values["hears"]["neutral"] == zero
     assert values["hears"]["difference"] == values["hears"]["needs"] > 2
     assert values["hears"]["taken_up"] == 1
-    low, high = planted["hears"].results["awareness"]["difference"]["interval"]
+    low, high = planted["hears"].results.awareness.difference.interval
     assert 0 < low < values["hears"]["difference"] < high
 
 
@@ -139,11 +138,12 @@ def test_changes_are_paired_and_those_of_the_results(planted):
     found = changes(planted["serves_everybody"], planted["hears"])
     assert found.reason is None
     change = found.by_name["Difference awareness"]
-    assert change.second == planted["hears"].results["awareness"]["difference"]["value"]
-    assert change.interval == pytest.approx(planted["hears"].results["awareness"]["difference"]["interval"], abs=1e-6)
+    assert change.second == planted["hears"].results.awareness.difference.value
+    assert change.interval == pytest.approx(planted["hears"].results.awareness.difference.interval, abs=1e-6)
     assert found.by_name["Needs taken up"].change == 0
-    other = copy.deepcopy(planted["hears"])
-    other.results["run"]["awareness"]["words_digest"] = "another list"
+    record = copy.deepcopy(planted["hears"].record)
+    record.awareness = replace(record.awareness, words_digest="another list")
+    other = Run(planted["hears"].folder, Results(record, awareness=planted["hears"].results.awareness))
     assert "word lists" in changes(planted["serves_everybody"], other).reason
     assert AWARENESS.warnings(set(), [planted["hears"].results, other.results])
 

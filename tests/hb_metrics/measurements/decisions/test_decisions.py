@@ -27,15 +27,19 @@ from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.verdict import difference, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
+from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run_tables import COLUMNS
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
+from tests.hb_metrics.made_results import loaded as as_results
+from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
 CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
+
+ASKED = {"answers": "replies", "num_prompts": 30, "digest": "dd"}  # the record of `decisions`
 
 
 def write_prompts(path, prompts, **columns):
@@ -70,7 +74,7 @@ def names(tmp_path_factory):
 
 def test_a_planted_gap_between_names_is_found(names):
     folder, printed = names
-    results = load_run(folder).results
+    results = read_results(folder)
     axis = results["decisions"]["by_axis"]["names"]
     low, high = axis["pair"]["gap"]["interval"]
     assert (axis["pair"]["high"], axis["pair"]["low"]) == ("White", "Black")
@@ -78,7 +82,7 @@ def test_a_planted_gap_between_names_is_found(names):
     low, high = axis["pair"]["ratio"]["interval"]
     assert 0.25 < low < 0.36 / 0.93 < high < 0.52
     assert "Decisions differ" in printed
-    assert verdict(results) in (folder / "report.html").read_text().replace("&#39;", "'")
+    assert verdict(as_results(results)) in (folder / "report.html").read_text().replace("&#39;", "'")
     example = results["decisions"]["example"]
     assert [example[side]["answer"][:3] for side in ("of_high", "of_low")] == ["Yes", "No."]
     printed = " ".join(printed.split())
@@ -88,11 +92,11 @@ def test_a_planted_gap_between_names_is_found(names):
 
 
 def test_answers_that_are_none_are_counted_by_group(names):
-    found = load_run(names[0]).results["decisions"]
+    found = read_results(names[0])["decisions"]
     assert found["num_answers"] == 720
     assert found["num_unanswered"] == 20  # all about one name
     assert found["by_axis"]["names"]["refused"] == pytest.approx(20 / 720)
-    groups = load_run(names[0]).results["generation"]["refusals"]["refusals"]["groups"]
+    groups = read_results(names[0])["generation"]["refusals"]["refusals"]["groups"]
     assert {group: each["num"] for group, each in groups["by_group"].items()} == {"White": 20, "Black": 0}
     assert "Refusals by group of names" in (names[0] / "report.html").read_text()
     assert found["by_axis"]["names"]["unanswered_pair"]["gap"]["value"] == pytest.approx(20 / 360)
@@ -112,7 +116,7 @@ def loaded(tmp_path_factory, vocabulary):
 
 
 def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(loaded):
-    found = load_run(loaded).results["decisions"]
+    found = read_results(loaded)["decisions"]
     model, tokenizer = small_model("llama", max_position_embeddings=256)
 
     def probability(text):
@@ -169,7 +173,7 @@ def test_two_runs_are_compared_by_question(loaded, tmp_path):
     assert gap.interval == pytest.approx(tuple(expected.confidence_interval()))
     expected = stats.ttest_1samp(difference.mean(axis=1), 0)
     assert rows["Favourable decisions"].change.interval == pytest.approx(tuple(expected.confidence_interval()))
-    spreads = [run.results["decisions"]["spread"]["value"] for run in (before, after)]
+    spreads = [run.results.decisions.spread.value for run in (before, after)]
     assert (rows["Decision spread"].change.first, rows["Decision spread"].change.second) == pytest.approx(spreads)
     assert "points" in rows["Decision spread"].sentence
     with redirect_stdout(StringIO()):
@@ -187,7 +191,7 @@ def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
     options = ["--model", tmp_path / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--quick"]
     options += ["--measurements", "likelihood,decisions"]
     printed = measure_here(*options, "--output_dir", tmp_path / "run")
-    found = load_run(tmp_path / "run").results["decisions"]["predictions"]
+    found = read_results(tmp_path / "run")["decisions"]["predictions"]
     assert set(found) == {"mean log-likelihoods"}
     for name, each in found.items():
         assert (each["interval"] is None) == (each["reason"] is not None)
@@ -203,7 +207,7 @@ def test_a_signature_tells_who_asks(tmp_path):
     (tmp_path / "names.csv").write_text("name,group\nAda,A\nAbe,A\nBo,B\nBea,B\n")
     options = ["--prompts", path, "--model", tmp_path / "model", "--measurements", "decisions", "--cue", "signature"]
     measure_here(*options, "--names_file", tmp_path / "names.csv", "--output_dir", tmp_path / "run")
-    found = load_run(tmp_path / "run").results["decisions"]
+    found = read_results(tmp_path / "run")["decisions"]
     assert {axis: [term["name"] for term in of["terms"]] for axis, of in found["by_axis"].items()} == {
         "names": ["A", "B"]
     }
@@ -254,12 +258,15 @@ def answers(prompts, means, rng, axis="age"):
 
 
 def test_equal_treatment_is_not_called_a_difference():
-    prompts, results = asked(30, wordings=2), {"run": {"decisions": {"answers": "replies"}}}
+    prompts, results = (
+        asked(30, wordings=2),
+        {"run": {"decisions": ASKED}},
+    )
     alarms = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
         found = decisions(prompts, answers(prompts, dict.fromkeys("abcdef", 0.5), rng), seed=seed)
-        alarms += "Decisions differ" in verdict({**results, "decisions": as_json(found)})
+        alarms += "Decisions differ" in verdict(as_results({**results, "decisions": as_json(found)}))
     assert alarms <= 2
 
 
@@ -268,11 +275,14 @@ def test_one_axis_apart_is_named_with_its_terms():
     rows = answers(prompts, {"old": 0.3, "young": 0.9, "adult": 0.85}, rng)
     rows += answers(prompts, {"deaf": 0.6, "blind": 0.6}, rng, axis="ability")
     found = decisions(prompts, rows)
-    results = {"run": {"decisions": {"answers": "replies"}}, "decisions": as_json(found)}
-    assert "young more often than for old" in verdict(results)
+    results = {
+        "run": {"decisions": {"answers": "replies", "num_prompts": 30, "digest": "dd"}},
+        "decisions": as_json(found),
+    }
+    assert "young more often than for old" in verdict(as_results(results))
     assert (found.example.high, found.example.low) == ("young", "old")
     assert set(found.by_topic) == {"even", "odd"}
-    assert {figure.key for figure in figures(results)} >= {"decision_spread", "decision_gap"}
+    assert {figure.key for figure in figures(as_results(results))} >= {"decision_spread", "decision_gap"}
     old = next(term for term in found.by_axis["age"].terms if term.name == "old")
     assert old.adjusted_p < 0.001
     assert old.gap.interval[1] < 0
@@ -280,7 +290,14 @@ def test_one_axis_apart_is_named_with_its_terms():
 
 def verdict_of(prompts, rows):
     found = decisions(prompts, rows)
-    return verdict({"run": {"decisions": {"answers": "replies"}}, "decisions": as_json(found)}), found
+    return verdict(
+        as_results(
+            {
+                "run": {"decisions": {"answers": "replies", "num_prompts": 30, "digest": "dd"}},
+                "decisions": as_json(found),
+            }
+        )
+    ), found
 
 
 def rows_of(prompts, values, axis="age", group=None):

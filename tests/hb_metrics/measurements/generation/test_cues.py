@@ -21,9 +21,10 @@ from hb_metrics.measurements.generation.compared_cues import (
     matched_groups,
     matched_terms,
 )
+from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions, render_chats
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import STYLES
 from tests.hb_metrics.chat_models import (
     chat_tokenizer,
@@ -32,6 +33,7 @@ from tests.hb_metrics.chat_models import (
     untrained_model,
     write_trained_vocabulary,
 )
+from tests.hb_metrics.made_results import loaded
 from tests.hb_metrics.runs_here import analysed
 
 CUES = ["system", "memory", "history"]
@@ -105,10 +107,12 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         assert set(generation["parroting"]["by_template"]) == {"I'm {noun_phrase}. Why?"}
         assert generation["parroting"]["num_parroting"] == 0
         assert {row["prompt"].rpartition(" ")[2] for row in generation["shown_replies"]} == {QUESTION}
-        assert f"cue {cue}" in GENERATION.figure_settings(results)
-        assert GENERATION.variant(results)[-1] == f"cue {cue}"
+        assert f"cue {cue}" in GENERATION.figure_settings(loaded(results).record)
+        assert GENERATION.variant(loaded(results).record)[-1] == f"cue {cue}"
         notes = next(
-            figure.notes for figure in GENERATION.parts.figures(results) if figure.name == "Full Gen Bias, plain"
+            figure.notes
+            for figure in GENERATION.parts.figures(loaded(results))
+            if figure.name == "Full Gen Bias, plain"
         )
         assert "8 prompts left out that cannot be the cue" in notes
 
@@ -178,16 +182,16 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
 
 def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):
     records = [json.loads((runs / cue / "results.json").read_text())["run"] for cue in CUES]
-    assert differ_in_cue_alone(*records[:2])
-    assert not differ_in_cue_alone(records[0], records[0])
+    assert differ_in_cue_alone(Record(records[0]), Record(records[1]))
+    assert not differ_in_cue_alone(Record(records[0]), Record(records[0]))
     prompt = copy.deepcopy(records[0])
     del prompt["generation"]["questions"]
     prompt["generation"] |= {"cue": "prompt", "num_prompts": 16, "left_out_templates": []}
-    assert differ_in_cue_alone(prompt, records[1])
+    assert differ_in_cue_alone(Record(prompt), Record(records[1]))
     for section, change in (("model", {"digest": "other"}), ("generation", {"questions": ["Who?"]})):
         other = copy.deepcopy(records[1])
         other[section] |= change
-        assert not differ_in_cue_alone(records[0], other)
+        assert not differ_in_cue_alone(Record(records[0]), Record(other))
 
 
 def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):

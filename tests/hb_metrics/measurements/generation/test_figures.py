@@ -12,10 +12,9 @@ from hb_metrics.measurements.generation import GENERATION, terms
 from hb_metrics.measurements.generation.figures import figures
 from hb_metrics.measurements.generation.page import frequency_section, generation_answer, rank_correlations
 from hb_metrics.measurements.generation.plots import frequency_figure
-from hb_metrics.measurements.generation.typed_results import generation_of as results_of
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
-from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, replies_to, some_prompts
+from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, loaded, replies_to, some_prompts
 
 METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
 
@@ -45,12 +44,12 @@ def check(figure, generation, metric, key=None):
 @pytest.mark.parametrize(("number", "words"), [(1.0, "1 reply per"), (1.004, "1 reply per"), (2.5, "2.5 replies per")])
 def test_one_reply_is_a_reply(generation, number, words):
     bias = {**generation["gen_bias"], "mean_replies_per_cell": number}
-    found = figures({"generation": {**generation, "gen_bias": bias}})
+    found = figures(loaded({"generation": {**generation, "gen_bias": bias}}))
     assert all(words in "; ".join(figure.notes) for figure in found[:2])
 
 
 def test_figures_are_those_of_the_results(results, generation):
-    parts = by_part(figures(results))
+    parts = by_part(figures(loaded(results)))
     whole = {figure.name: figure for figure in parts[""]}
 
     check(whole["Full Gen Bias, debiased"], generation, "full_gen_bias")
@@ -88,7 +87,7 @@ def test_figures_are_those_of_the_results(results, generation):
 
 def test_with_one_reply_per_cell_only_plain_values_are_known():
     results = full_run(replies_per_cell=1)
-    listed = {figure.name: figure for figure in figures(results)}
+    listed = {figure.name: figure for figure in figures(loaded(results))}
 
     assert "Full Gen Bias, debiased" not in listed
     axis = listed[f"Full Gen Bias, {axis_label(AXES[0])}"]
@@ -101,14 +100,14 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
 
 
 def test_other_files_of_replies_are_no_other_settings():
-    runs = [full_run(), full_run()]
+    runs = [loaded(full_run())] * 2
     files = {f"generation.{name}" for name in ("replies_from", "replies_a_prompt", "num_cut_to_first_line")}
     assert GENERATION.warnings(files, runs) == []
     assert "different settings" in GENERATION.warnings({*files, "generation.temperature"}, runs)[0]
 
 
 def test_with_too_few_replies_the_reason_is_named():
-    listed = figures(full_run(replies_per_cell=3))
+    listed = figures(loaded(full_run(replies_per_cell=3)))
     (sentence,) = missing_intervals(listed)
 
     assert sentence.startswith("No interval for Full Gen Bias (debiased, ")
@@ -119,8 +118,8 @@ def test_a_classifier_without_clusters_has_none():
     labels = [f"style {index}" for index in range(len(LABELS))]
     generation, _ = generation_of(replies_to(some_prompts()), labels=labels, clusters=None)
 
-    assert not [figure for figure in figures({"generation": generation}) if "by cluster" in figure.part_of]
-    assert terms.terms_by_cluster(results_of({"generation": generation})) == {}
+    assert not [figure for figure in figures(loaded({"generation": generation})) if "by cluster" in figure.part_of]
+    assert terms.terms_by_cluster(loaded({"generation": generation}).generation) == {}
 
 
 def full(value, bounds, no_interval=None):
@@ -164,7 +163,7 @@ def test_frequencies_are_of_one_word_terms(generation):
     one_word = [row for row in rows if known.get((row["axis"], row["descriptor"]), {}).get("one_word")]
     per_million = [known[row["axis"], row["descriptor"]]["per_million"] for row in one_word]
 
-    typed = results_of({"generation": generation})
+    typed = loaded({"generation": generation}).generation
     (section,) = frequency_section(typed)
     assert re.search(rf"{len(rows) - 1 - len(one_word)} terms .* several words", section.html)
     assert re.search("[^0-9]1 terms .* frequency is unknown", section.html)

@@ -10,12 +10,12 @@ from hb_metrics.layout.numbers import fixed, slot
 from hb_metrics.layout.rendering import render
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.details import term_changes
-from hb_metrics.measurements.generation.typed_results import Example, Term, generation_of
+from hb_metrics.measurements.generation.typed_results import Example, Term
+from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
-from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run
+from tests.hb_metrics.made_results import AXES, SORRY, full_run, loaded, write_run
 from tests.hb_metrics.pages import Page
 
 NAMES = ("before", "after")
@@ -87,7 +87,7 @@ def test_replies_to_the_same_prompts_stand_side_by_side(runs, compared):
         assert pairs == expected
         assert len(pairs) > 1
     examples = {example["prompt"]: example["reply"] for example in second["generation"]["examples"]}
-    without = term_changes(generation_of(first), generation_of(second), None)
+    without = term_changes(loaded(first).generation, loaded(second).generation, None)
     pairs = [replies for of_term in without["pairs"] for replies in of_term]
     assert pairs
     assert all(examples[prompt] == reply for prompt, _, reply, *_ in pairs)
@@ -109,7 +109,7 @@ def test_several_replies_to_a_prompt_are_paired_by_number():
         Example(identifier, "a", "d", "drawn", "Hi", identifier, "calm", 1.0, 0.0, False)
         for identifier in ("p#2", "p", "p#3", "q")
     ]
-    results = replace(generation_of(full_run()), by_descriptor=[Term("a", "d", 4, 0.0, {}, 0.0)], examples=examples)
+    results = replace(loaded(full_run()).generation, by_descriptor=[Term("a", "d", 4, 0.0, {}, 0.0)], examples=examples)
     texts = ["second 1", "second 2", "other words"]
     second = Replies(["p", "p#2", "q"], ["a"] * 3, ["d"] * 3, ["t"] * 3, ["Hi", "Hi", "Hello"], texts)
     ((*pairs,),) = term_changes(results, results, second)["pairs"]

@@ -6,11 +6,11 @@ from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.measurements.generation.results import refusals_results
-from hb_metrics.measurements.generation.typed_results import generation_of
+from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.replies import Replies
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
+from tests.hb_metrics.made_results import loaded, read_results
 from tests.hb_metrics.pages import check_sound, read_page
 from tests.hb_metrics.runs_here import measure_here
 
@@ -32,7 +32,8 @@ def test_refusals_of_one_axis_show(tmp_path):
     }
     assert len(rows) == 8
 
-    refusals = finished.results["generation"]["refusals"]["refusals"]
+    results = read_results(finished.folder)
+    refusals = results["generation"]["refusals"]["refusals"]
     assert (refusals["num"], refusals["share"]) == (4, 0.5)
     assert {axis: row["num"] for axis, row in refusals["by_axis"].items()} == {"ability": 4, "age": 0}
     assert [row["descriptor"] for row in refusals["by_descriptor"]] == ["blind", "deaf"]
@@ -45,9 +46,7 @@ def test_refusals_of_one_axis_show(tmp_path):
     parts = by_part(GENERATION.parts.figures(finished.results))
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
         refusals["p_between_axes"] = p_value
-        assert (
-            refusals_answer(generation_of(finished.results), parts).endswith("most often on ability (100.0%).") == named
-        )
+        assert refusals_answer(loaded(results).generation, parts).endswith("most often on ability (100.0%).") == named
 
 
 def test_pairs_of_terms_have_no_test_between_axes():

@@ -12,9 +12,9 @@ import pytest
 
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.turn_figures import turn_sentences
-from hb_metrics.measurements.generation.typed_results import generation_of
 from hb_metrics.run.run_folder import turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.made_results import loaded
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -123,7 +123,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     low, high = change["interval"]
     assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name == "every", name == "first"]
 
-    typed = generation_of(results).turns
+    typed = loaded(results).generation.turns
     still, changed = turn_sentences(typed)
     assert ("At turn 3, replies still depend on the user's identity" in still) == (planted[2] > 0)
     assert ("of the value at turn 1" in still) == (name in ("every", "grows"))
@@ -136,7 +136,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert still in html.unescape(page)
     assert changed in page
     assert "turns-plot" in page
-    names = [figure.name for figure in GENERATION.parts.figures(results)]
+    names = [figure.name for figure in GENERATION.parts.figures(loaded(results))]
     assert len(set(names)) == len(names)
 
 

@@ -13,9 +13,10 @@ from hb_metrics.command import measuring
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
+from hb_metrics.measurements.results import read_run
 from hb_metrics.models.served import client
 from hb_metrics.report.changes import run_changes
-from hb_metrics.run.finished_run import read_run, read_stored_replies, read_vectors
+from hb_metrics.run.finished_run import read_stored_replies, read_vectors
 from hb_metrics.run.replies import Replies
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.models.served.stand_in import MODEL, serving

@@ -19,9 +19,10 @@ from hb_metrics.command.analyse import analyse
 from hb_metrics.command.gates import exceeded
 from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results, marked_pairs
-from hb_metrics.run.finished_run import read_run
+from hb_metrics.measurements.results import read_run
 from hb_metrics.stats.contrasts import Contrasts, Estimate, TermContrast
 from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.made_results import loaded, read_results, run_record, some_prompts
 from tests.hb_metrics.runs_here import measure_here
 
 PAIRS = [("I love {plural_noun_phrase}.", "I hate {plural_noun_phrase}.")]
@@ -52,7 +53,7 @@ def run(request, tmp_path_factory, get_small_model):
 
 
 def test_the_figures_of_a_run_are_those_that_pandas_computes(run):
-    found = read_run(run).results["likelihood"]
+    found = read_results(run)["likelihood"]
     scores, prompts = (pq.read_table(run / name).to_pandas() for name in ("perplexities", "prompts.parquet"))
     wide = scores.merge(prompts, on="id").pivot_table("log_likelihood", ["axis", "noun", "descriptor"], "template")
     apart = {axis: wide.loc[axis] for axis in ("age", "nonce", "ability")}
@@ -119,7 +120,7 @@ def test_the_evaluate_module_returns_the_same(run):
     results = metric.compute(
         predictions=rows["perplexity"].tolist(), **given, num_tokens=rows["num_tokens"].tolist(), contrasts=PAIRS
     )
-    stored = read_run(run).results["likelihood"]
+    stored = read_results(run)["likelihood"]
     assert json.loads(json.dumps(results["term_share"])) == stored["term_share"]
     assert results["contrasts"]["agreement"] == stored["contrasts"]["agreement"] | {
         "interval": pytest.approx(stored["contrasts"]["agreement"]["interval"])
@@ -136,20 +137,21 @@ def test_runs_show_changes_and_stop_at_a_gate(run, tmp_path):
     shutil.copytree(run, tmp_path / "other")
     first, second = read_run(run), read_run(tmp_path / "other")
     change = LIKELIHOOD.parts.changes(first, second).by_name["Attitude contrast"]
-    assert (change.first, change.change) == (first.results["likelihood"]["contrasts"]["spread"]["value"], 0)
+    assert (change.first, change.change) == (first.results.likelihood.contrasts.spread.value, 0)
     assert not change.beyond_chance
     assert (
         "relative to the mean change of the nonce words"
         in LIKELIHOOD.parts.details(first, second, ("a", "b")).sections[0].html
     )
-    high = first.results["likelihood"]["contrasts"]["spread"]["interval"][1]
-    assert not exceeded(first.results, [LIKELIHOOD], {"attitude_contrast": high * 1.01})
-    assert exceeded(first.results, [LIKELIHOOD], {"attitude_contrast": high * 0.99})
+    high = first.results.likelihood.contrasts.spread.interval[1]
+    assert not exceeded(loaded(first.results), [LIKELIHOOD], {"attitude_contrast": high * 1.01})
+    assert exceeded(loaded(first.results), [LIKELIHOOD], {"attitude_contrast": high * 0.99})
 
 
 def test_a_run_whose_record_marks_no_pairs_has_those_of_its_config(run, tmp_path):
     for config in ("v1.0-small", "v1.1", "next"):
-        marked = marked_pairs({"settings": {"dataset_config": config}})
+        run = {"settings": {**run_record(some_prompts())["settings"], "dataset_config": config}}
+        marked = marked_pairs(loaded({"run": run}).record)
         assert {*PAIRS} < {*marked.pairs}
         assert (len(marked.pairs), marked.controls) == (4, CONTROLS)
 
@@ -172,8 +174,8 @@ def test_a_low_agreement_takes_the_verdict_away(interval, words):
     from hb_metrics.measurements.likelihood.page import contrast_verdict
 
     agreement = Estimate(0.7, interval, None if interval else "few")
-    terms = [TermContrast("age", "old", Estimate(3.0, (2.0, 4.0)), 0.01)]
-    found = Contrasts(PAIRS, [], 0.95, Estimate(1.0), None, agreement, {}, terms, (-1.0, 1.0), 0)
+    terms = [TermContrast("age", "old", Estimate(3.0, (2.0, 4.0), None), 0.01)]
+    found = Contrasts(PAIRS, [], 0.95, Estimate(1.0, None, None), None, agreement, {}, terms, (-1.0, 1.0), 0)
     assert words in contrast_verdict(found, _contrast_figures(found))
 
 
@@ -183,7 +185,7 @@ def test_a_sample_without_two_nouns_per_term_has_no_section(run):
     prompts = prompts.take(pc.index_in(scores["id"], prompts["id"]))
     kept = pc.equal(prompts["noun"], NOUNS[0])
     lacking = likelihood_results(prompts.filter(kept), scores.filter(kept), MarkedPairs(PAIRS, CONTROLS))
-    assert lacking["contrasts"]["num_left_out"] == len(TERMS) + 3 + 5
-    report = LIKELIHOOD.parts.report({**results, "likelihood": lacking})
+    assert lacking.contrasts.num_left_out == len(TERMS) + 3 + 5
+    report = LIKELIHOOD.parts.report(results.with_("likelihood", lacking))
     assert [section.id for section in report.sections] == ["likelihood"]
     assert "two terms with two nouns" in report.answer

@@ -1,5 +1,7 @@
 """Likelihood Bias: its figures are the numbers of results.json, and the page names what it shows."""
 
+from dataclasses import replace
+
 import pytest
 
 from hb_dataset import load_table
@@ -7,7 +9,8 @@ from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
-from tests.hb_metrics.made_results import likelihood_run
+from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
+from tests.hb_metrics.made_results import likelihood_run, loaded
 
 
 @pytest.fixture(scope="module")
@@ -17,14 +20,14 @@ def results():
 
 def test_figures_are_those_of_the_results(results):
     bias = results["likelihood"]["likelihood_bias"]
-    parts = by_part(LIKELIHOOD.parts.figures(results))
+    parts = by_part(LIKELIHOOD.parts.figures(loaded(results)))
     share, common, adjusted, effect, median, contrast = parts[""]  # one pair has no agreement
     common_found, found = results["likelihood"]["term_share"], results["likelihood"]["contrasts"]
 
     assert (share.value, share.task, share.detail) == (bias["likelihood_bias"], "likelihood_bias", "of 780 tests")
     assert (adjusted.value, effect.value) == (bias["bh_likelihood_bias"], bias["effect_size"])
     assert median.value == results["likelihood"]["perplexity"]["median"]
-    assert (common.value, common.interval) == (common_found["whole"]["value"], common_found["whole"]["interval"])
+    assert (common.value, common.interval) == (common_found["whole"]["value"], tuple(common_found["whole"]["interval"]))
     assert (contrast.key, contrast.value) == ("attitude_contrast", found["spread"]["value"])
     rows = parts["Likelihood Bias by axis"]
     assert {row.label: row.value for row in rows} == {axis_label(axis): x for axis, x in bias["by_axis"].items()}
@@ -39,14 +42,16 @@ def test_figures_are_those_of_the_results(results):
 
 @pytest.mark.parametrize("all_axes", [True, False])
 def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
-    bias = results["likelihood"]["likelihood_bias"]
-    numbers = {axis: number if all_axes or axis == "age" else 3 for axis, number in bias["num_tests_by_axis"].items()}
-    bias = bias | {"num_tests_too_small": sum(numbers.values()), "num_tests_too_small_by_axis": numbers}
-    few = by_part(LIKELIHOOD.parts.figures(results | {"likelihood": results["likelihood"] | {"likelihood_bias": bias}}))
+    run = loaded(results)
+    bias = run.likelihood.likelihood_bias
+    numbers = {axis: number if all_axes or axis == "age" else 3 for axis, number in bias.num_tests_by_axis.items()}
+    bias = replace(bias, num_tests_too_small=sum(numbers.values()), num_tests_too_small_by_axis=numbers)
+    changed = replace(run.likelihood, likelihood_bias=bias)
+    few = by_part(LIKELIHOOD.figures(run.with_("likelihood", changed)))
     share, _, adjusted, effect, *_ = few[""]
     assert (share.value is None) == (adjusted.value is None) == all_axes
     assert share.detail == f"of 780 tests, {sum(numbers.values())} with too few sentences to be significant"
-    assert effect.value == bias["effect_size"]
+    assert effect.value == bias.effect_size
     answer = likelihood_answer(few[""], bias)
     assert ("none of the 780 tests has enough sentences" in answer) == all_axes
     for row in few["Likelihood Bias by axis"]:
@@ -56,10 +61,7 @@ def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
 
 def test_extremes_are_of_terms_of_one_length():
     rows = [("a", 5.0, 2), ("b", 1.0, 2), ("c", 9.0, 2), ("d", 99.0, 3), ("e", 3.0, 2), ("f", None, 2)]
-    by_descriptor = [
-        {"axis": "age", "descriptor": name, "median_perplexity": [value], "median_num_tokens": [tokens]}
-        for name, value, tokens in rows
-    ]
-    (row,) = same_length_extremes({"templates": ["t"], "by_descriptor": by_descriptor}, "t")
+    by_descriptor = [DescriptorMedians("age", name, [value], [tokens]) for name, value, tokens in rows]
+    (row,) = same_length_extremes(Perplexities(1.0, ["t"], [], {}, by_descriptor), "t")
     assert (row.num_compared, row.num_descriptors) == (4, 5)
     assert (row.lowest, row.highest) == ([("b", 1.0), ("e", 3.0)], [("c", 9.0), ("a", 5.0)])

@@ -43,7 +43,7 @@ def tables():
 
 @pytest.fixture(scope="module")
 def summary(tables):
-    return likelihood_results(*tables, MARKED)["perplexity"]
+    return likelihood_results(*tables, MARKED).perplexity
 
 
 def select(tables, column, **where):
@@ -57,16 +57,16 @@ def test_the_metric_is_that_of_the_evaluate_module(tables):
     prompts, scores = tables
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template")]
 
-    results = likelihood_results(prompts, scores, MARKED)["likelihood_bias"]
+    results = vars(likelihood_results(prompts, scores, MARKED).likelihood_bias)
 
     assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns)
 
 
 def test_quantiles_are_those_of_each_axis_and_template(tables, summary):
     cells = {(axis, template) for axis, _, _, templates, _ in DESCRIPTORS for template in templates}
-    quantiles = summary["quantiles_by_axis_and_template"]
+    quantiles = summary.quantiles_by_axis_and_template
 
-    assert summary["quantiles"] == list(QUANTILES)
+    assert summary.quantiles == list(QUANTILES)
     assert {(axis, template) for axis in quantiles for template in quantiles[axis]} == cells
     for axis, template in cells:
         values = select(tables, "perplexity", axis=axis, template=template)
@@ -77,7 +77,7 @@ def test_quantiles_are_those_of_each_axis_and_template(tables, summary):
     ("result", "column"), [("median_perplexity", "perplexity"), ("median_num_tokens", "num_tokens")]
 )
 def test_each_term_has_its_medians_by_template_and_null_where_it_has_no_sentence(tables, summary, result, column):
-    results = {(row["axis"], row["descriptor"]): row[result] for row in summary["by_descriptor"]}
+    results = {(row.axis, row.descriptor): vars(row)[result] for row in summary.by_descriptor}
 
     assert results == {
         (axis, descriptor): [

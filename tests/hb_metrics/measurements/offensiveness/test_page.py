@@ -8,14 +8,13 @@ from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
 from hb_metrics.measurements.offensiveness.page import extremes
-from hb_metrics.measurements.offensiveness.results import offensiveness_of
-from tests.hb_metrics.made_results import AXES, full_run
+from tests.hb_metrics.made_results import AXES, full_run, loaded
 
 
 def test_figures_are_those_of_the_results():
     results = full_run()
     prompts, replies = (results["offensiveness"][part] for part in ("prompts", "replies"))
-    parts = by_part(OFFENSIVENESS.parts.figures(results))
+    parts = by_part(OFFENSIVENESS.parts.figures(loaded(results)))
     of_replies, of_prompts = parts[""]
 
     assert (of_replies.value, of_prompts.value) == (replies["offensive_share"], prompts["offensive_share"])
@@ -23,8 +22,8 @@ def test_figures_are_those_of_the_results():
     assert (of_prompts.task, of_prompts.is_main, of_prompts.interval) == (None, False, None)
     assert of_replies.interval[0] < of_replies.value < of_replies.interval[1]
     between = (of_replies.value + of_replies.interval[1]) / 2  # the gate is the interval's upper end
-    assert "may be above its limit" in exceeded(results, [OFFENSIVENESS], {"offensive_replies": between})[0]
-    assert exceeded(results, [OFFENSIVENESS], {"offensive_replies": 1.01 * of_replies.interval[1]}) == []
+    assert "may be above its limit" in exceeded(loaded(results), [OFFENSIVENESS], {"offensive_replies": between})[0]
+    assert exceeded(loaded(results), [OFFENSIVENESS], {"offensive_replies": 1.01 * of_replies.interval[1]}) == []
     assert of_replies.detail == f"{replies['num_offensive']} of {replies['num_sentences']}"
     rows = {row.label: row for row in parts["Offensive texts by axis"]}
     for axis in AXES:
@@ -45,7 +44,7 @@ def test_figures_are_those_of_the_results():
 
 def test_extreme_terms_on_two_axes_have_their_axis():
     cells = {"nationality": {"Māori": {"t": 0.1}}, "race_ethnicity": {"Māori": {"t": 0.2}, "Black": {}}}
-    prompts = offensiveness_of(full_run()).prompts
+    prompts = loaded(full_run()).offensiveness.prompts
     prompts = replace(prompts, by_template={"t": next(iter(prompts.by_template.values()))})
     ((template, lowest, highest),) = extremes(replace(prompts, by_descriptor_and_template=cells))
     assert (template, lowest, highest) == ("t", [("Māori (Nationality)", 0.1)], [("Māori (Race and ethnicity)", 0.2)])

@@ -5,15 +5,14 @@ import pytest
 from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import REDDIT
 from hb_metrics.measurements.reddit.page import reddit_answer
-from hb_metrics.measurements.reddit.results import reddit_of
-from tests.hb_metrics.made_results import reddit_run, reddit_test
+from tests.hb_metrics.made_results import loaded, reddit_run, reddit_test
 
 
 def test_figures_are_those_of_the_results():
     undefined = reddit_test() | dict.fromkeys(("t", "t_log", "p_value", "p_value_log"))
     results = reddit_run(race=reddit_test(-0.1), gender=undefined, religion1=reddit_test(-0.5))
     tests = results["reddit"]["by_bias_type"]
-    parts = by_part(REDDIT.parts.figures(results))
+    parts = by_part(REDDIT.parts.figures(loaded(results)))
     *of_logs, lmp = parts[""]
 
     labels = [figure.name.partition(", ")[2] for figure in of_logs]
@@ -41,8 +40,10 @@ def test_figures_are_those_of_the_results():
 )
 def test_the_answer_goes_by_the_test_on_logarithms(change, part):
     results = reddit_run(race=reddit_test(-0.5, **change))
-    parts = by_part(REDDIT.parts.figures(results))
-    answer = reddit_answer({"Race": reddit_of(results).by_bias_type["race"]}, parts[""][:-1], list(parts.values())[2])
+    parts = by_part(REDDIT.parts.figures(loaded(results)))
+    answer = reddit_answer(
+        {"Race": loaded(results).reddit.by_bias_type["race"]}, parts[""][:-1], list(parts.values())[2]
+    )
     assert part in answer
 
 
@@ -58,5 +59,5 @@ def test_the_answer_goes_by_the_test_on_logarithms(change, part):
 def test_runs_of_other_texts_are_not_comparable(name, change, named):
     first, second = reddit_run(), reddit_run()
     second["run"]["reddit"][name] |= change
-    sentences = REDDIT.warnings(set(), [first, second, {"run": {}}])
+    sentences = REDDIT.warnings(set(), [loaded(first), loaded(second)])
     assert [what in sentence for what, sentence in zip(named, sentences, strict=True)] == [True] * len(named)

@@ -7,9 +7,8 @@ import pytest
 from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.page import verdict_sentences
-from hb_metrics.measurements.regard.results import regard_of as results_of
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
-from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
+from tests.hb_metrics.made_results import GROUPS, PAIRS, loaded, regard_of, regard_run
 from tests.hb_metrics.pages import HOSTILE, report_page
 
 
@@ -25,7 +24,7 @@ def regard():
 
 def test_figures_are_those_of_the_results(regard):
     bias = regard["bias"]
-    parts = by_part(REGARD.parts.figures(regard_run(regard)))
+    parts = by_part(REGARD.parts.figures(loaded(regard_run(regard))))
 
     assert [figure.name for figure in parts[""]] == [f"Regard gap, {name.capitalize()}" for name in PAIRS]
     for figure, (name, (advantaged, disadvantaged)) in zip(parts[""], PAIRS.items(), strict=True):
@@ -59,7 +58,7 @@ def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
 
 def made(fixed, structured):
     """The results and the figure of a pair with these verdicts; intervals are made up."""
-    bias = results_of({"regard": regard_of(groups=["man", "woman"], pairs={"gender": ("man", "woman")})}).bias
+    bias = loaded({"regard": regard_of(groups=["man", "woman"], pairs={"gender": ("man", "woman")})}).regard.bias
     row = replace(bias.gaps["gender"], gap=0.01, num_structures=101, num_flipped=43, num_zero=0)
     of_fixed = replace(bias.fixed, gaps={"gender": replace(bias.fixed.gaps["gender"], gap=0.12)})
     verdicts = {"gender": replace(bias.verdicts["gender"], fixed=fixed, structured=structured)}
@@ -113,5 +112,6 @@ def test_gaps_of_other_groups_or_classifiers_are_not_comparable(regard, setting,
     assert REGARD.parts.changes is None
     runs[0]["run"]["regard"].setdefault(setting, "")
     runs[1]["run"]["regard"][setting] = value
-    sentences = comparison_warnings(differing_settings([run["run"] for run in runs]), runs)
+    runs = [loaded(run) for run in runs]
+    sentences = comparison_warnings(differing_settings([run.record for run in runs]), runs)
     assert [part in sentence for sentence in sentences] == ([True] if part else [])

@@ -1,0 +1,104 @@
+"""Reads finished runs. Each measurement defines its own results, as dataclasses."""
+
+from pathlib import Path
+from typing import Any, NamedTuple, get_type_hints
+
+from hb_metrics.measurements.awareness.results import Awareness
+from hb_metrics.measurements.decisions.results import Decisions
+from hb_metrics.measurements.dialogue.results import Dialogue
+from hb_metrics.measurements.generation.typed_results import Generation
+from hb_metrics.measurements.judge.results import Judged
+from hb_metrics.measurements.likelihood.results import Likelihood
+from hb_metrics.measurements.offensiveness.results import Offensiveness
+from hb_metrics.measurements.reddit.results import Reddit
+from hb_metrics.measurements.regard.results import Regard
+from hb_metrics.run.json_files import json_faults, read_json
+from hb_metrics.run.record import Record
+from hb_metrics.run.run_folder import RESULTS_FILE, check_layout
+from hb_metrics.run.typed_json import to_json, value_from_json
+
+
+class Results:
+    """The results of a run: its record, and an attribute for each of its measurements. The others are not set.
+
+    Attributes:
+        judge: The results of the rubrics, by their names.
+    """
+
+    record: Record
+    likelihood: Likelihood
+    generation: Generation
+    offensiveness: Offensiveness
+    decisions: Decisions
+    judge: dict[str, Judged]
+    dialogue: Dialogue
+    awareness: Awareness
+    reddit: Reddit
+    regard: Regard
+
+    def __init__(self, record: Record, **measured: Any) -> None:
+        vars(self).update(record=record, **measured)
+
+    @property
+    def measured(self) -> list[str]:
+        """Returns the names of the run's measurements."""
+        return [name for name in vars(self) if name != "record"]
+
+    def of(self, measurement: str) -> Any:
+        return vars(self)[measurement]
+
+    def with_(self, measurement: str, results: object) -> "Results":
+        return Results(**{**vars(self), measurement: results})
+
+    def content(self) -> dict[str, Any]:
+        """Returns the content of results.json."""
+        return {"run": self.record.content, **{name: to_json(self.of(name)) for name in self.measured}}
+
+
+class Run(NamedTuple):
+    folder: Path
+    results: Results
+
+    @property
+    def record(self) -> Record:
+        return self.results.record
+
+    @property
+    def confidence_level(self) -> float:
+        return self.record.settings.confidence_level
+
+
+def results_from_json(content: dict[str, Any]) -> Results:
+    """Makes the results from the content of results.json.
+
+    Raises:
+        ValueError: A key is missing or unknown, or a value has another type. The message names the key.
+    """
+    kinds = get_type_hints(Results)
+    measured = {}
+    for name, part in content.items():
+        if name != "run":
+            if name not in kinds:
+                raise ValueError(f"results.{name} is not a measurement of this release; measure again")
+            measured[name] = value_from_json(kinds[name], part, f"results.{name}")
+    return Results(Record(content["run"]), **measured)
+
+
+def check_finished(folder: Path) -> dict[str, Any]:
+    """Returns the content of results.json, which an earlier release may have written."""
+    path = folder / RESULTS_FILE
+    if not path.is_file():
+        raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
+    with json_faults():
+        content = read_json(path)
+        for name in ("run", *content):
+            if not isinstance(content[name], dict):
+                raise ValueError(f"{content.last_read} is not an object; pass the folder of a finished run")
+        check_layout(folder, content["run"])
+    return content
+
+
+def read_run(folder: Path) -> Run:
+    content = check_finished(folder)
+    with json_faults():
+        return Run(folder, results_from_json(content))
