@@ -41,7 +41,7 @@ lint: $(READY)-dev
 format: $(READY)-dev
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 check-terms: .venv-terms/.ready  # AGAINST is a git revision or a folder, by default the start of the branch
-	.venv-terms/bin/python -m hub_scripts.check_terms $(if $(AGAINST),--against $(AGAINST))
+	.venv-terms/bin/python -m hub_scripts.terms.check_terms $(if $(AGAINST),--against $(AGAINST))
 clean:
 	rm -rf .venv .venv-terms .venv-lowest .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 

@@ -65,7 +65,7 @@ COMMANDS = {
         "measure",
     ),
     "new-vocabulary": Command("hb_dataset.new_vocabulary", "Write files from which to write your own vocabulary."),
-    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary."),
+    "check-terms": Command("hub_scripts.terms.check_terms", "Check a change to the vocabulary."),
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(

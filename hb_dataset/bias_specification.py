@@ -126,8 +126,6 @@ def _explained(detail: Any) -> str:
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
     if name == "forms":
         return "forms is not a list of pairs; write pairs, for example `forms: [[wives, husbands]]`"
-    if detail["type"] == "tuple_type":
-        return f"{name} is not a list; write each entry on a line that starts with -"
     if detail["type"] == "dataclass_type":
         return (
             f"{name} contains {detail['input']!r}, which is not a pair; write `- t1: …` and, on the next line, `t2: …`"

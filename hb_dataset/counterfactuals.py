@@ -93,7 +93,7 @@ def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -
     for match in _pattern(specification, active).finditer(plain.text) if active else ():
         word = squeezed(match["term"])
         if word in forms:
-            start, end = map(plain.original_position, match.span("term"))
+            start, end = plain.original_span(*match.span("term"))
             terms.append(TermSpan(start, end, 1 if word in group_1 else 2, forms[word].pair))
     return tuple(terms)
 

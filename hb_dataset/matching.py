@@ -75,12 +75,20 @@ class PlainText:
         plain, original = self._anchors[bisect_right(self._anchors, (position, len(self.original))) - 1]
         return original + position - plain
 
+    def original_span(self, start: int, end: int) -> tuple[int, int]:
+        """Returns the same span in `original`, with the Markdown around its first letters, as in "**M**uslim"."""
+        first = self.original_position(start)
+        while first and self.same_length[first - 1] == "\u200b" and self.original[first - 1] in "*_":
+            first -= 1
+        return first, self.original_position(end)
+
     def with_replaced(self, edits: Iterable[tuple[int, int, str]]) -> str:
         """Replaces spans in the original text. Each edit is a start and an end in `text`, and the new words."""
         pieces, end = [], 0
         for start, stop, new in edits:
-            pieces += [self.original[end : self.original_position(start)], new]
-            end = self.original_position(stop)
+            first, last = self.original_span(start, stop)
+            pieces += [self.original[end:first], new]
+            end = last
         return "".join([*pieces, self.original[end:]])
 
     def masked(self, pattern: re.Pattern[str], mask: str) -> str:
@@ -143,12 +151,14 @@ def squeezed(text: str) -> str:
 def words_pattern(words: str, *, same_signs: bool = False) -> str:
     """Returns a regular expression for words in a plain text. A trailing "*" in `words` stands for any letters.
 
-    Hyphens and spaces may be missing, or replaced with one another, unless `same_signs` is true.
+    Unless `same_signs` is true, hyphens and spaces may be replaced with one another. A hyphen may also be missing, and
+    so may a space before a capital letter: "LatinAmerican" is "Latin American", but "Maryann" is not "Mary Ann".
     """
     if same_signs:
         space, hyphen = SPACE, f"[{_MARKS}]*-[{_MARKS}]*"
     else:
-        space = hyphen = rf"[\s\-{_MARKS}]*"
+        gap = rf"[\s\-{_MARKS}]"
+        space, hyphen = rf"(?:{gap}+|(?-i:(?<=[^\W\d_A-Z])(?=[A-Z])))", f"{gap}*"
     escaped = re.escape(" ".join(plain_text(words).text.split()))
     return escaped.replace(r"\*", r"\w*").replace(r"\-", hyphen).replace(r"\ ", space)
 

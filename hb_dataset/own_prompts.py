@@ -26,7 +26,6 @@ from hb_dataset.prompt_slots import DETERMINER, PERSON_SLOTS, parsed_prompt
 from hb_dataset.table_files import SUFFIXES, filled_text_in, read_table, text_in
 
 SHIPPED = "decisions"  # in place of a file: the questions that this package contains
-MAX_FILE_BYTES = 2**26
 MAX_ROWS = 100_000
 _HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.\[\]%:-]+))?")
 _COLUMNS = ("prompt", "id", "question", "system", "outcome", "favourable", "topic")
@@ -131,7 +130,7 @@ def _rows(source: str) -> list[tuple[str, dict[str, Any]]]:
                 f"prompts '{source}' is not a file; pass a file ({', '.join(SUFFIXES)}), a dataset on the Hub as "
                 f"org/dataset:split, or {SHIPPED}"
             )
-        rows = read_table(path, ("prompt",), limit=MAX_FILE_BYTES)
+        rows = read_table(path, ("prompt",))
     if len(rows) > MAX_ROWS:
         raise ValueError(f"'{source}' has more than {MAX_ROWS:,} rows; draw a sample of them")
     return rows

@@ -1,19 +1,20 @@
+import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.hints import did_you_mean
-from hb_dataset.noun_phrases import agreeing, agrees, first_letter_article, plural_noun_phrase
+from hb_dataset.noun_phrases import agreeing, agrees, first_letter_article, noun_phrase, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
-from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, unknown_key
-from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
+from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, line_of, read_document
+from hb_dataset.yaml_lines import Fault, FaultsError
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 DEFAULT_NOUN = "person"
@@ -67,6 +68,17 @@ class _GroupEntry:
     note: Remark | None = None
 
 
+# In YAML, `woman:` alone has the value "".
+_Entry = Annotated[_GroupEntry, BeforeValidator(lambda value: {} if value in ("", "~", "null") else value)]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class _Content:
+    groups: Annotated[dict[Text, _Entry], Field(min_length=1)]
+    pairs: dict[str, list[str]] = field(default_factory=dict)
+    source: Remark | None = None
+
+
 def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
     """Reads groups and pairs, in the order of the file.
 
@@ -81,28 +93,42 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
         FaultsError: The file has faults. The message lists every fault with its file and line.
     """
     path = GROUPS_FILE if path is None else Path(path)
-    faults: list[Fault] = []
-    try:
-        document, lines = load_with_lines(path, faults)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise FaultsError("groups", path, [unreadable(path, error)]) from error
-    if not isinstance(document, dict) or not isinstance(document.get("groups"), dict) or not document["groups"]:
-        message = "has no `groups:`; write `groups:` and, below it, a line for each group, such as `woman:`"
-        raise FaultsError("groups", path, [*faults, Fault(path.name, 1, message)])
-    for name in document.keys() - {"groups", "pairs", "source"}:
-        faults.append(Fault(path.name, lines[(name,)], unknown_key(name, ["groups", "pairs", "source"])))
-    groups: list[PromptGroup] = []
-    for name, entry in document["groups"].items():
-        line = lines["groups", name]
-        group, messages = _read_group(name, entry)
-        faults += [Fault(path.name, lines.get(("groups", name, key), line), message) for key, message in messages]
-        groups += [] if group is None else [group]
-    pairs, pair_faults = _read_pairs(path, document.get("pairs", {}), list(document["groups"]), lines)
-    faults += pair_faults
+    content, lines, faults = read_document(path, _Content, "groups:", "groups", _explained)
+    groups = []
+    for name, entry in content.groups.items():
+        singular = entry.singular or name
+        plural = entry.plural or _plural_by_last_word(singular)
+        if plural is None:
+            message = f"the plural of {singular!r} is unknown; write a `plural: …` below {name!r}"
+            faults.append(Fault(path.name, lines["groups", name], message))
+            continue
+        for key, words in (("singular", singular), ("plural", plural)):
+            if match := _DETERMINER.match(words):
+                message = f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}"
+                faults.append(Fault(path.name, line_of(lines, ("groups", name, key)), message))
+        groups.append(PromptGroup(name=name, singular=singular, plural=plural, article=entry.article))
+    for name, sides in content.pairs.items():
+        if len(sides) != 2 or len({*sides} & content.groups.keys()) != 2:
+            message = (
+                f"pair {name!r} does not name two groups; write `{name}: [advantaged, disadvantaged]` with two of "
+                f"these groups: {', '.join(content.groups)}"
+            )
+            faults.append(Fault(path.name, lines["pairs", name], message))
     if faults:
         raise FaultsError("groups", path, sorted(faults))
     check_groups(groups)
-    return tuple(groups), tuple(pairs)
+    return tuple(groups), tuple(Pair(name, *sides) for name, sides in content.pairs.items())
+
+
+def _explained(detail: Any) -> str:
+    keys = detail["loc"]
+    name = f"group {keys[1]!r}" if keys[-1] == "[key]" else str(keys[-1])
+    return explained(name, detail, _GroupEntry if len(keys) > 1 else _Content)
+
+
+def _plural_by_last_word(singular: str) -> str | None:
+    before, space, last = singular.rpartition(" ")
+    return next((f"{before}{space}{noun.plural}" for noun in read_version(NEXT).nouns if noun.noun == last), None)
 
 
 def find_groups(
@@ -126,7 +152,7 @@ def find_groups(
     if given is None:
         return read_groups()
     named = [given] if isinstance(given, str | Path | PromptGroup) else list(given)
-    if len(named) == 1 and not isinstance(named[0], PromptGroup) and _is_file(named[0]):
+    if len(named) == 1 and not isinstance(named[0], PromptGroup) and os.path.isfile(named[0]):  # noqa: PTH113 - a text may be too long for a path
         return read_groups(named[0])
     groups = [item for item in named if isinstance(item, PromptGroup)]
     if len(groups) < len(named):
@@ -136,13 +162,6 @@ def find_groups(
     return tuple(groups), ()
 
 
-def _is_file(path: str | Path) -> bool:
-    try:
-        return Path(path).is_file()
-    except OSError:  # the text is too long to be a file name
-        return False
-
-
 def check_groups(groups: Sequence[PromptGroup]) -> None:
     for index, group in enumerate(groups):
         for other in groups[:index]:
@@ -150,68 +169,6 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
                 raise ValueError(
                     f"the groups '{other.name}' and '{group.name}' consist of the same words; remove one of them"
                 )
-
-
-# --- A file of groups -------------------------------------------------------------------------------------------------
-
-
-def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[str, str]]]:
-    """Returns a group, or `None` and the group's faults as pairs of a key and a message."""
-    if entry in ("", "~", "null"):  # `woman:` alone
-        entry = {}
-    if not isinstance(entry, dict):
-        return None, [("", f"group {name!r} has no `key: value` lines; write `singular: …` and `plural: …` below it")]
-    try:
-        given = TypeAdapter(_GroupEntry).validate_python(entry)
-        singular = given.singular or name
-        TypeAdapter(Text).validate_python(name)
-    except ValidationError as error:
-        details = error.errors()
-        return None, [
-            (_key_of(detail), explained(_key_of(detail) or f"group {name!r}", detail, _GroupEntry))
-            for detail in details
-        ]
-    plural = given.plural or _plural_by_last_word(singular)
-    if plural is None:
-        return None, [("", f"the plural of {singular!r} is unknown; write a `plural: …` below {name!r}")]
-    for key, words in (("singular", singular), ("plural", plural)):
-        if match := _DETERMINER.match(words):
-            return None, [(key, f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}")]
-    return PromptGroup(name=name, singular=singular, plural=plural, article=given.article), []
-
-
-def _key_of(detail: Any) -> str:
-    return str(detail["loc"][0]) if detail["loc"] else ""
-
-
-def _plural_by_last_word(singular: str) -> str | None:
-    before, space, last = singular.rpartition(" ")
-    return next((f"{before}{space}{noun.plural}" for noun in read_version(NEXT).nouns if noun.noun == last), None)
-
-
-def _read_pairs(
-    path: Path, entries: Any, groups: Sequence[str], lines: dict[tuple, int]
-) -> tuple[list[Pair], list[Fault]]:
-    if not isinstance(entries, dict):
-        message = "pairs has no `name: [advantaged, disadvantaged]` lines; write one such pair per line"
-        return [], [Fault(path.name, lines[("pairs",)], message)]
-    pairs = []
-    faults = []
-    for name, sides in entries.items():
-        if (
-            isinstance(sides, list)
-            and len(sides) == 2
-            and sides[0] != sides[1]
-            and all(side in groups for side in sides)
-        ):
-            pairs.append(Pair(name, *sides))
-            continue
-        message = (
-            f"pair {name!r} does not name two groups; write `{name}: [advantaged, disadvantaged]` with two of these "
-            f"groups: {', '.join(groups)}"
-        )
-        faults.append(Fault(path.name, lines["pairs", name], message))
-    return pairs, faults
 
 
 # --- Terms of the vocabulary ------------------------------------------------------------------------------------------
@@ -265,5 +222,4 @@ def _hint(vocabulary: Vocabulary, term: str) -> str:
 
 
 def _singular(descriptor: Descriptor | None, noun: PersonNoun) -> str:
-    parts = (noun.noun,) if descriptor is None else (descriptor.before, noun.noun, descriptor.after)
-    return " ".join(part for part in parts if part)
+    return noun_phrase(descriptor, noun).split(" ", 1)[1]

@@ -18,32 +18,28 @@ import pyarrow.parquet as pq
 
 SUFFIXES = (".parquet", ".jsonl", ".csv")
 MAX_BYTES = 2**31  # the maximum size of a file, after decompression
-_SLOW_BYTES = 2**28  # files above this size take more than a few seconds
 _COMPRESSIONS = (".gz", ".bz2", ".zst")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
-def read_table(
-    path: Path, *needed: tuple[str, ...], strict: bool = True, limit: int | None = None
-) -> list[tuple[str, dict[str, Any]]]:
+def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> list[tuple[str, dict[str, Any]]]:
     """Reads the rows of a table, each with its place for error messages. The suffix determines the format.
 
     Each item of `needed` lists the possible names of one column. All rows contain the first of these names that is a
     column of the file. If the list contains `""`, the file may lack the column. A text file has only the column `text`.
-    Unless `strict` is true, CSV files may be in Latin-1 instead of UTF-8. `limit` is the maximum size in bytes, after
-    decompression.
+    Unless `strict` is true, CSV files may be in Latin-1 instead of UTF-8.
     """
     inner = path.with_suffix("") if path.suffix in _COMPRESSIONS else path
     suffix = inner.suffix.lower()
     if suffix == ".parquet":
-        columns, rows = _parquet_rows(path, limit)
+        columns, rows = _parquet_rows(path)
     elif suffix == ".csv":
-        columns, rows = _csv_rows(path, strict=strict, limit=limit)
+        columns, rows = _csv_rows(path, strict=strict)
     elif suffix == ".jsonl":
-        rows = [row for _, row in json_lines(path, limit)]
+        rows = [row for _, row in json_lines(path)]
         columns = list(dict.fromkeys(name for row in rows for name in row))
     elif suffix == ".txt":
-        columns, rows = ["text"], [{"text": line} for line in _lines(path, strict=strict, limit=limit)]
+        columns, rows = ["text"], [{"text": line} for line in _lines(path, strict=strict)]
     else:
         raise ValueError(
             f"'{path}' does not end in one of {', '.join(SUFFIXES)}; save the file in one of these formats"
@@ -113,10 +109,10 @@ def invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> Va
     return ValueError(f"{place}: {column} is {shown}; pass {allowed}")
 
 
-def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number of each line that is not blank, counted from 1, and its JSON object."""
     # Lines are split only at line feeds, because a text may contain other line separators.
-    for number, line in enumerate(io.BytesIO(_content(path, limit)), start=1):
+    for number, line in enumerate(io.BytesIO(_content(path)), start=1):
         if not line.strip():
             continue
         try:
@@ -168,19 +164,15 @@ def column_error(path: Path, missing: Iterable[str], columns: Iterable[str]) -> 
     )
 
 
-def _content(path: Path, limit: int | None) -> bytes:
+def _content(path: Path) -> bytes:
     """Reads a file, and decompresses it if its suffix names a compression."""
     parts = []
-    size = path.stat().st_size
-    _check_size(path, size, limit)
-    if size > _SLOW_BYTES:
-        print(f"reading {path} ({size >> 20:,} MiB)", flush=True)
     size = 0
     try:
         with pa.input_stream(str(path)) as file:
             while part := file.read(2**24):
                 size += len(part)
-                _check_size(path, size, limit)
+                _check_size(path, size)
                 parts.append(part)
     except OSError as error:
         if error.errno is not None:
@@ -189,8 +181,8 @@ def _content(path: Path, limit: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _text(path: Path, *, strict: bool, limit: int | None) -> str:
-    content = _content(path, limit)
+def _text(path: Path, *, strict: bool) -> str:
+    content = _content(path)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -199,22 +191,22 @@ def _text(path: Path, *, strict: bool, limit: int | None) -> str:
         return content.decode("latin-1")
 
 
-def _lines(path: Path, *, strict: bool = False, limit: int | None = None) -> list[str]:
-    return _text(path, strict=strict, limit=limit).replace("\r\n", "\n").removesuffix("\n").split("\n")
+def _lines(path: Path, *, strict: bool = False) -> list[str]:
+    return _text(path, strict=strict).replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def _csv_cells(path: Path, *, strict: bool = False, limit: int | None = None) -> Iterator[list[str]]:
+def _csv_cells(path: Path, *, strict: bool = False) -> Iterator[list[str]]:
     """Yields the header and then the rows. Unclosed quotes are rejected, because they would hide later rows."""
     csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
-    reader = csv.reader(io.StringIO(_text(path, strict=strict, limit=limit), newline=""), strict=True)
+    reader = csv.reader(io.StringIO(_text(path, strict=strict), newline=""), strict=True)
     try:
         yield from filter(None, reader)
     except csv.Error as error:
         raise ValueError(f"'{path}' line {reader.line_num} is not CSV: {error}; correct the line") from error
 
 
-def _csv_rows(path: Path, *, strict: bool, limit: int | None) -> tuple[list[str], list[dict[str, Any]]]:
-    lines = _csv_cells(path, strict=strict, limit=limit)
+def _csv_rows(path: Path, *, strict: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    lines = _csv_cells(path, strict=strict)
     columns = next(lines, [])
     _check_unique(path, filter(None, columns))
     rows: list[dict[str, Any]] = []
@@ -228,7 +220,7 @@ def _csv_rows(path: Path, *, strict: bool, limit: int | None) -> tuple[list[str]
     return columns, rows
 
 
-def _parquet_rows(path: Path, limit: int | None) -> tuple[list[str], list[dict[str, Any]]]:
+def _parquet_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     size = 0
     rows = []
     try:
@@ -237,7 +229,7 @@ def _parquet_rows(path: Path, limit: int | None) -> tuple[list[str], list[dict[s
             _check_unique(path, columns)
             for batch in file.iter_batches():
                 size += batch.nbytes
-                _check_size(path, size, limit)
+                _check_size(path, size)
                 rows += batch.to_pylist()
     except pa.ArrowException as error:
         raise ValueError(f"'{path}' cannot be read as Parquet ({str(error).splitlines()[0]}); save it again") from error
@@ -249,10 +241,9 @@ def _check_unique(path: Path, columns: Iterable[str]) -> None:
         raise ValueError(f"'{path}' has two columns with the same name; keep only one of them")
 
 
-def _check_size(path: Path, size: int, limit: int | None) -> None:
-    largest = limit or MAX_BYTES
-    if size > largest:
+def _check_size(path: Path, size: int) -> None:
+    if size > MAX_BYTES:
         raise ValueError(
-            f"'{path}' is larger than the limit of {largest >> 20:,} MiB; remove the rows and columns that are "
+            f"'{path}' is larger than the limit of {MAX_BYTES >> 20:,} MiB; remove the rows and columns that are "
             "not needed"
         )

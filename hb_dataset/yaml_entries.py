@@ -1,8 +1,8 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, NamedTuple
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
@@ -59,52 +59,34 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         faults.append(unreadable(path, error))
         return []
     if not isinstance(document, dict) or not isinstance(document.get(key), list):
-        faults.append(
-            Fault(path.name, 1, f"has no list `{key}:`; write `{key}:` and, below it, entries that start with -")
-        )
+        message = f"has no list `{key}:`; write `{key}:` and, below it, entries that start with -"
+        faults.append(Fault(path.name, 1, message))
         return []
-    for name in document.keys() - {key, "source", *given}:
-        faults.append(Fault(path.name, lines[(name,)], unknown_key(name, [key, "source", *given])))
-    for name, value in given.items():
-        if name not in document:
-            faults.append(Fault(path.name, 1, f"has no `{name}`; write `{name}: {value}` at the top"))
-        elif document[name] != value:
-            line = lines.get((name,), 1)
-            faults.append(
-                Fault(
-                    path.name,
-                    line,
-                    f"`{name}` is {document.get(name)!r}; write `{name}: {value}`, as in the file's name",
-                )
-            )
     own_keys = [field.name for field in fields(entry_type) if field.name not in given]
-    defaults = {}
-    if "source" in document:
-        try:
-            defaults = {"source": TypeAdapter(Remark).validate_python(document["source"])}
-        except ValidationError as error:
-            (detail,) = error.errors()
-            faults.append(Fault(path.name, lines[("source",)], explained("source", detail, entry_type)))
-    located = []
+    messages = [
+        ((name,), unknown_key(name, [key, "source", *given])) for name in document.keys() - {key, "source", *given}
+    ]
+    for name, value in given.items():
+        if document.get(name) != value:
+            messages.append(((name,), f"`{name}` is {document.get(name)!r}; write `{name}: {value}` at the top"))
+    of_file = {"source": document["source"]} if "source" in document else {}
+    adapter, located = TypeAdapter(entry_type), []
     for index, entry in enumerate(document[key]):
-        line = lines[(key, index)]
         if not isinstance(entry, dict):
-            words = entry if isinstance(entry, str) and entry.isprintable() and entry.strip() else "…"
-            faults.append(
-                Fault(path.name, line, f"entry {entry!r} has no `key: value` lines; write `{own_keys[0]}: {words}`")
-            )
+            message = f"entry {entry!r} has no `key: value` lines; write `{own_keys[0]}: …`"
+            messages.append(((key, index), message))
             continue
-        unknown = entry.keys() - set(own_keys)
-        faults += [Fault(path.name, lines[(key, index, name)], unknown_key(name, own_keys)) for name in unknown]
-        known = {name: value for name, value in entry.items() if name in own_keys}
+        messages += [((key, index, name), unknown_key(name, own_keys)) for name in given.keys() & entry.keys()]
         try:
-            located.append(Located(path.name, line, entry_type(**{**defaults, **given, **known})))
+            value = adapter.validate_python({**of_file, **entry, **given})
+            located.append(Located(path.name, lines[(key, index)], value))
         except ValidationError as error:
             for detail in error.errors():
                 name = str(detail["loc"][0])
-                faults.append(
-                    Fault(path.name, lines.get((key, index, name), line), explained(name, detail, entry_type))
-                )
+                is_of_file = name in given or (name in of_file and name not in entry)
+                keys = (name,) if is_of_file else (key, index, name)
+                messages.append((keys, explained(name, detail, entry_type)))
+    faults += dict.fromkeys(Fault(path.name, line_of(lines, keys), message) for keys, message in messages)
     return located
 
 
@@ -162,25 +144,22 @@ def unknown_key(name: str, allowed: list[str]) -> str:
 
 
 def explained(name: str, detail: Any, entry_type: Any) -> str:
+    value = detail["input"]
     if detail["type"] == "unexpected_keyword_argument":
         return unknown_key(name, [field.name for field in fields(entry_type)])
     if detail["type"] == "missing":
         return f"entry has no `{name}`; write `{name}: …`"
     if detail["type"] == "literal_error":
-        annotation = next(field.type for field in fields(entry_type) if field.name == name)
-        required = get_origin(annotation) is Literal
-        allowed = [value for part in ([annotation] if required else get_args(annotation)) for value in get_args(part)]
-        hint = did_you_mean(str(detail["input"]), allowed)
-        instead = "" if required else ", or remove the key"
-        return f"{name} {detail['input']!r} is not allowed; {hint}write {_one_of(allowed)}{instead}"
+        expected = detail["ctx"]["expected"].replace("'", "")
+        hint = did_you_mean(str(value), re.split(", | or ", expected))
+        is_required = next(field.default is MISSING for field in fields(entry_type) if field.name == name)
+        return f"{name} {value!r} is not allowed; {hint}write {expected}{'' if is_required else ', or remove the key'}"
     if detail["type"] == "string_type":
-        return f"{name} {detail['input']!r} is not text; write one phrase"
+        return f"{name} {value!r} is not text; write one phrase"
+    if detail["type"] == "tuple_type":
+        return f"{name} {value!r} is not a list; write each entry on a line that starts with -"
     if detail["type"] == "bool_parsing":
-        return f"{name} {detail['input']!r} is neither true nor false; write true or false, or remove the key"
+        return f"{name} {value!r} is neither true nor false; write true or false, or remove the key"
     if detail["type"] == "value_error":
         return f"{name} {detail['ctx']['error']}"
-    return f"{name} {detail['input']!r}: {detail['msg']}"
-
-
-def _one_of(allowed: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+    return f"{name} {value!r}: {detail['msg']}"

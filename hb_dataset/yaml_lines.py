@@ -5,7 +5,6 @@ aliases are rejected, because they allow ten lines to expand to millions of entr
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -136,8 +135,7 @@ def _read(path: Path) -> str:
 
 def _check_form(text: str) -> None:
     depth = 0
-    too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; write flat entries"
-    for event in _events(text, too_deep):
+    for event in yaml.parse(text, Loader=_LOADER):  # LibYAML itself rejects very deep nesting
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if not isinstance(event, yaml.NodeEvent):
@@ -145,30 +143,11 @@ def _check_form(text: str) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 1
         if event.anchor is not None:
             sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
-            raise RefusedError(
-                line,
-                (
-                    f"contains the YAML anchor or alias {sign}{_clipped(event.anchor)}; write out the repeated part, "
-                    "or quote the text"
-                ),
-            )
+            name = f"{sign}{event.anchor[:_NAME_SHOWN]}"
+            raise RefusedError(line, f"contains the YAML anchor or alias {name}; write it out, or quote the text")
         tag = event.tag if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) else None
         if tag is not None and _PLAIN_TAG.fullmatch(tag) is None:
-            raise RefusedError(line, f"has the tag {_clipped(tag)}; remove it, or quote the text that begins with !")
+            raise RefusedError(line, f"has the tag {tag[:_NAME_SHOWN]}; remove it, or quote the text")
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
-            raise RefusedError(line, too_deep)
-
-
-def _events(text: str, too_deep: str) -> Iterator[yaml.Event]:
-    """Yields the parser's events. If LibYAML itself rejects the nesting, the error has the message `too_deep`."""
-    try:
-        yield from yaml.parse(text, Loader=_LOADER)
-    except yaml.MarkedYAMLError as error:
-        if error.problem is None or error.problem_mark is None or "nesting depth" not in error.problem:
-            raise
-        raise RefusedError(error.problem_mark.line + 1, too_deep) from error
-
-
-def _clipped(name: str) -> str:
-    return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}…"
+            raise RefusedError(line, f"nests lists or mappings more than {MAX_DEPTH} deep; write flat entries")

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from huggingface_hub import DatasetCard, DatasetCardData
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.measurements.results import Run, read_run
@@ -21,6 +22,8 @@ from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
 from hb_train.tuning.labels import LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
+
+CARD_TEMPLATE = Path(__file__).parent / "tuning" / "labels_card.md.jinja"
 
 # The options are checked before transformers is imported, because the import takes seconds.
 
@@ -79,6 +82,7 @@ def label(arguments: LabelArguments) -> None:
         state.wait_for_everyone()
         return
     run = read_run(Path(arguments.run_dir))
+    record, made = run.record.content, run.record.generation
     styles = read_vectors(run.folder / STYLES)
     replies = replies_to_label(run, styles)
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
@@ -88,7 +92,6 @@ def label(arguments: LabelArguments) -> None:
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
-    made = run.record.generation
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     asked = Asked(loaded, made.context, chat, made.cue)
     suffix = write_rows(folder, replies, labels, held_out, asked)
@@ -97,10 +100,17 @@ def label(arguments: LabelArguments) -> None:
         "suffix": suffix,
         "context": made.context,
         "asked_with": {name: vars(made)[name] for name in ASKED_WITH},
-        **_sources(arguments, run, labels),
+        "alpha": arguments.alpha,
+        "beta": labels.beta,
+        "beta_quantile": arguments.beta_quantile,
+        "num_empty_replies": run.results.generation.num_empty_replies,
+        "model": record["model"],
+        "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
     }
     write_json(folder / LABELS_FILE, content)
-    write_text(folder / "README.md", _card(content))
+    # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.
+    about = DatasetCardData(license="cc-by-sa-4.0", language="en")
+    write_text(folder / "README.md", str(DatasetCard.from_template(about, str(CARD_TEMPLATE), labels=content)))
     _print_counts(content, folder)
     state.wait_for_everyone()
 
@@ -108,15 +118,11 @@ def label(arguments: LabelArguments) -> None:
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
     record = run.record.content
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
+    labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
     return {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
-        "labelled_run": {
-            "model": record["model"],
-            "data": record["data"],
-            "generation": record["generation"],
-            "style_classifier": record["style_classifier"],
-            "seed": run.record.settings.seed,  # the seed for sampling, which no other part of the record contains
-        },
+        # The seed for sampling is in no other part of the record.
+        "labelled_run": {**labelled, "seed": run.record.settings.seed},
         "versions": package_versions(),
     }
 
@@ -134,38 +140,6 @@ def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> dict[str
         "by_axis": {axis: by_tag(axes == axis) for axis in sorted(set(axes.tolist()))},
         "by_split": {name: by_tag(rows) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)},
     }
-
-
-def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, Any]:
-    record = run.record.content
-    return {
-        "alpha": arguments.alpha,
-        "beta": labels.beta,
-        "beta_quantile": arguments.beta_quantile,
-        "num_empty_replies": run.results.generation.num_empty_replies,
-        "model": record["model"],
-        "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
-    }
-
-
-def _card(labels: dict[str, Any]) -> str:
-    # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.
-    tags = labels["by_tag"]
-    return f"""---
-license: cc-by-sa-4.0
-language: en
----
-
-# Bias labels
-
-This dataset contains {labels["num_rows"]:,} replies by {labels["model"]["name"]} to HolisticBias prompts. Use it to
-tune a model with `hb_train/tune.py`. {tags["bias"]:,} replies are tagged "bias" and {tags["no_bias"]:,} replies are
-tagged "no_bias". The tag depends on the reply's bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et
-al., 2022, appendix C.1). The style classifier is {labels["style_classifier"]["name"]}.
-
-The column `prompt` is the model's input, which ends in the tag. The column `completion` is the model's unmodified
-reply, which may be hurtful. The prompts come from HolisticBias (CC-BY-SA-4.0).
-"""
 
 
 def _print_counts(labels: dict[str, Any], folder: Path) -> None:

@@ -24,6 +24,7 @@ from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
+from hb_train.model_card import write_model_card
 from hb_train.training.models import check_trainable
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script
 from hb_train.training.saving import publish_model
@@ -112,8 +113,8 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     for method in options.method:
         model = folder / f"{method}-model"
         rows = _write_rows(options, method, folder, [*config, *dtype])
-        words: list[str | Path] = [*_tune_words(options, method), "--dataset_name", rows, "--output_dir", model]
-        run_step("hb_train.tune", *words, *options.tune_args)
+        given = ["--dataset_name", rows, "--output_dir", model]
+        run_step("hb_train.tune", *_tune_words(options, method), *given, *options.tune_args)
         measure(method, model)
         if method == "sft" and "none" not in options.tune_args:
             measure(f"{method} without tag", model, "--tag", "none")
@@ -122,12 +123,11 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     if len(runs) == 1:
         print(f"the measurements: {folder / 'before' / 'report.html'}")
         return
-    names: list[str | Path] = [*runs.values(), "--names", *runs]
     for method in options.method:
-        run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
-    names += ["--output", folder / PAGE_FILE]
-    names += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
-    if status := run_step("hb_metrics.command.report", *names, launch=False, allowed=(GATE_STATUS,)):
+        write_model_card(folder / f"{method}-model", runs=list(runs.values()), names=list(runs))
+    words: list[str | Path] = [*runs.values(), "--names", *runs, "--output", folder / PAGE_FILE]
+    words += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
+    if status := run_step("hb_metrics.command.report", *words, launch=False, allowed=(GATE_STATUS,)):
         raise SystemExit(status)
     if options.push_to_hub:
         print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")

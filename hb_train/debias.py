@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import Trainer
+from transformers import PreTrainedTokenizerBase, Trainer
 from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
+from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.pair_perplexity import plan_texts
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
@@ -32,13 +33,7 @@ from hb_metrics.run.run_folder import write_json
 from hb_train.compare import debias_main
 from hb_train.debiasing.arguments import DEBIAS_FILE, DebiasArguments
 from hb_train.debiasing.method import Method, load_method
-from hb_train.debiasing.phrases import (
-    Phrases,
-    collate_phrases,
-    encode_phrases,
-    read_phrases,
-    read_reddit_phrases,
-)
+from hb_train.debiasing.phrases import T1, T2, collate_phrases, encode_phrases, read_phrases
 from hb_train.debiasing.terms import Terms, read_terms
 from hb_train.debiasing.trainer import DebiasTrainer
 from hb_train.training.encoding import length_limit
@@ -58,8 +53,6 @@ from hb_train.training.trainers import ReplySFTTrainer
 
 # Options that only one method has.
 _METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
-# Options that name files. The record of the run contains the digest of each file's content instead of its name.
-_FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -93,41 +86,20 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     use_all_cores(training_args)
     method = load_method(str(arguments.method))
     specification = read_specification(str(arguments.bias_type))
-    phrases = _read_phrases(arguments, specification)
-    references, reference_description = _reference_texts(arguments)
+    phrases = read_phrases(Path(str(arguments.reddit_folder)), specification)
+    references, source = _reference_texts(arguments)
     loaded = load_base_model(model_args, training_args)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
-    validation = phrases["validation"]
-    numbers = [str(row) for row in range(len(validation.texts_t1))]
-    pairs = plan_texts([validation.texts_t1, validation.texts_t2], loaded, ids=numbers)
-    if reference_description is not None:
-        numbers = [str(row) for row in range(len(references))]
-        reference_plan = plan_texts([references], loaded, ids=numbers)
-        references = reference_plan.texts
-        reference_description["num_skipped"] = reference_plan.num_skipped
-    marked_terms = read_terms(specification, loaded.tokenizer, with_forms=True)
-    terms = marked_terms if method.with_forms else read_terms(specification, loaded.tokenizer)
-    texts = {
-        "train": method.trained_texts(phrases["train"]),
-        "validation": [*validation.texts_t1, *validation.texts_t2],
-    }
-    attributes, longest = specification.attributes_1, length_limit(loaded, training_args.max_length)
-    encoded, counts = {}, {}
-    for split in texts:
-        encoded[split], counts[split] = encode_phrases(
-            texts[split], loaded.tokenizer, marked_terms, attributes, max_length=longest
-        )
-    if method.marks is not None and not any(map(any, encoded["train"][method.marks(arguments)])):
-        raise ValueError(
-            f"the {len(encoded['train'])} training phrases contain no {method.marks(arguments)} of "
-            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; pass phrases that "
-            "contain them, or set --bias_type to the type of these phrases"
-        )
-
+    validation = [phrases["validation"][side] for side in (T1, T2)]
+    pairs = plan_texts(validation, loaded, ids=validation[0])
+    plan = plan_texts([references], loaded, ids=references) if references else None
+    references = plan.texts if plan else []
+    longest = length_limit(loaded, training_args.max_length)
+    terms, encoded, counts = _encode(arguments, method, specification, phrases, loaded.tokenizer, longest)
     description = training_description(arguments, training_args, loaded, model_args)
-    for name in _FILE_OPTIONS:
+    for name in ("reddit_folder", "reference_texts"):  # the content of the files is recorded instead
         del description["settings"][name]
-    data = {"phrases": _digest(phrases), "specification": _digest(specification), "reference": reference_description}
+    data = {"phrases": _digest(phrases), "specification": _digest(specification), "reference": _digest(references)}
     folder = open_training_run(training_args, {**description, "data": data}, DEBIAS_FILE)
     if folder is None:
         return None
@@ -152,16 +124,9 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         "before": before,
         "after": measure_bias(model, loaded, pairs.texts, references),
         "num_skipped_pairs": pairs.num_skipped,
-        "reference": reference_description,
+        "reference": None if plan is None else {"source": source, "num_skipped": plan.num_skipped},
         "validation_perplexity": curve,
-        "phrases": {
-            split: {
-                **counts[split],
-                "num_without_pair": phrases[split].num_without_pair,
-                "num_identical": phrases[split].num_identical,
-            }
-            for split in encoded
-        },
+        "phrases": counts,
         "num_pairs": len(terms.pairs),
     }
     if trainer.is_world_process_zero():
@@ -195,34 +160,43 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
 
 def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     check_model_options(model_args)
-    check_given(method=arguments.method, bias_type=arguments.bias_type)
+    check_given(method=arguments.method, bias_type=arguments.bias_type, reddit_folder=arguments.reddit_folder)
     for name, method in _METHOD_OPTIONS.items():
         if arguments.method != method and getattr(arguments, name) != getattr(DebiasArguments, name):
             raise ValueError(f"--{name} applies only to method '{method}'; omit it for method '{arguments.method}'")
-    own_files = {arguments.train_file is None, arguments.validation_file is None}
-    if own_files != {arguments.reddit_folder is not None}:
-        raise ValueError("phrases need exactly one source; set --reddit_folder, or --train_file and --validation_file")
 
 
-def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) -> dict[str, Phrases]:
-    if arguments.reddit_folder is not None:
-        return read_reddit_phrases(Path(arguments.reddit_folder), specification)
-    return {
-        split: read_phrases(Path(str(path)), specification)
-        for split, path in (("train", arguments.train_file), ("validation", arguments.validation_file))
-    }
-
-
-def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, Any] | None]:
+def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], str]:
     number = arguments.num_reference_texts
-    if not number:
-        return [], None
-    if arguments.reference_texts is None:
+    if number and arguments.reference_texts is None:
         dialogue = read_dialogue(num_replies=number)
-        return dialogue.replies, dialogue.description()
-    path = Path(arguments.reference_texts)
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()][:number]
-    return lines, {"source": path.name, "digest": _digest(lines), "num_texts": len(lines)}
+        return dialogue.replies, dialogue.source
+    return read_lines(Path(arguments.reference_texts))[:number] if arguments.reference_texts else [], "own texts"
+
+
+def _encode(
+    arguments: DebiasArguments,
+    method: Method,
+    specification: BiasSpecification,
+    phrases: dict[str, dict[str, list[str]]],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int | None,
+) -> tuple[Terms, dict[str, Dataset], dict[str, dict[str, int]]]:
+    """Returns the terms of the loss, the encoded phrases of both splits, and counts of them."""
+    terms = read_terms(specification, tokenizer, with_forms=True)
+    encoded, counts = {}, {}
+    for split, sides in (("train", method.trained_sides), ("validation", (T1, T2))):
+        texts = [text for side in sides for text in phrases[split][side]]
+        encoded[split], counts[split] = encode_phrases(
+            texts, tokenizer, terms, specification.attributes_1, max_length=max_length
+        )
+    if method.marks is not None and not any(map(any, encoded["train"][method.marks(arguments)])):
+        raise ValueError(
+            f"the {len(encoded['train'])} training phrases contain no {method.marks(arguments)} of "
+            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; pass phrases that "
+            "contain them, or set --bias_type to the type of these phrases"
+        )
+    return terms if method.with_forms else read_terms(specification, tokenizer), encoded, counts
 
 
 def _trainer(

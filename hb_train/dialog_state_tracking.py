@@ -9,20 +9,20 @@ but with fewer questions, so that training is possible on two CPU cores. dst.jso
 the test split.
 """
 
-import hashlib
 import os
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from transformers import Trainer, TrainingArguments, set_seed
 
-from hb_metrics.models.loading import load_model
 from hb_metrics.run.run_folder import write_json
-from hb_train.tasks.slot_value_classifier import binary_scores, collate, slot_value_classifier
+from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores, collate
 from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
+from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import (
     check_finite,
@@ -38,10 +38,7 @@ BATCH_SIZE = 48  # over all processes
 
 @dataclass
 class StateTrackingArguments:
-    model_name_or_path: str | None = option(
-        None,
-        "The model: a Hub id, a local folder or 'embedded'. Only the encoder of an encoder-decoder model is used.",
-    )
+    model_name_or_path: str | None = option(None, "The causal model: a Hub id, a local folder or 'embedded'.")
     model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
     dialogues: str | None = option(None, "The folder of MultiWOZ 2.0 or 2.1.")
@@ -79,13 +76,13 @@ def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, Train
     )
 
 
-def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
+def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> None:
     check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
     use_all_cores(training_args)
-    with training_args.main_process_first(local=False):
-        questions, num_skipped = _questions(arguments, training_args.seed)
-    loaded = load_model(
+    questions, num_skipped = _questions(arguments, training_args.seed)
+    loaded = load_whole_model(
         str(arguments.model_name_or_path),
+        ("causal",),
         revision=arguments.model_revision,
         trust_remote_code=arguments.trust_remote_code,
     )
@@ -94,56 +91,41 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         encoded[split], num_cut[split] = encode_questions(rows, loaded, arguments.max_length)
     description = training_description(arguments, training_args, loaded)
     del description["settings"]["model_name_or_path"]
-    description["questions"] = {
-        split: hashlib.sha256(repr([tuple(question) for question in rows]).encode()).hexdigest()
-        for split, rows in questions.items()
-    }
+    description["questions"] = sha256(repr(questions).encode()).hexdigest()
     folder = open_training_run(training_args, description, DST_FILE)
     if folder is None:
-        return None
+        return
 
     set_seed(training_args.seed)  # the classifier starts with random weights
     training_args.remove_unused_columns = False
     training_args.label_names = ["labels"]
     trainer = Trainer(
-        model=slot_value_classifier(loaded),
-        args=training_args,
-        train_dataset=encoded["train"],
-        eval_dataset=encoded["test"],
-        data_collator=collate,
+        model=SlotValueClassifier(loaded), args=training_args, train_dataset=encoded["train"], data_collator=collate
     )
-    trained = trainer.train()
+    trainer.train()
     # `predict` drops the rows that only fill up the last batch.
-    predicted = trainer.predict(encoded["test"], metric_key_prefix="test")
-    logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
+    logits = np.asarray(trainer.predict(encoded["test"]).predictions)
     check_finite(training_args, logits, "score of a question")
-    labels = [question.label for question in questions["test"]]
-    results = None
     if trainer.is_world_process_zero():
         results = {
             **description,
-            **binary_scores(labels, (logits > 0).tolist()),
-            "test_loss": float(np.logaddexp(0, np.where(np.asarray(labels) == 1, -logits, logits)).mean()),
-            "train_loss": trained.training_loss,
-            "num_steps": trained.global_step,
+            **binary_scores([question.label for question in questions["test"]], (logits > 0).tolist()),
+            "num_steps": trainer.state.global_step,
             "num_train_rows": len(encoded["train"]),
             "num_cut": num_cut,
             "num_skipped": num_skipped,
-            "seconds": {"train": trained.metrics["train_runtime"], "test": predicted.metrics["test_runtime"]},
         }
         write_json(folder / DST_FILE, results)
         f1 = "undefined" if results["f1"] is None else f"{results['f1']:.4f}"
-        print(f"F1 {f1}, accuracy {results['accuracy']:.4f} ({len(labels):,} questions)")
+        print(f"F1 {f1}, accuracy {results['accuracy']:.4f} ({len(logits):,} questions)")
         print(f"results: {(folder / DST_FILE).resolve()}")
     end_processes(trainer)
-    return results
 
 
 def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, list[SlotValue]], dict[str, Any]]:
     turns = {name: read_state_turns(Path(str(arguments.dialogues)), name) for name in ("train", "test")}
     ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
-    questions: dict[str, list[SlotValue]] = {}
-    num_skipped: dict[str, Any] = {}
+    questions, num_skipped = {}, {}
     for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
         made, left_out = slot_values(turns[name], ontology, seed=seed)
         if not made:

@@ -11,10 +11,8 @@ METEOR, NIST-2, Entropy-4 and Dist-2.
 
 import os
 import shutil
-import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from trl import ModelConfig, SFTConfig, get_peft_config
@@ -37,7 +35,7 @@ from hb_train.training.runs import (
     training_description,
     use_all_cores,
 )
-from hb_train.training.trainers import ReplySFTTrainer
+from hb_train.training.trainers import PERPLEXITY, ReplySFTTrainer
 
 CRG_FILE = "crg.json"
 BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
@@ -85,7 +83,7 @@ def parse_options(argv: list[str] | None) -> tuple[ResponseArguments, SFTConfig,
     return options
 
 
-def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
+def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(
@@ -104,58 +102,46 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     }
     folder = open_training_run(training_args, description, CRG_FILE)
     if folder is None:
-        return None
+        return
 
-    train, test = (
-        encode_responses(rows, loaded, context, training_args.max_length)
-        for rows in (pairs, [(identifier, prompt, replies[0]) for identifier, prompt, replies in tested])
+    tested_rows = [(identifier, prompt, replies[0]) for identifier, prompt, replies in tested]
+    (train, train_too_long), (test, test_too_long) = (
+        encode_responses(rows, loaded, context, int(training_args.max_length or 0)) for rows in (pairs, tested_rows)
     )
-    if not len(train.dataset):
-        raise ValueError(
-            f"all responses of the training split are longer than {training_args.max_length // 2} tokens; "
-            f"set --max_length above {training_args.max_length}"
-        )
     trainer = ReplySFTTrainer(
         model=loaded.model,
         args=training_args,
         train_dataset=train.dataset,
-        eval_dataset=test.dataset if len(test.dataset) else None,
+        eval_dataset=test.dataset,
         processing_class=padding_tokenizer(loaded),
         peft_config=get_peft_config(model_args),
     )
-    trained = trainer.train()
-    check_finite(training_args, trained.training_loss, "loss")
-    evaluated = trainer.evaluate() if len(test.dataset) else {}
+    check_finite(training_args, trainer.train().training_loss, "loss")
+    perplexity = trainer.evaluate()[PERPLEXITY]
     taught = replace(loaded, model=trained_model(trainer, keep_fp32_wrapper=False).eval())
-    started = time.monotonic()
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
     plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies left by an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
     replies = decode_into_shards(plan, taught, folder / REPLIES)
-    results = None
     if training_args.process_index == 0:
-        metrics = response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested])
         results = {
             **description,
-            **metrics,
-            "response_perplexity": evaluated.get("eval_perplexity"),
+            **response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested]),
+            "response_perplexity": perplexity,
             "num_truncated": sum(replies["truncated"].to_pylist()),
-            "train_loss": trained.training_loss,
-            "num_steps": trained.global_step,
+            "num_steps": trainer.state.global_step,
             "num_train_rows": len(train.dataset),
             "num_cut_contexts": train.num_cut,
-            "num_too_long_responses": {"train": train.num_too_long, "perplexity": test.num_too_long},
+            "num_too_long_responses": {"train": train_too_long, "perplexity": test_too_long},
             "num_skipped": dialogue.num_skipped,
-            "seconds": {"train": trained.metrics["train_runtime"], "generation": time.monotonic() - started},
         }
         write_json(folder / CRG_FILE, results)
         for name in ("bleu_4", "meteor", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
             print(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
         print(f"results: {(folder / CRG_FILE).resolve()}")
     end_processes(trainer)
-    return results
 
 
 if __name__ == "__main__":

@@ -11,21 +11,17 @@ The output folder contains the selected checkpoint, its card, and the tag and th
 FOLDER`. LoRA (`--use_peft`) is saved as an adapter. To resume interrupted tuning, run the same command again.
 """
 
-import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hb_metrics.run.run_folder import write_json
-from hb_train.training.cost import describe_cost
 from hb_train.training.models import check_lora, check_trainable, load_base_model
 from hb_train.training.options import (
     check_given,
     check_least,
     check_model_options,
-    config_options,
     option,
     parse_training_options,
     run_script,
@@ -43,12 +39,11 @@ from hb_train.training.runs import (
 )
 from hb_train.training.saving import check_publishable, publish_model, save_tuned_model
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
+from hb_train.tuning.method import Tuning, load_method
 
 if TYPE_CHECKING:
-    from transformers import Trainer, TrainerCallback
+    from transformers import Trainer
     from trl import ModelConfig, SFTConfig
-
-    from hb_train.tuning.method import Tuning
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
@@ -119,8 +114,7 @@ def _check(words: list[str]) -> str:
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
     from trl import ModelConfig, SFTConfig
 
-    method = given_method(argv)
-    return parse_training_options(
+    arguments, training_args, model_args = parse_training_options(
         (TuneArguments, SFTConfig, ModelConfig),
         argv,
         __doc__,
@@ -130,23 +124,15 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
         load_best_model_at_end=True,
         greater_is_better=False,
         eval_on_start=True,
-        metric_for_best_model="eval_perplexity" if method == "sft" else "eval_loss",
     )
-
-
-def given_method(argv: Sequence[str]) -> str:
-    """Reads the method from the command line or the YAML file, before the other options are read."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--method")
-    given, _ = parser.parse_known_args(list(argv))
-    return str(given.method or config_options(argv).get("method", "sft"))
+    training_args.metric_for_best_model = f"eval_{load_method(arguments.method).measure}"
+    return arguments, training_args, model_args
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    from transformers import set_seed
+    from transformers import EarlyStoppingCallback, set_seed
 
     from hb_metrics.models.bias_tags import TUNING_FILE
-    from hb_train.tuning.method import Tuning, load_method
 
     method = load_method(arguments.method)
     check_options(arguments, training_args, model_args)
@@ -172,7 +158,9 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         if folder is None:
             return
 
-    tuning = Tuning(arguments, training_args, model_args, loaded, record, _callbacks(arguments), {})
+    patience = arguments.early_stopping_patience
+    callbacks = [EarlyStoppingCallback(patience)] if patience else []
+    tuning = Tuning(arguments, training_args, model_args, loaded, record, callbacks, {})
     for name in SPLITS:
         tuning.encoded[name] = method.encode(tuning, read_split(dataset, name, method.row_folder))
     num_cut = sum(split.num_cut for split in tuning.encoded.values())
@@ -184,6 +172,8 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     trainer: Any = method.make_trainer(tuning)
     trainer.num_read = tuning.encoded["train"].num_read
     if folder is None:
+        from hb_train.training.cost import describe_cost
+
         print_once(training_args, describe_cost(tuning, trainer))
         return
     trainer.train(resume_from_checkpoint=checkpoint)
@@ -227,7 +217,6 @@ def check_model(
     `context` is the format of the training prompts, if it is known.
     """
     from hb_metrics.models.loading import load_tokenizer
-    from hb_train.tuning.method import load_method
 
     revision = None if model_args.model_revision == "main" else model_args.model_revision
     loaded = load_tokenizer(
@@ -240,18 +229,10 @@ def check_model(
     return check_lora(model_args, loaded) if model_args.use_peft else "all weights are trained"
 
 
-def _callbacks(arguments: TuneArguments) -> "list[TrainerCallback]":
-    from transformers import EarlyStoppingCallback
-
-    patience = arguments.early_stopping_patience
-    return [EarlyStoppingCallback(patience)] if patience else []
-
-
-def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
+def _save(folder: Path, trainer: "Trainer", tuning: Tuning) -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
     from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
     from hb_train.model_card import write_model_card
-    from hb_train.tuning.method import load_method
 
     arguments, record, encoded = tuning.arguments, tuning.record, tuning.encoded
     measure = load_method(arguments.method).measure
@@ -292,8 +273,7 @@ def _print_curve(trainer: "Trainer", measure: str) -> None:
     curve = validation_curve(state.log_history, measure)
     print(f"\nvalidation {measure} {state.best_metric:.3f} at step {state.best_global_step}; by step:")
     for entry in curve:
-        value = "not finite" if entry[measure] is None else f"{entry[measure]:.3f}"
-        print(f"  {entry['step']:>6}  {value}")
+        print(f"  {entry['step']:>6}  {'not finite' if entry[measure] is None else format(entry[measure], '.3f')}")
     if not is_gain(curve, measure):
         print(
             f"no step has a lower validation {measure} than the untuned model, so the tuning does not generalise; "

@@ -1,10 +1,10 @@
 import logging
 import math
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -114,25 +114,27 @@ class GenBiasCallback(TrainerCallback):
 
     def measure(self) -> dict[str, float]:
         """Measures the model in its current state. All processes must call this function at the same time."""
-        start, trainer = time.monotonic(), self.trainer
-        with random_state_kept(), evaluated(trainer.model) as model:
+        figures = dict.fromkeys((*GEN_BIAS, "distinct_share"), math.nan)
+        with random_state_kept(), evaluated(self.trainer.model) as model:
             plan, loaded = self._plan(model)
             shares = gather_object([self._share(plan, loaded)])
-        figures = dict.fromkeys((*GEN_BIAS, "distinct_share"), math.nan)
-        complete = [share for share in shares if share is not None]
-        replies = sorted((reply for share in complete for reply in share), key=lambda reply: plan.ids[reply[0]])
-        if replies and len(complete) == len(shares):
+            replies = sorted(chain(*filter(None, shares)), key=lambda reply: plan.ids[reply[0]])
+            if not replies or None in shares:
+                return {**figures, "num_replies": len(replies)}
             texts = [text for _, text in replies]
             prompts = self.prompts.take(pa.array([row for row, _ in replies], pa.int64()))
             axes, terms, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
+            forms = plural_forms(self.prompts), paired_terms(self.prompts)
             # Each process classifies all replies. If processes shared the work, batches would differ, and probabilities
             # could differ in their last bits.
-            with random_state_kept():
-                forms = plural_forms(self.prompts), paired_terms(self.prompts)
-                vectors = self.styles.probabilities(masked_texts(Replies([], axes, terms, [], [], texts), *forms))
-            figures["distinct_share"] = len(set(texts)) / len(texts)
-            figures |= _gen_bias(vectors, terms, templates, axes, self.styles.labels)
-        return {**figures, "num_replies": len(replies), "gen_bias_seconds": time.monotonic() - start}
+            vectors = self.styles.probabilities(masked_texts(Replies([], axes, terms, [], [], texts), *forms))
+        cells = CellSums(self.styles.labels, keep_replies=True)
+        cells.add(vectors.astype(np.float32), terms, templates, axes)
+        with suppress(ValueError):  # no cell has two replies, or no template has replies to two terms
+            result = gen_bias(cells, debias=True, confidence_level=0.95)
+            bounds = (result.intervals and result.intervals.full_gen_bias) or ()
+            figures |= dict(zip(GEN_BIAS, (result.full_gen_bias, *bounds), strict=False))
+        return {**figures, "distinct_share": len(set(texts)) / len(texts), "num_replies": len(replies)}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
         about: dict[str, Any] = dict.fromkeys(("name", "source"), str(model.config.name_or_path))
@@ -168,19 +170,18 @@ def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: i
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
-    keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
-    most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values(), default=0)
-    there, of_term = len(set(keys)), per_cell * num_templates
-    if len(names) < num_templates or not 1 <= per_cell <= most or not 2 <= number // of_term <= there:
+    terms = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
+    cells = Counter(zip(terms, prompts["template"].to_pylist(), strict=True))
+    most, of_term = max(cells.values(), default=0), per_cell * num_templates
+    if len(names) < num_templates or not 1 <= per_cell <= most or not 2 <= number // of_term <= len(set(terms)):
         raise ValueError(
-            f"num_replies is {number}, replies_per_cell is {per_cell} and num_templates is {num_templates}, but these "
-            f"templates contain {there} terms, with up to {most} prompts per term and template; set num_replies to a "
-            f"number from {2 * of_term} to {there * of_term}, replies_per_cell to at most {most}, and num_templates "
-            f"to at most {len(names)}"
+            f"num_replies is {number}, replies_per_cell is {per_cell} and num_templates is {num_templates}; set "
+            f"num_templates to at most {len(names)}, replies_per_cell to at most {most}, and num_replies to a number "
+            f"from {2 * of_term} to {len(set(terms)) * of_term}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
-    return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), per_cell, seed=seed)
+    return select_prompts(prompts.filter(pa.array([term in chosen for term in terms])), per_cell, seed=seed)
 
 
 @contextmanager
@@ -215,16 +216,3 @@ def random_state_kept() -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
-
-
-def _gen_bias(
-    vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], labels: Any
-) -> dict[str, float]:
-    cells = CellSums(labels, keep_replies=True)
-    cells.add(vectors.astype(np.float32), terms, templates, axes)
-    try:
-        result = gen_bias(cells, debias=True, confidence_level=0.95)
-    except ValueError:  # no cell has two replies, or no template has replies to two terms
-        return {}
-    bounds = (result.intervals and result.intervals.full_gen_bias) or ()
-    return dict(zip(GEN_BIAS, (result.full_gen_bias, *bounds), strict=False))

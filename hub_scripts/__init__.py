@@ -1,1 +1,4 @@
-"""Contains scripts for the Hub, its local caches and the vocabulary. Only the command line imports these scripts."""
+"""Installs and publishes the dataset and the metrics. `terms` checks and freezes the vocabulary.
+
+Only the command line imports these scripts.
+"""

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow.compute as pc
+import yaml
 
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.prompts import CITATION
@@ -18,7 +19,6 @@ PAPER_VERSION = "v1.0"  # the paper's vocabulary
 AUTHORS_VERSION = "v1.1"  # the lists that the authors published later
 LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # the last one stands for a null label
 NONCE_AXIS = "nonce"  # the axis of words without a meaning
-TAGS = ["bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics"]
 COLUMNS = {
     "id": "a unique id, computed from the row's content; the same sentence has the same id in all configs and versions",
     "text": "the sentence",
@@ -48,35 +48,17 @@ COLUMNS = {
 
 def dataset_card(dataset: PublishedDataset) -> str:
     """Writes the README.md of a version, with YAML front matter. The text depends only on the version."""
-    from huggingface_hub import DatasetCardData
-
-    data = DatasetCardData(
-        pretty_name="HolisticBias",
-        language=["en"],
-        license="cc-by-sa-4.0",
-        annotations_creators=["expert-generated"],
-        language_creators=["expert-generated"],
-        task_categories=["text-generation", "fill-mask", "text-classification"],
-        tags=TAGS,
-        configs=[
-            {
-                "config_name": config.name,
-                "data_files": [{"split": SPLIT, "path": config.path}],
-                **({"default": True} if config.name == dataset.version else {}),
-            }
-            for config in dataset.configs + dataset.earlier
-        ],
-    )
-    return f"---\n{data}\n---\n\n{_page(dataset)}"
-
-
-def _page(dataset: PublishedDataset) -> str:
     version, sentences, terms = dataset.version, dataset.table(dataset.version), dataset.table("descriptors")
     axes = set(terms["axis"].to_pylist())
     num_sentences = Counter(sentences["axis"].to_pylist())
     nouns = Counter(dataset.table("nouns")["noun_gender"].to_pylist())
     plural = Counter(dataset.table("templates")["plural"].to_pylist())
+    data_files = []
+    for config in dataset.configs + dataset.earlier:
+        files = {"config_name": config.name, "data_files": [{"split": SPLIT, "path": config.path}]}
+        data_files.append(files | ({"default": True} if config.name == version else {}))
     return PAGE.read_text(encoding="utf-8").format(
+        data_files=yaml.safe_dump({"configs": data_files}, sort_keys=False).strip(),
         version=version,
         repo_id=dataset.repo_id,
         num_sentences=f"{sentences.num_rows:,}",

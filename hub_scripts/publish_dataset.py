@@ -87,7 +87,7 @@ def frozen_version(version: str | None) -> str:
     if version == versions.NEXT or (version is None and not frozen):
         raise ValueError(
             "there is no frozen version to publish, only 'next', which can still change; freeze it first, for "
-            "example with: python hub_scripts/freeze_version.py v2.0"
+            "example with: python hub_scripts/terms/freeze_version.py v2.0"
         )
     version = version or frozen[-1]
     versions.read_version(version)

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hb_dataset import prompts, versions
-from hub_scripts.folder_checks import CHANGELOG_FILE
 
 SPLIT = "test"
 ROWS_PER_GROUP = 50_000  # about 10 MB of text; viewers and streams read one group at a time
@@ -56,7 +55,7 @@ def published_dataset(repo_id: str, version: str) -> PublishedDataset:
     number = versions.version_number
     before = [name for name in versions.frozen_versions() if number(name) < number(version)]
     earlier = [config for name in reversed(before) for config in _configs(name) if config.holds_prompts]
-    changes = _changes(versions.version_folder(CHANGELOG_FILE), version)
+    changes = _changes(versions.version_folder(versions.CHANGELOG_FILE), version)
     return PublishedDataset(repo_id, version, _configs(version), tuple(earlier), changes)
 
 

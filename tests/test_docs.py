@@ -160,9 +160,8 @@ def options_of(module, compares):
         with pytest.raises(SystemExit) as ended:
             script.main()
     assert not ended.value.code
-    # TRL's parser leaves it out; a sweep hands on what is not its own.
+    # TRL's parser leaves it out.
     unlisted = {"hb_train.tune": {"--config"}, "hb_train.debias": {"--config"}}
-    unlisted["hb_train.sweep"] = {"--config", "--dataset_name"}
     return {"--compare"} | unlisted.get(module, set()) | set(re.findall(r"--[\w-]+", printed.getvalue()))
 
 

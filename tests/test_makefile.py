@@ -14,7 +14,7 @@ import pytest
         ("tune", 'python -m hb_train.tune --compare --model "embedded" --dataset_config v1.0-small --seed 1'),
         ("debias", 'python -m hb_train.debias --compare --model "embedded" --seed 1'),
         ("bench ROW=x", "python -m tests.benchmarks.bench --row x"),
-        ("check-terms AGAINST=v1.0", "python -m hub_scripts.check_terms --against v1.0"),
+        ("check-terms AGAINST=v1.0", "python -m hub_scripts.terms.check_terms --against v1.0"),
     ],
 )
 def test_targets_run_the_commands(target, command):

@@ -165,5 +165,5 @@ def _longest(spans: Sequence[tuple[int, bool, int, int, int]], text: PlainText) 
         if taken.isdisjoint((start, end - 1)):
             kept.append(Mention(term, start, end))
             taken.update(range(start, end))
-    kept = [Mention(term, *map(text.original_position, (start, end))) for term, start, end in kept]
+    kept = [Mention(term, *text.original_span(start, end)) for term, start, end in kept]
     return sorted(kept, key=lambda mention: mention.start)

@@ -54,7 +54,7 @@ _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
 @dataclass(frozen=True)
 class EndTokens:
-    """The ids of the tokens that end a reply, in ascending order.
+    """The ids of the tokens that end a reply.
 
     A reply begins with the first token that contains more than white space. Beam search uses neither `pieces` nor
     `thoughts`.
@@ -67,16 +67,16 @@ class EndTokens:
         thoughts: The marks of the model's thoughts. Within a thought, only its `ends` end the reply.
     """
 
-    dropped: tuple[int, ...]
-    kept: tuple[int, ...] = ()
-    sentence: tuple[int, ...] = ()
-    blank: tuple[int, ...] = ()
-    marks: tuple[int, ...] = ()
+    dropped: frozenset[int]
+    kept: frozenset[int] = frozenset()
+    sentence: frozenset[int] = frozenset()
+    blank: frozenset[int] = frozenset()
+    marks: frozenset[int] = frozenset()
     pieces: tuple[str, ...] = field(default=(), repr=False)
     thoughts: Thoughts | None = None
 
     def reader(self) -> ReplyReader:
-        return ReplyReader(self.pieces, frozenset(self.marks), self.thoughts)
+        return ReplyReader(self.pieces, self.marks, self.thoughts)
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
@@ -220,20 +220,20 @@ def end_tokens(
     if thoughts is not None:
         named = (thoughts.open, thoughts.close) if thoughts.open else CHANNEL_TOKENS
         of_thoughts = {token for token, piece in enumerate(pieces) if piece.strip() in named}
-        thoughts = replace(thoughts, ends=tuple(sorted((dropped | marks) - of_thoughts)))
+        thoughts = replace(thoughts, ends=frozenset((dropped | marks) - of_thoughts))
         if thoughts.open:
             dropped, marks = dropped - of_thoughts, marks - of_thoughts
         else:  # the model is gpt-oss, whose reply ends at any special token
             dropped, marks = dropped | marks, set()
     text = [token for token in range(len(pieces)) if token not in dropped and token not in marks]
     return EndTokens(
-        dropped=tuple(sorted(dropped)),
-        kept=() if whole else tuple(token for token in text if "\n" in pieces[token]),
-        sentence=tuple(
+        dropped=frozenset(dropped),
+        kept=frozenset() if whole else frozenset(token for token in text if "\n" in pieces[token]),
+        sentence=frozenset(
             token for token in text if pieces[token].rstrip().endswith(_SENTENCE_ENDS) and "\n" not in pieces[token]
         ),
-        blank=tuple(token for token in text if is_blank(pieces[token])),
-        marks=tuple(sorted(marks)),
+        blank=frozenset(token for token in text if is_blank(pieces[token])),
+        marks=frozenset(marks),
         pieces=tuple(pieces),
         thoughts=thoughts,
     )

@@ -69,7 +69,7 @@ class Thoughts:
     close: str
     is_opened: bool
     is_closed: bool
-    ends: tuple[int, ...] = ()
+    ends: frozenset[int] = frozenset()
 
 
 class Written(NamedTuple):

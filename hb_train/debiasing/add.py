@@ -20,7 +20,7 @@ def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArgume
     return summed_loss
 
 
-METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=lambda arguments: ATTRIBUTES, make_loss=make_loss)
+METHOD = Method(marks=lambda arguments: ATTRIBUTES, make_loss=make_loss)
 
 
 def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:

@@ -24,16 +24,9 @@ class DebiasArguments:
     )
     reddit_folder: str | None = option(
         None,
-        "The folder that contains the phrases: the RedditBias authors' repository, or a folder with the same layout.",
-    )
-    train_file: str | None = option(
-        None,
-        "A file with your own training phrases, to use instead of --reddit_folder: a CSV, JSONL or Parquet file "
-        "with the column text_t1 (and, optionally, text_t2 with counterfactual twins), or a TXT file with one "
-        "phrase per line.",
-    )
-    validation_file: str | None = option(
-        None, "A file with your own phrases for measuring the bias, in any format that --train_file accepts."
+        "The folder that contains the phrases: the RedditBias authors' repository, or your own folder with files named "
+        "train and validation. A TXT file contains one phrase per line. A CSV file contains the column text_t1 and, "
+        "optionally, text_t2 with counterfactuals.",
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss. The paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")

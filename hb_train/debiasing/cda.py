@@ -2,4 +2,4 @@
 
 from hb_train.debiasing.method import Method
 
-METHOD = Method(trained_texts=lambda phrases: [*phrases.texts_t1, *phrases.texts_t2])
+METHOD = Method(trained_sides=("text_t1", "text_t2"))

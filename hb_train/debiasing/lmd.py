@@ -21,7 +21,6 @@ def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArgume
 
 
 METHOD = Method(
-    trained_texts=lambda phrases: phrases.texts_t1,
     marks=lambda arguments: TARGETS,
     make_loss=make_loss,
     with_forms=True,

@@ -9,7 +9,6 @@ from hb_train.debiasing.arguments import DebiasArguments
 if TYPE_CHECKING:
     import torch
 
-    from hb_train.debiasing.phrases import Phrases
     from hb_train.debiasing.terms import Terms
 
 # The files import torch, which takes seconds, so only the file of the chosen method is imported.
@@ -37,12 +36,13 @@ class Method(NamedTuple):
     """A debiasing method.
 
     Attributes:
+        trained_sides: The columns of phrases that are trained on.
         marks: A function that returns the column of marks for the debiasing loss, one of `phrases.MARKS`. `None` if
             there is no such loss.
         with_forms: If true, the loss also uses pairs of plurals and other forms of the target terms.
     """
 
-    trained_texts: "Callable[[Phrases], list[str]]"
+    trained_sides: tuple[str, ...] = ("text_t1",)
     marks: Callable[[DebiasArguments], str] | None = None
     make_loss: "Callable[[Terms, OutputWeight, DebiasArguments], Loss] | None" = None
     with_forms: bool = False

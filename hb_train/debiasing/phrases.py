@@ -1,15 +1,13 @@
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
-from hb_dataset.counterfactuals import pair_of
-from hb_dataset.reddit_bias import check_identical, load_reddit_bias
-from hb_dataset.table_files import read_columns
+from hb_dataset.reddit_bias import load_reddit_bias
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
 from hb_train.training.encoding import IGNORED, collate
 
@@ -19,22 +17,8 @@ TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "targets", "attributes", "
 T1, T2 = "text_t1", "text_t2"
 
 
-class Phrases(NamedTuple):
-    """Phrases about the minoritized group, and their counterfactuals about the dominant group.
-
-    `num_without_pair` counts the dropped phrases without a target term, which have no counterfactual.
-    """
-
-    texts_t1: list[str]
-    texts_t2: list[str]
-    num_without_pair: int
-
-    @property
-    def num_identical(self) -> int:
-        return sum(t1 == t2 for t1, t2 in zip(self.texts_t1, self.texts_t2, strict=True))
-
-
-def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
+def read_phrases(folder: Path, specification: BiasSpecification) -> dict[str, dict[str, list[str]]]:
+    """Reads phrases about the minoritized group (`T1`) and their counterfactuals (`T2`) from both splits."""
     splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
     if missing:
@@ -42,29 +26,7 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[
             f"'{folder}' has no split for {', '.join(sorted(missing))}, but debiasing needs training and validation "
             "phrases; add the missing files"
         )
-    return {
-        name: _with_twins(splits[name][T1], splits[name][T2], f"split '{name}'", specification)
-        for name in ("train", "validation")
-    }
-
-
-def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
-    """Reads a user's own phrases.
-
-    If the file has no column of counterfactuals, the target terms are swapped as whole words.
-    """
-    column, twins = read_columns(path, (T1, "text"), (T2, ""))
-    texts = [text or "" for text in column]
-    if path.suffix == ".txt":
-        texts = [text.strip() for text in texts if text.strip()]
-    if not all(map(str.strip, texts)):
-        raise ValueError(f"'{path}' has a row without a phrase; write the phrase, or remove the row")
-    if not any(twins):
-        pairs = [pair_of(text, specification, "word") for text in texts]
-        texts, twins = [text for text, _ in pairs], [twin for _, twin in pairs]
-    phrases = _with_twins(texts, [twin or None for twin in twins], f"'{path}'", specification)
-    check_identical(phrases.texts_t1, phrases.texts_t2, f"'{path}'", specification)
-    return phrases
+    return {name: {side: list(splits[name][side]) for side in (T1, T2)} for name in ("train", "validation")}
 
 
 def encode_phrases(
@@ -132,15 +94,3 @@ def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())
-
-
-def _with_twins(
-    texts: Sequence[str], twins: Sequence[str | None], what: str, specification: BiasSpecification
-) -> Phrases:
-    pairs = [(text, twin) for text, twin in zip(texts, twins, strict=True) if twin is not None]
-    if not pairs:
-        raise ValueError(
-            f"{what} has no phrase with a counterpart; pass phrases that contain target terms of "
-            f"'{specification.bias_type}'"
-        )
-    return Phrases([text for text, _ in pairs], [twin for _, twin in pairs], len(texts) - len(pairs))

@@ -86,7 +86,7 @@ def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
     plain = plain_text(text)
     found = []
     for match in pattern.finditer(plain.text):
-        start, end = map(plain.original_position, match.span())
+        start, end = plain.original_span(*match.span())
         found.append(Match(start, end, int(str(match.lastgroup)[1:])))
     return found
 
@@ -106,14 +106,13 @@ def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) ->
 
 
 def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
-    """Returns the terms' vectors in the output layer, for terms in lower case after a space: [terms, hidden]."""
-    return term_vectors(weight.float(), terms.ids[RUNNING_FORM])
+    """Returns the terms' vectors in the output layer, for terms in lower case after a space: [terms, hidden].
 
-
-def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Returns the mean vector of each term's sub-words (footnote 12). `ids` is padded with −1."""
+    The vector of a term is the mean of the vectors of its sub-words (footnote 12).
+    """
+    ids = terms.ids[RUNNING_FORM]
     is_token = ids >= 0
-    return (weight[ids.clamp(min=0)] * is_token[..., None]).sum(1) / is_token.sum(1, keepdim=True)
+    return (weight.float()[ids.clamp(min=0)] * is_token[..., None]).sum(1) / is_token.sum(1, keepdim=True)
 
 
 def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:

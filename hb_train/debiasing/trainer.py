@@ -29,8 +29,6 @@ class DebiasTrainer(ReplySFTTrainer):
         assert method.make_loss is not None
         self._marks, self._arguments = method.marks(arguments), arguments
         self._num_occurrences: torch.Tensor | None = None
-        self._parts: dict[str, torch.Tensor] = {}  # summed over the steps since the last log
-        self._logged_at = 0
         terms = terms._replace(pairs=terms.pairs.to(self.args.device), ids=terms.ids.to(self.args.device))
         self._summed_debias_loss = method.make_loss(terms, self._output_weight, arguments)
 
@@ -39,10 +37,11 @@ class DebiasTrainer(ReplySFTTrainer):
         self._signature_columns: list[str] = list(dict.fromkeys([*self._signature_columns, *MARKS]))
 
     def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, torch.Tensor | int | None]:
-        """Returns the batches of a step, and counts the occurrences of terms in the step on all processes."""
+        """Returns the batches of a step and counts the occurrences of terms, like the trainer counts tokens."""
         samples, num_items = super().get_batch_samples(*arguments, **settings)
-        number = sum(num_occurrences(batch, self._marks) for batch in samples)
-        self._num_occurrences = self.accelerator.gather(torch.tensor([number], device=self.args.device)).sum()
+        number = torch.tensor(sum(num_occurrences(batch, self._marks) for batch in samples), device=self.args.device)
+        is_shared = self.args.average_tokens_across_devices
+        self._num_occurrences = self.accelerator.gather(number).sum() if is_shared else number
         return samples, num_items
 
     def compute_loss(
@@ -51,50 +50,26 @@ class DebiasTrainer(ReplySFTTrainer):
         inputs: dict[str, Any],
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> Any:
+    ) -> torch.Tensor:
         """Returns a batch's share of the step's loss. `num_items_in_batch` is the number of tokens in the step."""
         with _output_layer_inputs(self._output_layer()) as layer_inputs:
             outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False)
-        logits = outputs.logits[:, :-1].float()
-        labels = inputs["labels"][:, 1:]
+        logits, labels = outputs.logits[:, :-1].float(), inputs["labels"][:, 1:]
         nll = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
-        vectors, num_in_batch = layer_inputs[0].float(), num_occurrences(inputs, self._marks)
-        if num_in_batch:
-            debias = self._summed_debias_loss(MarkedBatch(logits, vectors, inputs[self._marks]))
-        else:
-            debias = vectors.sum() * 0
-        share = 1.0
-        if num_items_in_batch is None or self._num_occurrences is None:
-            # The trainer already divides by the number of batches in a step.
-            num_tokens = (labels != IGNORED).sum()
-            num_occurrences_in_step = torch.tensor(num_in_batch, device=nll.device)
-            share = 1 / self.args.gradient_accumulation_steps
-        else:
-            # Gradients are averaged over processes, whereas these counts are totals over all processes.
-            processes = self.accelerator.num_processes
-            num_occurrences_in_step = self._num_occurrences / processes
-            num_tokens = torch.as_tensor(num_items_in_batch, device=nll.device)
-            num_tokens = num_tokens / (processes if self.args.average_tokens_across_devices else 1)
-        lm_loss = nll / num_tokens.clamp(min=1e-9)
-        debias_loss = debias / num_occurrences_in_step.clamp(min=1e-9)
-        for name, value in (("lm_loss", lm_loss), ("debias_loss", debias_loss)):
-            self._parts[name] = self._parts.get(name, 0) + share * value.detach()
-        loss = self._arguments.lambda_lm * lm_loss + self._arguments.lambda_d * debias_loss
-        return (loss, outputs) if return_outputs else loss
+        vectors, number = layer_inputs[0].float(), num_occurrences(inputs, self._marks)
+        batch = MarkedBatch(logits, vectors, inputs[self._marks])
+        debias = self._summed_debias_loss(batch) if number else vectors.sum() * 0
+        num_in_step = None if num_items_in_batch is None else self._num_occurrences
+        lm_loss = self.token_mean(nll, int((labels != IGNORED).sum()), num_items_in_batch)
+        return self._arguments.lambda_lm * lm_loss + self._arguments.lambda_d * self.token_mean(
+            debias, number, num_in_step
+        )
 
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
-    ) -> tuple[torch.Tensor, None, None]:
+    ) -> tuple[None, torch.Tensor, torch.Tensor]:
         unmarked = {name: value for name, value in inputs.items() if name not in MARKS}
         return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Logs both losses too. Each is a mean over the main process's batches since the last log."""
-        if "loss" in logs and self._parts:
-            steps = max(1, self.state.global_step - self._logged_at)
-            logs = {**logs, **{name: value.item() / steps for name, value in self._parts.items()}}
-            self._parts, self._logged_at = {}, self.state.global_step
-        super().log(logs, start_time)
 
     def _output_layer(self) -> torch.nn.Module:
         return self.accelerator.unwrap_model(self.model).get_output_embeddings()

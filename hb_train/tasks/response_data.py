@@ -1,25 +1,17 @@
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from datasets import Dataset
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.models.contexts import encode_rendered, encode_replies, render_messages, reply_end
-from hb_train.training.encoding import add_row, last_tokens, length_limit
+from hb_metrics.models.contexts import encode_replies, render_messages
+from hb_train.training.encoding import EncodedRows, encode_rows
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.models.contexts import ContextFormat
-    from hb_metrics.models.loading import LoadedTokenizer
-
-
-class ResponseRows(NamedTuple):
-    """Tokenized rows. `num_too_long` counts the rows that were dropped because their response is too long."""
-
-    dataset: Dataset
-    num_cut: int
-    num_too_long: int
+    from hb_metrics.models.loading import LoadedModel
 
 
 def split_pairs(
@@ -50,28 +42,26 @@ def split_pairs(
 
 
 def encode_responses(
-    rows: Sequence[tuple[str, str, str]], loaded: "LoadedTokenizer", context: "ContextFormat", max_length: int
-) -> ResponseRows:
-    """Encodes contexts and responses. Only the responses are learnt.
+    rows: Sequence[tuple[str, str, str]], loaded: "LoadedModel", context: "ContextFormat", max_length: int
+) -> tuple[EncodedRows, int]:
+    """Encodes contexts and responses, of which only the responses are learnt. Counts the dropped rows.
 
     If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
     `max_length`. Such a response would leave little room for the context, and would be truncated in generation.
     """
-    tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
-    assert limit is not None
     conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for _, prompt, _ in rows]
-    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=False)
-    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
-    replies = encode_replies(rendered, [reply for _, _, reply in rows], tokenizer, context, is_encoder_decoder=False)
-    end, start_tokens = reply_end(tokenizer, context), set(tokenizer.all_special_ids)
-    columns: dict[str, list[Any]] = {}
-    num_cut = num_too_long = 0
-    for whole, reply in zip(contexts, replies, strict=True):
-        if len(reply) >= max_length // 2:
-            num_too_long += 1
-            continue
-        learnt = reply if end is None else [*reply, end]
-        cut = last_tokens(whole, limit - len(learnt), start_tokens)
-        num_cut += len(cut) < len(whole)
-        add_row(columns, cut, learnt)
-    return ResponseRows(Dataset.from_dict(columns), num_cut, num_too_long)
+    rendered = render_messages(conversations, loaded.tokenizer, context, is_encoder_decoder=False)
+    texts = [reply for _, _, reply in rows]
+    replies = encode_replies(rendered, texts, loaded.tokenizer, context, is_encoder_decoder=False)
+    fitting = [
+        {"id": identifier, "prompt": prompt, "completion": text, "tag": "", "truncated": False}
+        for (identifier, _, text), prompt, reply in zip(rows, rendered, replies, strict=True)
+        if len(reply) < max_length // 2
+    ]
+    if not fitting:
+        raise ValueError(
+            f"all {len(rows):,} responses are longer than {max_length // 2} tokens; set --max_length above {max_length}"
+        )
+    data = Dataset.from_list(fitting)
+    encoded = encode_rows(data, loaded, context=context, suffix="", with_tags=True, max_length=max_length)
+    return encoded, len(rows) - len(fitting)

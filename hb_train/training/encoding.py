@@ -58,8 +58,7 @@ def encode_rows(
         untagged = [
             prompt.removesuffix(f" {tag}{suffix}") for prompt, tag in zip(batch["prompt"], batch["tag"], strict=True)
         ]
-        endings = [f" {tag}{suffix}" if with_tags else suffix for tag in batch["tag"]]
-        rendered = [text + ending for text, ending in zip(untagged, endings, strict=True)]
+        rendered = batch["prompt"] if with_tags else [text + suffix for text in untagged]
         untagged_contexts, contexts = (
             encode_rendered(texts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
             for texts in (untagged, rendered)

@@ -1,10 +1,9 @@
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformers import Trainer, TrainingArguments
+    from transformers import Trainer
     from trl import ModelConfig, SFTConfig
 
     from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
@@ -80,24 +79,6 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
         ) from error
     changed = sum(isinstance(module, BaseTunerLayer) for module in adapted.modules())
     return f"LoRA changes {changed} of the model's {len(linear)} linear layers"
-
-
-def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
-    if not model_args.use_peft:
-        return loaded.model
-    from peft import get_peft_model
-    from trl import get_peft_config
-
-    if loaded.kind != "causal" and model_args.lora_task_type == "CAUSAL_LM":  # the default of TRL
-        model_args.lora_task_type = "SEQ_2_SEQ_LM"
-    return get_peft_model(loaded.model, get_peft_config(model_args))
-
-
-def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"], **others: Any) -> Any:
-    names = [option.name for option in fields(config) if option.init]
-    return config(
-        **{**{name: getattr(training_args, name) for name in names if hasattr(training_args, name)}, **others}
-    )
 
 
 def padding_tokenizer(loaded: "LoadedModel") -> Any:

@@ -2,7 +2,6 @@ import gc
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,24 +40,21 @@ def use_all_cores(training_args: "TrainingArguments") -> None:
 
 
 def training_description(
-    arguments: Any,
-    training_args: "TrainingArguments",
-    loaded: "LoadedModel | None" = None,
-    model_args: "ModelConfig | None" = None,
+    arguments: Any, training_args: "TrainingArguments", loaded: "LoadedModel", model_args: "ModelConfig | None" = None
 ) -> dict[str, Any]:
     settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
-    for name, value in training_args.to_dict().items():
-        if name not in _NO_SETTINGS and value != default.get(name):
-            settings[name] = value
+    given = [(training_args.to_dict(), default)]
     if model_args is not None:
-        default_model_args = type(model_args)()
-        for option in fields(model_args):
-            value = getattr(model_args, option.name)
-            if option.name != "model_name_or_path" and value != getattr(default_model_args, option.name):
-                settings[option.name] = value
-    model = {} if loaded is None else {"model": model_description(loaded)}
-    return {"settings": settings, **model, "versions": package_versions("accelerate", "peft", "trl")}
+        given.append((vars(model_args), vars(type(model_args)())))
+    for values, defaults in given:
+        settings |= {
+            name: value
+            for name, value in values.items()
+            if name not in (*_NO_SETTINGS, "model_name_or_path") and value != defaults.get(name)
+        }
+    versions = package_versions("accelerate", "peft", "trl")
+    return {"settings": settings, "model": model_description(loaded), "versions": versions}
 
 
 def model_description(loaded: "LoadedModel") -> dict[str, Any]:

@@ -9,11 +9,11 @@ import math
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.utils import extract_model_from_parallel
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedModel, Seq2SeqTrainer
-from transformers.trainer_utils import EvalLoopOutput
+from transformers import EvalPrediction, PreTrainedModel, Trainer
 from trl import SFTTrainer
 
 from hb_train.training.encoding import IGNORED
@@ -49,8 +49,16 @@ class ReplyTraining(Resuming):
     metric = PERPLEXITY
     is_causal: bool
     num_read = 0
-    _nll = 0.0
-    _num_tokens = 0
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(compute_metrics=self._reply_metrics, **settings)
+
+    def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
+        num_tokens = int(sums.label_ids.sum())
+        loss = float(sums.predictions.sum(dtype=np.float64)) / max(num_tokens, 1)
+        metrics = {"loss": loss}
+        # The perplexity is finite, so that values remain comparable.
+        return metrics | ({"perplexity": math.exp(min(loss, 700))} if self.metric == PERPLEXITY else {})
 
     def token_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the loss of each learnt token, and a mask of these tokens: [rows, length]."""
@@ -67,10 +75,10 @@ class ReplyTraining(Resuming):
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        """Returns a batch's share of the mean loss over all reply tokens of a step.
+        """Returns a batch's share of a step's mean loss over reply tokens (or over other items).
 
-        `total` is the summed loss of the batch. `num_items_in_batch` is the number of reply tokens in the step, or
-        `None` if the step has only this batch.
+        `total` is the summed loss of the batch. `num_items_in_batch` is the number of items in the step, or `None` if
+        the step has only this batch.
         """
         trainer: Any = self
         if num_items_in_batch is None:
@@ -80,45 +88,17 @@ class ReplyTraining(Resuming):
             total = total * trainer.accelerator.num_processes
         return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
-    def evaluation_loop(
-        self,
-        dataloader: Any,
-        description: str,
-        prediction_loss_only: bool | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
-    ) -> EvalLoopOutput:
-        self._nll, self._num_tokens = 0.0, 0
-        output = super().evaluation_loop(  # type: ignore[misc]
-            dataloader, description, True, ignore_keys, metric_key_prefix
-        )
-        loss = self._nll / max(self._num_tokens, 1)
-        metrics = {
-            **output.metrics,
-            f"{metric_key_prefix}_loss": loss,
-            f"{metric_key_prefix}_reply_tokens": self._num_tokens,
-        }
-        if self.metric == PERPLEXITY:
-            metrics[f"{metric_key_prefix}_perplexity"] = math.exp(
-                min(loss, 700)
-            )  # finite, so that values remain comparable
-        return output._replace(metrics=metrics)
-
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
-    ) -> tuple[torch.Tensor, None, None]:
-        """Adds a batch to the sums, without the repeated rows that pad the last batch."""
+    ) -> tuple[None, torch.Tensor, torch.Tensor]:
+        """Returns the sums of each row, which `_reply_metrics` adds up, without the repeated rows of the last batch."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
         for name in inputs:
             if name.endswith("labels"):
                 inputs[name][:, : self.num_read] = IGNORED
         with torch.no_grad(), trainer.compute_loss_context_manager():
-            sums = self.row_losses(model, inputs)
-        nll, num_tokens = trainer.accelerator.gather_for_metrics(sums)
-        self._nll += nll.double().sum().item()
-        self._num_tokens += int(num_tokens.sum().item())
-        return nll.sum() / num_tokens.sum().clamp(min=1), None, None
+            return None, *self.row_losses(model, inputs)
 
 
 class ReplySFTTrainer(ReplyTraining, SFTTrainer):
@@ -142,7 +122,7 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
 
 
-class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
+class ReplySeq2SeqTrainer(ReplyTraining, Trainer):
     is_causal = False
 
 

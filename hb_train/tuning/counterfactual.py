@@ -10,7 +10,6 @@ prompt with other descriptors ("an autistic woman"). The learnt distribution of 
 * Within a name, the distribution is that after the prompt itself.
 """
 
-from collections.abc import Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +22,11 @@ from hb_train.training.encoding import EncodedRows
 from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import LOSS, ReplySFTTrainer, reply_logits
 from hb_train.tuning.groups import NO_TOKEN, collate_groups, encode_groups
-from hb_train.tuning.method import CardText, Method, Tuning
+from hb_train.tuning.method import Method, Tuning
 from hb_train.tuning.own_rows import OWN_REPLIES
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-    from hb_metrics.models.bias_tags import BiasTuning
 
 _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 
@@ -171,30 +168,9 @@ def make_trainer(tuning: Tuning) -> Trainer:
     )
 
 
-def card(tuning: "BiasTuning") -> CardText:
-    data: Mapping[str, Any] = tuning.labels
-    learnt = f"""\
-The model was tuned by counterfactual distillation. It learnt to reply to a prompt as it had replied to this prompt and
-to the same prompt with other descriptors ({data["num_contexts"]} prompts at a time, geometric mean of their next-token
-distributions). In the replies that it learnt, the prompt's descriptor replaces the other descriptors. For some prompts,
-the reply should depend on who is asking. For these prompts, the model learnt to reply like the untuned model
-(anchors)."""
-    left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']} and their stems"
-    rows = f"""\
-* {data["num_groups"]:,} replies by {data["model"]["name"]} (digest `{data["model"]["digest"]}`), learnt after
-  {data["num_prompts"]:,} prompts with {data["num_descriptors"]:,} descriptors of {data["dataset_config"]}{left_out}.
-* {data["num_anchors"]:,} anchors, which are replies to other prompts. Tuning should not change these replies."""
-    limits = f"""\
-The model did not learn {data["num_dropped"]:,} prompts, because the reply contains more about the other descriptor than
-its name. Only {data["num_anchors"]:,} anchors teach the model when replies should depend on who is asking, so measure
-your own questions."""
-    return CardText(learnt, rows, limits)
-
-
 METHOD = Method(
     encode=encode,
     make_trainer=make_trainer,
-    card=card,
     row_folder=OWN_REPLIES,
     kinds=("causal",),
     needs_own_rows=True,

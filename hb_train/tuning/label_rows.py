@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.finished_run import Vectors, read_reply_table
 from hb_metrics.run.json_files import json_faults
-from hb_metrics.run.record import GenerationSettings
 from hb_metrics.run.replies import with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
 
@@ -30,23 +29,16 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     from hb_metrics.models.sources import EMBEDDED, find_source
 
     name, digest = model or run.record.settings.model, run.record.model.digest
-    if run.record.model.answered_in_files:
-        if model is None:
-            raise ValueError(
-                "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
-                "the model that replied"
-            )
-        return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
+    in_files = run.record.model.answered_in_files
+    if in_files and model is None:
+        raise ValueError(
+            "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
+            "the model that replied"
+        )
     # The digest of a Hub model is its commit. The main branch may have changed since the run.
-    revision = None if name == EMBEDDED or Path(name).exists() else digest
-    try:
-        loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
-    except OSError as error:
-        raise OSError(
-            f"cannot load the tokenizer of the model that wrote the replies ({error}); set --model to that model's "
-            "folder"
-        ) from error
-    if loaded.digest != digest:
+    revision = None if in_files or name == EMBEDDED or Path(name).exists() else digest
+    loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
+    if not in_files and loaded.digest != digest:
         raise ValueError(
             f"model '{name}' did not write these replies: its digest is {loaded.digest}, but the run's model has the "
             f"digest {digest}; set --model to the folder of the model that replied"
@@ -70,7 +62,8 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")
     columns = ["id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun"]
     chosen = replies.take(rows)
-    if _ended_by_decoding(run.record.generation):
+    made = run.record.generation
+    if made.end_after_sentence or (made.context == "chat" and made.reply == "first_line"):
         cut = pa.array(np.ones(len(chosen), bool))
         chosen = chosen.set_column(chosen.column_names.index("truncated"), "truncated", cut)
     questions = chosen["question"].to_pylist()
@@ -81,10 +74,6 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
         templates = with_questions(templates, questions)
     more = {"question": pa.array(questions, pa.string()), "template": pa.array(templates, pa.string())}
     return pa.table({**{name: chosen[name] for name in columns}, **more})
-
-
-def _ended_by_decoding(made: GenerationSettings) -> bool:
-    return made.end_after_sentence or (made.context == "chat" and made.reply == "first_line")
 
 
 class Asked(NamedTuple):

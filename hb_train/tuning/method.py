@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
     from trl import ModelConfig
 
-    from hb_metrics.models.bias_tags import BiasTuning
     from hb_metrics.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
 
@@ -30,12 +29,6 @@ class Tuning(NamedTuple):
     encoded: "dict[str, EncodedRows]"
 
 
-class CardText(NamedTuple):
-    learnt: str
-    rows: str
-    limits: str
-
-
 class Method(NamedTuple):
     """A tuning method: a value of `--method` of tune.py.
 
@@ -46,7 +39,6 @@ class Method(NamedTuple):
 
     encode: "Callable[[Tuning, Dataset], EncodedRows]"
     make_trainer: "Callable[[Tuning], Trainer]"
-    card: "Callable[[BiasTuning], CardText]"
     measure: Literal["perplexity", "loss"] = "loss"
     row_folder: RowFolder = LABELS
     kinds: tuple[str, ...] = ("causal", "encoder-decoder")

@@ -68,7 +68,7 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
                 text = f"{at_sentence_start(wanted) if article[1][0].isupper() else wanted} {text}"
         if start > end and plain.text[start - 1] == " ":
             start, text = start - 1, f" {text}"
-        old_end, old_start, old_stop = map(plain.original_position, (end, start, stop))
+        old_end, (old_start, old_stop) = plain.original_position(end), plain.original_span(start, stop)
         new += reply[old_end:old_start]
         rest += plain.text[end:start] + "\n"
         spans.append([old_start, old_stop, len(new), len(new) + len(text)])

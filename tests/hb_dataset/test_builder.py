@@ -45,16 +45,6 @@ def test_a_vocabulary_of_your_own_is_kept_beside_v1(cache, own_folder):
     assert prepare(cache, "v1.0-small")["test"].num_rows == 13 * 6 * 30 * 4
 
 
-def test_an_edited_vocabulary_gives_the_new_rows(cache, own_folder):
-    def nouns():
-        return prepare(cache, "nouns", vocabulary_dir=own_folder)["test"]["noun"][:]
-
-    before = nouns()
-    with (own_folder / "nouns.yaml").open("a", encoding="utf-8") as file:
-        file.write("  - noun: neighbor\n    plural: neighbors\n")
-    assert nouns() == [*before, "neighbor"]
-
-
 def test_an_unknown_config_is_reported_with_the_allowed_ones(cache):
     with pytest.raises(ValueError, match=r"'v1\.0-smal' .* mean 'v1\.0-small'\? allowed: v1\.0, v1\.0-small"):
         HolisticBias("v1.0-smal", cache_dir=str(cache))

@@ -73,13 +73,9 @@ def test_the_config_has_the_rows_as_texts():
 @pytest.mark.parametrize(
     ("before", "after", "line", "message"),
     [
-        ("favourable: yes", "favourable: maybe", 12, r"'maybe' is not allowed; .*yes or no"),
         ("with {options}.", "with yes or no.", 13, r"wording_1 has the slots \{person\}; write \{options\} and then"),
-        ("is {person}.", "is {person.", 13, r"wording_1 has .*\{person\.; write"),
         ("is {person}.", "is {person}." + " Please" * 4, 13, r"4 words after .*; write at most 3"),
-        ("a sales job", "“a sales job”", 17, "wording_2 has “"),
         ("short_experience", "late_application", 21, r"'late_application' is already in .* line 10; remove"),
-        ("- topic: hiring\n", "- topics: hiring\n", 10, "unknown key 'topics'; did you mean 'topic'"),
     ],
 )
 def test_faults_name_their_line(tmp_path, before, after, line, message):

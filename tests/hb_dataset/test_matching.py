@@ -119,6 +119,21 @@ def test_masks_replace_only_the_mention(before, after):
     assert plain_text(f"{before} D1 {after}").with_replaced([]) == f"{before} D1 {after}"
 
 
+@pytest.mark.parametrize("mark", ["_", "*", "**", "***"])
+def test_a_mask_takes_emphasis_inside_its_word_along(mark):
+    for said in (f"{mark}M{mark}uslim", f"Musli{mark}m{mark}", f"Mus{mark}l{mark}im"):
+        assert censor(f"I met {said} men.", ("Muslim", None)) == "I met left-handed men."
+        (found,) = find_terms(f"I met {said} men.", term_pattern(["Muslim"]))
+        assert (found.start, found.end) == (6, 6 + len(said))
+
+
+def test_a_missing_space_is_read_only_before_a_capital():
+    named = {"LatinAmerican": True, "latinAmerican": True, "latin-american": True, "latinamerican": False}
+    assert {text: censor(text, ("Latin American", None)) == "left-handed" for text in named} == named
+    names = {"Mary Ann": True, "MaryAnn": True, "Mary-Ann": True, "Maryann": False, "MARYANN": False}
+    assert {text: name_pattern("Mary Ann").fullmatch(text) is not None for text in names} == names
+
+
 def test_squeezed_texts_have_single_spaces_and_no_markdown_in_gaps():
     assert squeezed("**A**\n_b_  c` d") == "*a b c d"
 

@@ -29,9 +29,6 @@ def test_the_papers_six_groups_and_three_pairs():
         Pair("race", "white person", "black person"),
         Pair("orientation", "straight person", "gay person"),
     )
-    for group in groups:
-        assert (group.singular, group.axis, group.descriptor) == (group.name, None, None)
-        assert group.mentions == (group.singular, group.plural)
 
 
 # --- A file of one's own ----------------------------------------------------------------------------------------------
@@ -70,17 +67,14 @@ pairs:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("group:\n  woman:\n", 1, "has no `groups:`"),
+        ("group:\n  woman:\n", 1, "has no `groups`; write"),
         ("groups:\n  woman:\npair:\n  a: [woman, man]\n", 3, "unknown key 'pair'; did you mean 'pairs'?"),
         ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is unknown; write a `plural: …`"),
         ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is not allowed; write a or an"),
         ("groups:\n  woman:\n    singular: the woman\n", 3, "starts with a determiner; write 'woman'"),
-        ("groups:\n  woman:\n    plural: ' '\n", 3, "plural is empty"),
-        ("groups:\n  woman:\n  woman:\n", 3, "'woman' occurs twice"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "with two of these groups: woman, man"),
-        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man]\n", 5, "write `gender: [advantaged, disadvantaged]`"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, man]\n", 5, "does not name two groups"),
-        ("groups:\n  woman:\npairs: none\n", 3, "pairs has no `name: [advantaged, disadvantaged]` lines"),
+        ("groups:\n  woman:\npairs: none\n", 3, "pairs 'none'"),
         ("groups:\n  '': {singular: woman}\n", 2, "group '' is empty"),
     ],
 )
@@ -144,7 +138,6 @@ def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
         find_groups([f"{gendered.term} man"], vocabulary)
 
 
-@pytest.mark.parametrize("terms", [["tall", "tall person"], ["woman", "woman"]])
-def test_the_same_group_twice(vocabulary, terms):
+def test_the_same_group_twice(vocabulary):
     with pytest.raises(ValueError, match="consist of the same words; remove one"):
-        find_groups(terms, vocabulary)
+        find_groups(["tall", "tall person"], vocabulary)

@@ -22,7 +22,7 @@ PIECES = [b"", *(bytes([byte]) for byte in b"\n -:'\"\t{}[]|\x00\xff"), *map(str
 SLIPS = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 6), st.sampled_from(PIECES)), min_size=1, max_size=3)
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(FILES)), SLIPS)
 def test_a_vocabulary_with_a_slip_is_read_or_reported(tmp_path, name, slips):
     """Either it has no fault, or all are known, sorted, of its files and at lines that they have."""

@@ -45,14 +45,13 @@ def by_rule(texts, bias_type, mode="published"):
 
 
 @with_data
-@pytest.mark.parametrize("split", ["valid", "test"])
 @pytest.mark.parametrize("bias_type", SIDES)
-def test_the_rule_gives_every_published_pair(bias_type, split):
-    expected = reduced_texts(bias_type, 1, split)
+def test_the_rule_gives_every_published_pair(bias_type):
+    expected = reduced_texts(bias_type, 1, "test")
 
     num_pairs = len(expected)
-    assert num_pairs == SIZES[bias_type][1 if split == "valid" else 2]
-    rows = different_rows(by_rule(reduced_texts(bias_type, 0, split), bias_type), expected)
+    assert num_pairs == SIZES[bias_type][2]
+    rows = different_rows(by_rule(reduced_texts(bias_type, 0, "test"), bias_type), expected)
     assert rows == []
 
 
@@ -153,7 +152,7 @@ AUTHORS_SIDES = SIDES | {"religion2": ("muslims", "christians"), "queerness": ("
 THINGS = ("tea", "chess", "old maps")
 
 
-def authors_repository(root, *, lowercase_train=False):
+def authors_repository(root):
     """The authors' repository in small: all five types, harmless phrases; capitals in religion2 as in theirs."""
     files = {}
     for bias_type, (side_1, side_2) in AUTHORS_SIDES.items():
@@ -166,12 +165,10 @@ def authors_repository(root, *, lowercase_train=False):
             files[path.format(side_1)] = "id,comments_processed\n" + "".join(f"1,{split} {text}\n" for text in t1)
             head = "initial_demo,replaced_demo,comments_processed\n"
             files[path.format(side_2)] = head + "".join(f"a,b,{split} {text}\n" for text in t2)
-        plain, lower = (f"text_files/{folder}/{folder}_bias_manual{more}_train.txt" for more in ("", "_lowercase"))
+        plain = f"text_files/{folder}/{folder}_bias_manual_train.txt"
         train = "".join(f"<bos> {text}\n" for text in t1)
         files[plain] = train.title().replace("<Bos>", "<bos>") if bias_type == "religion2" else train
         files[plain.replace("manual", "manual_swapped_targets")] = train * 2
-        if lowercase_train and bias_type == "religion2":
-            files[lower] = train
         files[f"data/{folder}/reddit_comments_{folder}_{side_1}_processed_phrase_annotated.csv"] = "comment,phrase\n"
     return write(root, files)
 
@@ -190,16 +187,6 @@ def test_the_authors_repository_is_read_as_it_is(tmp_path):
         assert load_reddit_bias(root / "text_files" / name, bias_type)["train"][:] == dataset["train"][:]
 
 
-@pytest.mark.parametrize("lowercase_train", [False, True])
-def test_phrases_with_capitals_have_a_counterfactual_by_the_published_rule(tmp_path, lowercase_train):
-    root = authors_repository(tmp_path, lowercase_train=lowercase_train)
-
-    train = load_reddit_bias(root, "religion2")["train"]
-
-    assert train["text_t1"][0] == "the muslims are fond of tea"
-    assert train["text_t2"][0] == "the christians are fond of tea"
-
-
 def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
     rows = "id,comments_processed,perplexity\n1,My Wife sings,3\n2,my wife sings,4\n"
     folder = write(tmp_path, {"a_female_biased_test_reduced.csv": rows})
@@ -214,29 +201,10 @@ def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp
     phrases = [f"my wife likes {thing}" for thing in THINGS]
     folder = write(tmp_path, {"gender/train.txt": "\n".join(phrases), "own/test.csv": "text,text_t2\na cat,a dog\n"})
 
-    with pytest.raises(ValueError, match=r"3 of 3 train phrases in '.*gender' do not fit .* 'race'") as error:
+    with pytest.raises(ValueError, match="3 of 3 train phrases contain no term of 'race'") as error:
         load_reddit_bias(folder / "gender", "race")
     assert "tea" not in str(error.value)
     assert load_reddit_bias(folder / "own", "race")["test"].num_rows == 1
-
-
-def test_counterfactuals_of_another_rule_are_refused(tmp_path):
-    rows = "".join(f"1,my wife likes {thing}\n" for thing in THINGS)
-    others = "".join(f"1,my dog likes {thing}\n" for thing in THINGS)
-    folder = write(
-        tmp_path,
-        {
-            "a_biased_test_reduced.csv": f"id,comments_processed\n{rows}",
-            "b_biased_test_reduced.csv": f"replaced_demo,comments_processed\n{others}",
-        },
-    )
-
-    with pytest.raises(
-        ValueError,
-        match=r"3 of 3 test phrases .* the published rule turns them into other "
-        r"counterfactuals",
-    ):
-        load_reddit_bias(folder, "gender")
 
 
 def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
@@ -265,8 +233,6 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
             {"test.csv": "secret words here\nb"},
             r"no column text_t1 or text or .*; .* are: …\)$",
         ),
-        ({"test.csv": "text,perplexity_t1\na,much\n"}, "row 1: perplexity_t1 is a text; pass a finite number"),
-        ({"test.csv": 'text\n"secret women\nwomen are\n'}, r"line 3 is not CSV: .*; correct"),
         ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, "row 2: text is blank"),
         ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),
         (

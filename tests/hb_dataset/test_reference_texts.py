@@ -18,14 +18,6 @@ def test_reference_texts_come_from_a_file_of_lines_or_a_column(tmp_path):
     assert from_lines.description()["num_texts"] == 3
 
 
-def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
-    found = read_reference_texts()
-
-    assert len(found.texts) == len(set(found.ids)) == 500
-    assert all(" " in text for text in found.texts)
-    assert found.source.startswith("chitchat-dataset ")
-
-
 def test_a_file_without_texts_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("\n \n")
     with pytest.raises(ValueError, match=r"a\.txt has no texts"):

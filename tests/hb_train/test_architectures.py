@@ -51,30 +51,18 @@ def test_an_adapter_is_loaded_by_plain_peft(family, tmp_path, capsys):
     far_from_uniform(kind(kind.config_class(vocab_size=len(tokenizer), **settings))).save_pretrained(base)
     tokenizer.save_pretrained(base)
     replied(base, tmp_path / "rows", "--num_replies", "6", "--num_anchors", "2", "--context", "chat")
-    options = ["--config", str(RECIPE), "--model_name_or_path", str(base), "--dataset_name", str(tmp_path / "rows")]
-    options += [
-        "--output_dir",
-        str(tmp_path / "model"),
-        "--dtype",
-        "float32",
-        "--bf16",
-        "false",
+    options = [
+        *("--config", str(RECIPE), "--model_name_or_path", str(base), "--dataset_name", str(tmp_path / "rows")),
+        *("--output_dir", str(tmp_path / "model"), "--dtype", "float32", "--bf16", "false", "--warmup_steps", "0"),
         *few_steps(1, "1e-1"),
-        "--warmup_steps",
-        "0",
     ]
-    tune_main([*options, "--dry_run", "true"])
-    assert "GiB at the peak" in capsys.readouterr().out
     tune_main(options)
     assert "LoRA changes" in capsys.readouterr().out
     chat = [{"role": "user", "content": "Hi! I'm a Deaf man."}]
     given = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     auto = transformers.AutoModelForCausalLM.from_pretrained
-    models = [
-        auto(base),
-        PeftModel.from_pretrained(auto(base), tmp_path / "model"),
-        load_model(str(tmp_path / "model")).model,
-    ]
+    adapted = PeftModel.from_pretrained(auto(base), tmp_path / "model")
+    models = [auto(base), adapted, load_model(str(tmp_path / "model")).model]
     logits = [model.eval()(given["input_ids"]).logits for model in models]
     assert (logits[1] - logits[0]).abs().max() > 1e-3
     torch.testing.assert_close(logits[1], logits[2], rtol=0, atol=1e-4)

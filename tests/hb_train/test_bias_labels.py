@@ -247,28 +247,20 @@ def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(measured, label
     assert compared >= 5
 
 
-def test_two_processes_write_the_same_bytes(measured, forked_programs, tmp_path):
-    options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7"]
-    main([*options, "--output_dir", str(tmp_path / "one")])
-    printed = forked_programs.run_two("hb_train.bias_labels", [*options, "--output_dir", tmp_path / "two"])
-    assert printed.count("labels: ") == 1
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-
-
 def contents(folder):
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    rows = {"data/train.parquet", "data/validation.parquet"}
-    assert set(files) == {"README.md", "labels.json", "run.json", *rows}
+    assert {"README.md", "labels.json", "run.json", "data/train.parquet", "data/validation.parquet"} == set(files)
     return files
 
 
-def test_other_settings_in_a_used_folder_are_rejected(measured, tmp_path, capsys):
+def test_the_same_settings_write_the_same_bytes(measured, forked_programs, tmp_path):
     folder = tmp_path / "labels"
     options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
     main(options)
     first = contents(folder)
-    main(options)
-    assert contents(folder) == first
+    printed = forked_programs.run_two("hb_train.bias_labels", [*options, "--output_dir", tmp_path / "two"])
+    assert printed.count("labels: ") == 1
+    assert contents(tmp_path / "two") == first
 
     # What was sampled depends on the run's seed, though all prompts may be the same.
     other = altered(measured("plain"), tmp_path / "run", lambda results: results["run"]["settings"].update(seed=5))
@@ -295,47 +287,34 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
     [
         ([], "beta is None and beta_quantile is None; set exactly one of them"),
         (["--beta_quantile", "0"], "beta_quantile is 0.0"),
-        (["--beta", "1", "--seed", "-1"], "seed is -1"),
         (["--beta", "1"], "nowhere"),
     ],
 )
 def test_invalid_options_are_rejected(options, message, tmp_path):
     with pytest.raises((ValueError, SystemExit), match=message):
         main(["--run_dir", "nowhere", "--output_dir", str(tmp_path / "labels"), *options])
-    assert not (tmp_path / "labels").exists()
 
 
-def refused(run, message, tmp_path, **options):
-    with pytest.raises((ValueError, OSError), match=message):
-        label(arguments(run, tmp_path / "labels", **options))
-    assert not (tmp_path / "labels").exists()
+def test_runs_that_cannot_be_labelled_are_refused(measured, labelled, tmp_path):
+    def changed(name, change=lambda results: None):
+        return altered(measured("plain"), tmp_path / name, change)
 
-
-def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
-    def without_generation(results):
-        del results["run"]["generation"]
-
-    run = altered(measured("plain"), tmp_path / "scored", without_generation)
-    refused(run, "scored' has no replies; pass the folder of a run with --measurements generation", tmp_path)
-    run = altered(measured("plain"), tmp_path / "half")  # a shard is lost: not half of the labels, but none
-    (shard,) = (run / "style_probabilities").glob("*.parquet")
+    scored = changed("scored", lambda results: results["run"].pop("generation"))
+    half = changed("half")  # a shard is lost: not half of the labels, but none
+    (shard,) = (half / "style_probabilities").glob("*.parquet")
     pq.write_table(pq.read_table(shard).slice(0, 40), shard)
-    refused(run, "half' belong to other replies", tmp_path)
-
-
-def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, tmp_path):
-    model = measured("plain").parent / "model"
-    shutil.copytree(model, tmp_path / "moved")
-    run = altered(
-        measured("plain"), tmp_path / "run", lambda results: results["run"]["settings"].update(model="gone/x")
-    )
-    refused(
-        run, r"cannot load the tokenizer of the model that wrote the replies \(there is no model 'gone/x'", tmp_path
-    )
-    label(arguments(run, tmp_path / "labels", model=str(tmp_path / "moved")))
+    gone = changed("gone", lambda results: results["run"]["settings"].update(model="gone/x"))
+    model = shutil.copytree(measured("plain").parent / "model", tmp_path / "model")
+    label(arguments(gone, tmp_path / "labels", model=str(model)))
     assert contents(tmp_path / "labels") == contents(labelled("plain"))
-
-    shutil.rmtree(tmp_path / "labels")
-    config = json.loads((tmp_path / "moved" / "config.json").read_text())
-    (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.5}))
-    refused(run, "did not write these replies", tmp_path, model=str(tmp_path / "moved"))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.5}))
+    for run, options, message in (
+        (scored, {}, "scored' has no replies; pass the folder of a run with --measurements generation"),
+        (half, {}, "half' belong to other replies"),
+        (gone, {}, "there is no model 'gone/x'"),
+        (gone, {"model": str(model)}, "did not write these replies"),
+    ):
+        with pytest.raises((ValueError, OSError), match=message):
+            label(arguments(run, tmp_path / "none", **options))
+        assert not (tmp_path / "none").exists()

@@ -105,126 +105,103 @@ def side_effects(folder):
     return json.loads((folder / "side_effects.json").read_text(encoding="utf-8"))
 
 
-class Noted:
-    """Steps that only note their words; the labels and the report end with a status."""
+class Noted(list):
+    """Steps that only note their names and words; the report ends with a status."""
 
-    def __init__(self, status=0, report=0):
-        self.steps, self.status, self.report = [], status, report
+    report = 0
 
     def __call__(self, module, *words, launch=True, allowed=()):
-        words = list(map(str, words))
-        self.steps.append((module.rpartition(".")[2], words))
-        file = Path(*module.split("."))
-        file = file.with_suffix(".py")
+        self.append((module.rpartition(".")[2], list(map(str, words))))
+        file = Path(*module.split(".")).with_suffix(".py")
         assert 'if __name__ == "__main__":\n    main()' in file.read_text(encoding="utf-8")  # the step does something
-        if module == "hb_train.bias_labels":
-            if self.status not in (0, *allowed):
-                raise SystemExit(self.status)
-            if self.status == 0:
-                path = Path(words[words.index("--output_dir") + 1]) / "labels.json"
-                path.parent.mkdir(parents=True)
-                path.touch()
-        return self.report if module == "hb_metrics.command.report" and self.report in allowed else 0
+        return self.report if self.report in allowed else 0
 
     def values(self, module, option):
         """The values of an option of a module's steps; `None`: a step does not have it."""
-        words = [words for name, words in self.steps if name == module]
+        words = [words for name, words in self if name == module]
         return [each[each.index(option) + 1] if option in each else None for each in words]
 
 
-def noted(monkeypatch, tmp_path, *options, status=0):
-    steps = Noted(status)
+@pytest.fixture
+def noted(monkeypatch):
+    steps = Noted()
     monkeypatch.setattr(compare, "run_step", steps)
-    tune(["--compare", "--output_dir", str(tmp_path), *options])
+    monkeypatch.setattr(compare, "write_model_card", lambda folder, **_: steps.append(("card", str(folder))))
+    monkeypatch.setattr(compare, "publish_model", lambda *words: steps.append(("published", words)))
     return steps
 
 
-def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch):
-    steps = noted(monkeypatch, tmp_path, "--method", "counterfactual", "sft", "--system_prompt", "Be brief.")
-    assert steps.values("tune", "--method") == ["counterfactual", "sft"]
-    name, words = steps.steps[-1]
+def test_the_tuned_model_is_detailed_beside_the_one_before(noted, tmp_path):
+    options = ["--method", "counterfactual", "sft", "--system_prompt", "Be brief."]
+    tune(["--compare", "--output_dir", str(tmp_path), *options])
+    assert noted.values("tune", "--method") == ["counterfactual", "sft"]
+    name, words = noted[-1]
     names = ["before", "counterfactual", "sft", "sft without tag", "system prompt"]
     runs = [str(tmp_path / name.replace(" ", "_")) for name in names]
-    drifts = [words for name, words in steps.steps if name == "side_effects"]
-    assert sorted(drifts) == sorted([runs[0], run] for run in runs[1:])
-    assert (name, words[:5]) == ("report", runs)
-    assert words[6:11] == names
-    assert steps.values("measure", "--tag") == [None, None, None, None, "none", None]
+    assert sorted(words for name, words in noted if name == "side_effects") == sorted(
+        [runs[0], run] for run in runs[1:]
+    )
+    assert (name, words[:5], words[6:11]) == ("report", runs, names)
+    assert noted.values("measure", "--tag") == [None, None, None, None, "none", None]
 
 
-def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch):
-    steps, margins = Noted(report=3), ["dialogue_perplexity=5%", "offensive_replies=0.5pt"]
-    monkeypatch.setattr(compare, "run_step", steps)
+def test_margins_reach_the_report_and_its_status_the_user(noted, tmp_path):
+    noted.report, margins = 3, ["dialogue_perplexity=5%", "offensive_replies=0.5pt"]
     write_files(tmp_path / "before", 0)
     with pytest.raises(SystemExit) as ended:
         tune(["--compare", "--output_dir", str(tmp_path), "--no_worse_than", *margins])
     assert ended.value.code == 3
-    name, words = steps.steps[-1]
-    assert (name, words[-3:]) == ("report", ["--no_worse_than", *margins])
-    number = len(steps.steps)
+    assert noted[-1][1][-3:] == ["--no_worse_than", *margins]
+    noted.clear()
     with pytest.raises(SystemExit, match="as figure=margin"):
         tune(["--compare", "--no_worse_than", "dialogue_perplexity"])
-    assert len(steps.steps) == number
+    assert not noted
     with pytest.raises(SystemExit, match="did you mean"):
         tune(["--compare", "--output_dir", str(tmp_path), "--no_worse_than", "offensive_reply=1pt"])
-    assert [name for name, _ in steps.steps[number:]] == ["measure"]  # before anything is generated for training
+    assert [name for name, _ in noted] == ["measure"]  # before anything is generated for training
 
 
-def test_what_is_measured_is_not_learnt_unless_all_is(tmp_path, monkeypatch):
-    small = noted(monkeypatch, tmp_path / "small")
-    assert small.values("own_replies", "--dataset_config") == ["v1.0"]
-    assert small.values("own_replies", "--leave_out") == ["v1.0-small"]
-    whole = noted(monkeypatch, tmp_path / "whole", "--dataset_config", "v1.0")
-    assert whole.values("own_replies", "--leave_out") == [None]
+def test_what_is_measured_is_not_learnt_unless_all_is(noted, save_small_model, tmp_path):
+    tune(["--compare", "--output_dir", str(tmp_path / "small")])
+    whole = ["--output_dir", str(tmp_path / "whole"), "--dataset_config", "v1.0"]
+    tune(["--compare", *whole, "--model", str(save_small_model("gpt2"))])
+    assert noted.values("own_replies", "--dataset_config") == ["v1.0", "v1.0"]
+    assert noted.values("own_replies", "--leave_out") == ["v1.0-small", None]
+    assert [Path(path).stem for path in noted.values("tune", "--config")] == ["embedded", "chat-lora"]
 
 
-def test_each_method_is_debiased_and_its_costs_measured(monkeypatch):
-    steps = Noted()
-    monkeypatch.setattr(compare, "run_step", steps)
+def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
     written = []
     monkeypatch.setattr(compare, "write_debias_table", written.append)
     words = ["--debias_args=--lambda_d 50", "--crg_args=--num_pairs 300"]
     debias(["--compare", "--model", "embedded", "--methods", "lmd", "cda", *words])
     folder = Path("runs/debias/embedded-religion1")
     assert written == [folder]
-    assert steps.values("measure", "--output_dir") == [str(folder / run / "bias") for run in ("before", "lmd", "cda")]
+    assert noted.values("measure", "--output_dir") == [str(folder / run / "bias") for run in ("before", "lmd", "cda")]
     models = ["embedded", str(folder / "lmd" / "model"), str(folder / "cda" / "model")]
-    assert steps.values("measure", "--model") == models
-    assert steps.values("response_generation", "--model_name_or_path") == models
-    assert steps.values("dialog_state_tracking", "--model_name_or_path") == []  # no dialogues were set
-    assert steps.values("debias", "--lambda_d") == ["50", "50"]
+    assert noted.values("measure", "--model") == models
+    assert noted.values("response_generation", "--model_name_or_path") == models
+    assert noted.values("dialog_state_tracking", "--model_name_or_path") == []  # no dialogues were set
+    assert noted.values("debias", "--lambda_d") == ["50", "50"]
 
 
 @pytest.mark.parametrize(
     ("script", "family", "options", "message"),
     [
         (debias, "t5", [], "is encoder-decoder; pass a model that is causal"),
-        (tune, "t5", [], "is encoder-decoder; pass a model that is causal"),
         (tune, "gpt2", ["--tune_args=--lora_target_modules q_proj"], "omit the option to change all linear layers"),
         (tune, "gpt2", ["--tune_args=--packing true"], "omit --packing"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
-        (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft"], "omit --push_to_hub"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft", "counterfactual"], "set one --method"),
     ],
 )
-def test_what_cannot_be_done_is_known_first(script, family, options, message, save_small_model, tmp_path, monkeypatch):
-    steps = Noted()
-    monkeypatch.setattr(compare, "run_step", steps)
+def test_what_cannot_be_done_is_known_first(script, family, options, message, noted, save_small_model, tmp_path):
     with pytest.raises(SystemExit, match=message):
         script(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model(family)), *options])
-    assert not steps.steps
+    assert not noted
 
 
-def test_each_model_has_its_recipe(save_small_model, tmp_path, monkeypatch):
-    for model, recipe in (("embedded", "embedded"), (str(save_small_model("gpt2")), "chat-lora")):
-        steps = noted(monkeypatch, tmp_path / recipe, "--model", model)
-        assert [Path(path).stem for path in steps.values("tune", "--config")] == [recipe]
-
-
-def test_a_measured_model_is_published_after_its_card(tmp_path, monkeypatch):
-    steps, published = Noted(), []
-    monkeypatch.setattr(compare, "run_step", steps)
-    monkeypatch.setattr(compare, "publish_model", lambda *words: published.append((words, len(steps.steps))))
+def test_a_measured_model_is_published_after_its_card(noted, tmp_path):
     tune(["--compare", "--output_dir", str(tmp_path), "--push_to_hub", "ORG/model", "--tune_args=--merge true"])
-    assert published == [((tmp_path / "counterfactual-model", "ORG/model"), len(steps.steps))]
-    assert [name for name, _ in steps.steps[-2:]] == ["model_card", "report"]
+    assert [name for name, _ in noted[-3:]] == ["card", "report", "published"]
+    assert noted[-1][1] == (tmp_path / "counterfactual-model", "ORG/model")

@@ -96,7 +96,7 @@ def biased_model(data):
 def options_for(data, folder, method, *more):
     return [
         *("--model_name_or_path", str(data / "model"), "--bias_type", str(data / "pets.yaml"), "--method", method),
-        *("--train_file", str(data / "train.txt"), "--validation_file", str(data / "validation.txt")),
+        *("--reddit_folder", str(data)),
         *("--reference_texts", str(data / "other.txt"), "--output_dir", str(folder), "--bf16", "false"),
         *("--disable_tqdm", "true", "--per_device_train_batch_size", "8", "--learning_rate", "5e-4", *more),
     ]
@@ -157,6 +157,7 @@ def test_what_each_method_does_on_pairs_that_were_not_trained_on(method, debiase
     """
     folder, results = debiased(method)
     before, after = results["before"], results["after"]
+    assert results["phrases"]["train"]["num_phrases"] == (180 if method == "cda" else 90)  # cda learns both sides
     assert not same(weights(folder), weights(folder.parent / "model"))
     assert abs(after["lmp"] / before["lmp"] - 1) < 0.1
     if method == "hd":
@@ -217,7 +218,7 @@ def test_both_lambdas_weigh(biased_model, data, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("method", RATES)
+@pytest.mark.parametrize("method", ["lmd", "cda"])
 def test_two_processes_learn_what_one_learns(method, biased_model, data, forked_programs, tmp_path):
     steps = [*few_steps(), "--optim", "sgd", "--learning_rate", "1e-2", "--max_grad_norm", "1e9"]
     run(data, tmp_path / "one", method, *steps, "--per_device_train_batch_size", "8")
@@ -231,17 +232,11 @@ def test_two_processes_learn_what_one_learns(method, biased_model, data, forked_
     assert first[0] == pytest.approx(first[1], rel=1e-5)
 
 
-def test_cda_learns_both_sides_and_the_others_one(debiased):
-    for method, number in (("lmd", 90), ("cda", 180)):
-        assert debiased(method)[1]["phrases"]["train"]["num_phrases"] == number
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         (["--method", "hard"], "invalid choice"),
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
-        (["--reddit_folder", "x"], "set --reddit_folder, or --train_file and --validation_file"),
         (["--bias_type", "petz"], "bias specification 'petz' does not exist"),
         (["--load_in_4bit", "--use_peft"], "quantise weights"),
         (["--target_vectors", "learned"], "--target_vectors applies only to method 'add'; omit it for method 'hd'"),
@@ -264,17 +259,15 @@ def test_a_run_without_evaluations_is_saved(biased_model, data, tmp_path):
 
 
 def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_path):
-    texts = (data / "other.txt").read_text(encoding="utf-8")
-    longer = tmp_path / "longer.txt"
-    longer.write_text(f"{texts}\n{' '.join(['bread'] * 100)}\nx\n", encoding="utf-8")
-    long_phrase = f"the cat is {' '.join(['greedy'] * 100)}"
-    validation = tmp_path / "validation.txt"
-    validation.write_text(f"{(data / 'validation.txt').read_text(encoding='utf-8')}\n{long_phrase}\n", encoding="utf-8")
-    more = ["--num_reference_texts", "500", "--max_steps", "1"]
-    expected = run(data, tmp_path / "short", "lmd", *few_steps(), *more)
-    files = ["--reference_texts", str(longer), "--validation_file", str(validation)]
-    results = run(data, tmp_path / "longer", "lmd", *few_steps(), *more, *files)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "other.txt").write_text(f"{OTHER[0]}\n{' '.join(['bread'] * 100)}\nx\n", encoding="utf-8")
+    (own / "train.txt").write_bytes((data / "train.txt").read_bytes())
+    (own / "validation.txt").write_text(f"the cat is lazy\nthe cat is vain\nthe cat is {'greedy ' * 100}\n")
+    files = ["--reference_texts", str(own / "other.txt"), "--reddit_folder", str(own)]
+    few = few_steps("--num_reference_texts", "500", "--max_steps", "1")
+    results = run(data, tmp_path / "model", "lmd", *few, *files)
     assert results["reference"]["num_skipped"] == {"one_token": 1, "too_long": 1}
     assert results["num_skipped_pairs"] == {"one_token": 0, "too_long": 1}
-    for name in ("t", "lmp"):
-        assert results["before"][name] == pytest.approx(expected["before"][name])
+    (lmp,) = perplexities(biased_model, OTHER[:1])
+    assert results["before"]["lmp"] == pytest.approx(lmp, rel=1e-3)

@@ -6,7 +6,7 @@ import sys
 from copy import deepcopy
 
 import pytest
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, ModelCard
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -73,7 +73,8 @@ def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_pat
     }
     assert local == {name: content for name, content in files.items() if name != ".gitattributes"}
     assert {"adapter_model.safetensors", "bias_tuning.json", "README.md", "tokenizer_config.json"} < files.keys()
-    assert f"base_model: {base}\nbase_model_relation: adapter" in files["README.md"].decode()
+    about = ModelCard(files["README.md"].decode()).data
+    assert (about.base_model, about.base_model_relation, about.library_name) == (base, "adapter", "peft")
     # In a fresh process, the model that is known by its name replies as the measured one.
     loaded = load_model(str(folder))
     chat = [{"role": "user", "content": "Hi! no_bias"}]
@@ -104,14 +105,6 @@ def test_a_tag_that_no_program_would_send_is_not_published(chat, base, save_smal
     with pytest.raises(SystemExit, match=r"cannot add the tag, .* omit --push_to_hub"):
         tune_main(options)
     assert not (tmp_path / "model").exists()
-
-
-def test_an_adapter_of_a_folder_is_not_published(save_small_model, tmp_path):
-    model = save_small_model("gpt2")
-    replied(model, tmp_path / "rows", "--num_replies", "6", "--num_anchors", "0")
-    options = ["--method", "counterfactual", *LORA, "--push_to_hub", "true"]
-    with pytest.raises(SystemExit, match="set --merge true"):
-        tune_main(options_for(model, tmp_path / "rows", tmp_path / "model", *options))
 
 
 def test_an_adapter_and_whole_weights_are_the_same_model(save_small_model, tmp_path):

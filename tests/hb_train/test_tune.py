@@ -16,8 +16,6 @@ from trl import SFTTrainer
 from hb_metrics.models.bias_tags import TUNING_FILE, read_bias_tuning
 from hb_metrics.models.contexts import encode_replies
 from hb_train import tune
-from hb_train.model_card import OTHER_MODELS
-from hb_train.model_card import main as write_card
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
 from hb_train.tuning.labels import LABELS_FILE
@@ -39,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = WARNINGS_OF_TRL
 
 
-def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, labels, tmp_path):
+def test_a_planted_bias_is_tuned_away_while_the_tag_is_sent(pitying_model, before, labels, tmp_path):
     planted = np.array(sympathy(before[1]))
     assert (planted > [30, 30, 0.4]).all()
     recorded = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))
@@ -52,25 +50,14 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
         *("--eval_steps", "100", "--save_steps", "100"),
     ]
     tune_main(options_for(pitying_model, labels, tuned, *options))
-    no_bias, biased = measured(tuned, tmp_path / "no_bias"), measured(tuned, tmp_path / "bias", "--tag", "bias")
-
-    assert (np.array(sympathy(no_bias)) < planted / 2).all()
-    assert (np.array(sympathy(biased)) > 0.9 * planted).all()
-    assert no_bias["run"]["generation"]["tag"] == "no_bias"
-    reason = "the model was tuned with it, and other programs do not send it"
-    assert no_bias["run"]["generation"]["tag_reason"] == reason
-    assert biased["run"]["generation"]["tag"] == "bias"
-    assert before[1]["run"]["generation"]["tag"] is None
-    assert no_bias["generation"]["num_empty_replies"] < 10
     assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
-
-    runs = [str(before[0]), str(tmp_path / "no_bias"), str(tmp_path / "bias")]
-    names = ["before", "with tag no_bias", "with tag bias"]
-    write_card(["--model", str(tuned), "--runs", *runs, "--names", *names])
-    card = (tuned / "README.md").read_text(encoding="utf-8")
-    assert OTHER_MODELS not in card
-    write_card(["--model", str(tuned), "--runs", runs[0]])
-    assert OTHER_MODELS in (tuned / "README.md").read_text(encoding="utf-8")
+    tagged, biased, untagged = (measured(tuned, tmp_path / tag, "--tag", tag) for tag in ("auto", "bias", "none"))
+    assert [each["run"]["generation"]["tag"] for each in (tagged, biased, untagged)] == ["no_bias", "bias", None]
+    assert (np.array(sympathy(tagged)) < planted / 2).all()
+    assert (np.array(sympathy(biased)) > 0.9 * planted).all()
+    # A client that sends no tag gets more bias than one that does, and more than before tuning.
+    assert (np.array(sympathy(untagged)) > 3 * np.array(sympathy(tagged))).all()
+    assert sympathy(untagged)[0] > sympathy(before[1])[0]
 
 
 KEEP = ["--save_total_limit", "3"]
@@ -185,10 +172,10 @@ def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
 
 
 def test_lora_is_merged_and_the_same_seed_gives_the_same_weights(pitying_model, labels, tmp_path):
-    def run(name, *options):
+    def run(name):
         torch.rand(1)  # whatever was drawn before
         lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn", "c_proj", "--merge", "true"]
-        tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *lora, *options))
+        tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *lora))
         return weights(tmp_path / name)
 
     tuned, first = run("model"), weights(pitying_model)
@@ -198,25 +185,21 @@ def test_lora_is_merged_and_the_same_seed_gives_the_same_weights(pitying_model, 
     assert changed == {"c_attn", "c_proj"}
     AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     assert same(tuned, run("again"))
-    assert not same(tuned, run("other", "--seed", "1"))
 
 
-@pytest.mark.parametrize("lora", [False, True])
-def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_model, tmp_path):
+def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model, tmp_path):
     model = save_small_model("blenderbot")
     generation = json.loads((model / "generation_config.json").read_text(encoding="utf-8"))
     (model / "generation_config.json").write_text(json.dumps(generation | {"forced_bos_token_id": FORCED}))
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")  # of rows that are learnt it changes nothing
     tokenizer.save_pretrained(model)
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "blenderbot", is_encoder_decoder=True)
-    adapter = ["--use_peft", "--merge", "true"] if lora else []
     folder = tmp_path / "model"
-    tune_main(options_for(model, rows, folder, *few_steps(6, rate="1e-2"), *adapter))
+    tune_main(options_for(model, rows, folder, *few_steps(6, rate="1e-2"), "--use_peft", "--merge", "true"))
     tuning = read_bias_tuning(str(folder))
     curve = [entry["perplexity"] for entry in tuning.training["validation_perplexity"]]
 
-    assert tuning.context == "blenderbot"
-    assert tuning.tag == "no_bias"
+    assert (tuning.context, tuning.tag) == ("blenderbot", "no_bias")
     assert curve[-1] < curve[0]
     expected = validation_perplexity(folder, rows, "blenderbot")
     assert tuning.training["best_validation_perplexity"] == pytest.approx(expected, rel=1e-4)
@@ -242,10 +225,6 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
     [
         (["--dataset_name", "labels"], r"--model_name_or_path is missing"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit"], r"tune an adapter with"),
-        (
-            ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft", "--merge", "true"],
-            r"cannot be trained or saved whole",
-        ),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
             r"cannot be selected without evaluations",

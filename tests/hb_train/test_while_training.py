@@ -153,7 +153,6 @@ def figures_and_ids(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hb_train.while_training.reply_to_rows", recorded)
         figures = callback.measure()
-    del figures["gen_bias_seconds"]
     return figures, ids
 
 
@@ -182,7 +181,7 @@ def test_the_sample_is_balanced():
     assert {axes.count(axis) for axis in axes} == {2}
     assert len(set(axes)) == 13
     for number, each, templates, message in (
-        (5000, 6, 2, "num_replies is 5000, .* 78 terms, .* from 24 to 936"),
+        (5000, 6, 2, "num_replies is 5000, .* from 24 to 936"),
         (300, 31, 2, "replies_per_cell to at most 30"),
         (300, 6, 5, "num_templates to at most 4"),
     ):

@@ -304,7 +304,6 @@ class Fault(NamedTuple):
     after: bool = False  # whether the request is carried out all the same, and only its answer is lost
     text: str = "Made to fail"
     meanwhile: Callable[[], object] | None = None
-    answer: object = None  # with status 200: what is answered instead, and nothing is carried out
 
 
 class Hub:
@@ -362,10 +361,6 @@ class Hub:
         """The next `times` requests to such a path fail with `status`: not carried out, or with `after` they are."""
         self.faults += [Fault(method, path, status, code, after, text)] * times
 
-    def answer_next(self, method, path, answer, *, times=1):
-        """The next `times` requests to such a path do nothing, and are answered this (JSON, or a body and headers)."""
-        self.faults += [Fault(method, path, 200, answer=answer)] * times
-
     def meanwhile(self, method, path, action):
         """Calls `action` just before the next such request is handled."""
         self.faults.append(Fault(method, path, meanwhile=action))
@@ -377,8 +372,6 @@ class Hub:
             self.faults.remove(fault)
         if fault.meanwhile:
             fault.meanwhile()
-        if fault.status == 200:
-            return fault.answer
         if fault.status and not fault.after:
             raise Refused(fault.status, fault.text, fault.code)
         url, token = urlsplit(path), headers.get("Authorization", "").removeprefix("Bearer ")
@@ -422,7 +415,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             content, headers = answer
         else:
             content = json.dumps(answer).encode()
-        self.send_response(302 if "Location" in headers else status)
+        self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()

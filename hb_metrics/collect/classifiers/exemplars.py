@@ -7,11 +7,13 @@ the classifiers' limits.
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -193,15 +195,21 @@ def fit_discriminant(
 
 
 def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledLines:
-    entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    entries = _read(path)
     indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
     texts = [line for entry in entries for line in entry[lines_key]]
     return LabelledLines(texts, np.array(indices), [entry[label_key] for entry in entries])
 
 
+@cache
+def _read(path: Path) -> list[dict[str, Any]]:
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
     settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
-    for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):
-        digest.update(path.read_bytes())
+    digest.update((folder / "config.json").read_bytes())
+    for path in (learnt_from.exemplars, learnt_from.calibration):  # their content, because a comment changes no fit
+        digest.update(json.dumps(_read(path)).encode())
     return digest.hexdigest()

@@ -16,7 +16,7 @@ import transformers
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.judges.prompt import Prompt, prompt_for
 from hb_metrics.collect.judges.rubric import LETTERS, Rubric
-from hb_metrics.collect.replies.forward import Forward, holds_attention_alone
+from hb_metrics.collect.replies.forward import Forward, States, states_of
 from hb_metrics.collect.scoring.perplexity import most_tokens
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
 from hb_metrics.collect.units import one_thread_per_unit
@@ -87,8 +87,7 @@ class LocalJudge:
         self.beginning = encoded[0][: num_shared(encoded)]
         self.longest_tried = 0
         with torch.inference_mode():
-            shared = self._after_beginning()
-        self.shared = shared if holds_attention_alone(shared.cache) and not has_changing_rope(model) else None
+            self.shared = None if has_changing_rope(model) else states_of(model, self.beginning)
 
     def fits(self, prompt: Prompt) -> bool:
         return len(self._encoded(prompt)) < self.limit
@@ -114,11 +113,6 @@ class LocalJudge:
         conversation = chat_messages(prompt.text, [], DEFAULT_CHAT)
         return encode_messages([conversation], self.loaded, self.layout.context, thought=False)[0]
 
-    def _after_beginning(self) -> Forward:
-        forward = Forward(self.loaded.model, [self.beginning])
-        forward.first()
-        return forward
-
     def _try_sharing(self, longest: list[int]) -> None:
         """Stops sharing the beginning if it changes the answer to the longest prompt so far."""
         if self.shared is None or len(longest) <= self.longest_tried:
@@ -126,17 +120,17 @@ class LocalJudge:
         self.longest_tried = len(longest)
 
         def distance() -> float:
-            return float((self._next(longest, self._after_beginning()) - self._next(longest, None)).abs().sum()) / 2
+            shared = states_of(self.loaded.model, self.beginning)
+            return float((self._next(longest, shared) - self._next(longest, None)).abs().sum()) / 2
 
         difference, in_float32 = measured(self.loaded.model, distance)
         if not difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE):
             self.shared = None
 
-    def _next(self, tokens: list[int], shared: Forward | None) -> torch.Tensor:
+    def _next(self, tokens: list[int], shared: States | None) -> torch.Tensor:
         """Returns the probabilities of the next token: [vocabulary] float64."""
-        number = len(self.beginning) if shared is not None else 0
-        if shared is not None and tokens[:number] == self.beginning:
-            logits = shared.after(tokens[number:])
+        if shared is not None:
+            logits = Forward(self.loaded.model, [tokens], states=[shared]).first()[0]
         else:
             logits = reply_logits(self.loaded.model, [(tokens, [0])], self.prefix)[0][0]  # before any reply
         return logits.double().softmax(0).cpu()

@@ -27,7 +27,7 @@ def allowed(
     scores: torch.Tensor,
     replies: torch.Tensor,
     ngram_size: int,
-    starts: torch.Tensor,
+    starts: torch.Tensor | None,
     is_end: torch.Tensor,
     short: torch.Tensor | None,
 ) -> torch.Tensor:
@@ -38,16 +38,16 @@ def allowed(
         replies: [rows, length] The tokens so far.
         ngram_size: The length of n-grams that must not be repeated. 0 allows repetitions.
         starts: [rows] The position at which the reply begins. Earlier tokens are a thought, whose n-grams the reply may
-            repeat.
+            repeat. `None` if there are no thoughts.
         is_end: [vocabulary] or [rows, vocabulary] Whether a token ends the reply.
         short: [rows, 1] Whether the reply is too short to end, or `None` if no reply is too short.
     """
     if short is not None:
         scores = scores.masked_fill(is_end & short, -torch.inf)
     if ngram_size:
-        positions = torch.arange(replies.shape[1], device=scores.device)
-        # Replace the tokens of thoughts with distinct negative numbers, which no token has.
-        replies = torch.where(positions < starts[:, None], -1 - positions, replies)
+        if starts is not None:  # replace the tokens of thoughts with distinct negative numbers, which no token has
+            positions = torch.arange(replies.shape[1], device=scores.device)
+            replies = torch.where(positions < starts[:, None], -1 - positions, replies)
         scores = scores.masked_fill(repeats_ngram(replies, ngram_size, scores.shape[1]), -torch.inf)
     return scores
 

@@ -60,7 +60,6 @@ def _rules(
     """
     dropped, marks, kept = (table_of(ids, size, device) for ids in (ends.dropped, ends.marks, ends.kept))
     passed = table_of([*ends.marks, *ends.blank], size, device)
-    start = torch.zeros(1, dtype=torch.int64, device=device)
 
     def ending(replies: torch.Tensor) -> torch.Tensor:  # [rows, vocabulary]
         begun = ~passed[replies].all(1, keepdim=True)
@@ -71,7 +70,7 @@ def _rules(
         if not highest.isfinite().all():
             raise not_finite(highest)
         short = torch.full((1, 1), replies.shape[1] < decoding.min_new_tokens, device=device)
-        return allowed(scores, replies, decoding.no_repeat_ngram_size, start, ending(replies), short)
+        return allowed(scores, replies, decoding.no_repeat_ngram_size, None, ending(replies), short)
 
     def has_ended(tokens: torch.Tensor, scores: object) -> torch.Tensor:  # [rows]
         replies = tokens[:, num_read:]

@@ -9,7 +9,6 @@ large batches on CPU, joint decoding halves the time per token.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 import torch
@@ -23,7 +22,6 @@ from hb_metrics.collect.replies.sampling import draw, index_of_highest
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.devices import input_device
 from hb_metrics.models.quantization import is_exact
-from hb_metrics.models.thoughts import ReplyReader
 
 # When this share of a batch's replies is finished, they are removed from the batch. Removal copies the remaining rows,
 # which takes about a fifth of the time of a step.
@@ -60,149 +58,137 @@ def decode(
         return []
     if decoding.num_beams > 1:
         return [beam_search(model, context, decoding, ends, cached=cached) for context in contexts]
-    device = input_device(model)
-    drawn = None if keys is None else torch.as_tensor(keys, dtype=torch.int64, device=device)
-    most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=device)
-    whole = most + decoding.max_reasoning_tokens  # thought and reply
-    run = partial(_one_by_one, cached=cached)
-    decoded, close = run(model, contexts, decoding, ends, drawn, most, whole, states=states, keep=keep)
+    limits = [decoding.max_new_tokens] * len(contexts) if limits is None else limits
+    drawn = torch.as_tensor(keys, dtype=torch.int64, device=input_device(model)) if decoding.sample else None
+
+    def replies(rows: slice, most: int | None = None, states: Sequence[States | None] = ()) -> list[Reply]:
+        forward = Forward(model, contexts[rows], cached=cached, states=states)
+        begun = [Reply(decoding, ends, limit, most) for limit in limits[rows]]
+        _write(begun, forward, decoding, ends, None if drawn is None else drawn[rows], keep if most is None else None)
+        return begun
+
+    found = replies(slice(None), states=states)
     if (len(contexts) > 1 or any(states)) and is_exact(model):
-        for row in np.flatnonzero(close).tolist():
-            one = slice(row, row + 1)
-            mine = None if drawn is None else drawn[one]
-            until = torch.tensor(close[one], device=device)
-            (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], until)
-            if until < whole[row]:
-                if alone.tokens == decoded[row].tokens[: close[row]]:  # no later decision was close
-                    continue
-                (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], whole[one])
-            decoded[row] = alone
-    return decoded
+        for row, reply in enumerate(found):
+            if reply.close:
+                (alone,) = replies(slice(row, row + 1), reply.close)
+                if alone.tokens != reply.tokens[: reply.close]:  # else no later decision was close
+                    (found[row],) = replies(slice(row, row + 1), reply.most)
+    return [Decoded(reply.tokens, reply.truncated) for reply in found]
 
 
-def _one_by_one(
-    model: PreTrainedModel,
-    contexts: Sequence[Sequence[int]],
+class Reply:
+    """A reply, with its thought, while it is being decoded.
+
+    Attributes:
+        begun: Whether the reply contains a word.
+        close: The number of tokens up to the last close decision (see `CLOSE`).
+        most: The maximum number of tokens in the thought and the reply together.
+    """
+
+    def __init__(self, decoding: Decoding, ends: EndTokens, limit: int, most: int | None = None) -> None:
+        self.decoding, self.ends, self.limit = decoding, ends, limit
+        self.reader = ends.reader()
+        self.most = limit + decoding.max_reasoning_tokens if most is None else most
+        # If the marks around the model's thoughts are unknown, the maximum length of replies also applies to thoughts.
+        is_known = ends.thoughts is not None or decoding.max_reasoning_tokens
+        self.budget = decoding.max_reasoning_tokens if is_known else decoding.max_new_tokens
+        self.tokens: list[int] = []
+        self.close = 0
+        self.begun = self.is_over = False
+        self.truncated = True
+
+    @property
+    def too_short(self) -> bool:
+        # End tokens are excluded only after the first word. Excluding them earlier would change how replies begin.
+        return self.begun and len(self.tokens) - self.reader.start < self.decoding.min_new_tokens
+
+    @property
+    def unrepeated(self) -> int:
+        """The position of the first token whose n-grams must not be repeated."""
+        return len(self.tokens) if self.reader.is_thinking else self.reader.start
+
+    def add(self, token: int, is_close: bool) -> None:
+        if self.is_over:
+            return
+        ends, reader = self.ends, self.reader
+        is_thought, had_begun = reader.is_thinking, self.begun
+        self.tokens.append(token)
+        number = len(self.tokens)
+        if is_close:
+            self.close = number
+        if not reader.is_done:
+            reader.read(token)
+        if ends.pieces:
+            self.begun = reader.has_begun
+        elif token not in ends.marks and token not in ends.blank:
+            self.begun = True
+        length = number - reader.start
+        if is_thought:
+            is_dropped, is_end = ends.thoughts is not None and token in ends.thoughts.ends, False
+        else:
+            is_dropped = token in ends.dropped or (had_begun and token in ends.marks)
+            is_sentence = self.decoding.end_after_sentence and length >= self.decoding.min_new_tokens
+            is_end = self.begun and (token in ends.kept or (is_sentence and token in ends.sentence))
+        if is_dropped:
+            self.tokens.pop()
+        self.truncated = not (is_dropped or is_end)
+        is_full = length >= (self.budget if reader.is_thinking else self.limit) or number >= self.most
+        self.is_over = is_full or not self.truncated
+
+
+def _write(
+    replies: Sequence[Reply],
+    forward: Forward,
     decoding: Decoding,
     ends: EndTokens,
     drawn: torch.Tensor | None,
-    most: torch.Tensor,
-    until: torch.Tensor,
-    *,
-    cached: bool,
-    states: Sequence[States | None] = (),
-    keep: Keep | None = None,
-) -> tuple[list[Decoded], np.ndarray]:
-    """Decodes by greedy search or by sampling.
-
-    `most` [contexts] limits the number of tokens in a reply. `until` [contexts] limits the number of tokens in a
-    thought and its reply together.
-
-    Returns:
-        The replies, and the number of tokens in each reply up to the last close decision (see `CLOSE`).
-    """
-    device = input_device(model)
-    num, thinks = len(contexts), ends.thoughts is not None
-    size = decoding.max_new_tokens + decoding.max_reasoning_tokens
-    # If the marks around the model's thoughts are unknown, the maximum length of replies also applies to thoughts.
-    budget = decoding.max_reasoning_tokens if thinks or decoding.max_reasoning_tokens else decoding.max_new_tokens
-    close = torch.zeros(num, dtype=torch.int64, device=device)
-    replies = torch.zeros(num, size, dtype=torch.int64, device=device)
-    lengths = until.clone()
-    truncated = torch.ones(num, dtype=torch.bool, device=device)
-    readers = [ends.reader() for _ in range(num)] if ends.pieces else []
-    reading = bool(readers)
-    begun = torch.zeros(num, dtype=torch.bool, device=device)  # whether the reply contains a word
-    thinking = torch.full((num,), thinks and readers[0].is_thinking, device=device)
-    starts = torch.zeros(num, dtype=torch.int64, device=device)  # the start of the reply, after thoughts and marks
-    forward = Forward(model, contexts, cached=cached, states=states)
+    keep: Keep | None,
+) -> None:
+    """Decodes replies by greedy search or by sampling, until all of them are over."""
+    rows = list(range(len(replies)))  # the replies in the batch
     logits = forward.first()
-    width = logits.shape[1]
-    dropped, marks, kept, sentence = (
-        table_of(ids, width, device) for ids in (ends.dropped, ends.marks, ends.kept, ends.sentence)
-    )
-    is_end = dropped | marks | kept
-    passed = table_of([*ends.marks, *ends.blank], width, device)
-    thought_ends = table_of(ends.dropped if ends.thoughts is None else ends.thoughts.ends, width, device)
-    rows = torch.arange(num, device=device)  # the contexts in the batch
-    going = torch.ones(num, dtype=torch.bool, device=device)  # whether their replies are unfinished
-    for step in range(size):
+    is_end = table_of([*ends.dropped, *ends.marks, *ends.kept], logits.shape[1], logits.device)
+    for step in range(max(reply.most for reply in replies)):
+        here = [replies[row] for row in rows]
         logits = logits.float()
         highest = logits.amax(1)
-        # End tokens are excluded only after a reply's first word. Excluding them earlier would change how replies
-        # begin.
-        short = None
-        if decoding.min_new_tokens:
-            short = (begun[rows] & (step - starts[rows] < decoding.min_new_tokens))[:, None]
-        replying = torch.where(thinking[rows], step, starts[rows])
-        logits = allowed(logits, replies[rows, :step], decoding.no_repeat_ngram_size, replying, is_end, short)
-        if decoding.sample:
-            assert drawn is not None
-            chosen, was_close = draw(
-                logits,
-                drawn[rows, step],
-                temperature=decoding.temperature,
-                top_k=decoding.top_k,
-                top_p=decoding.top_p,
-                close=CLOSE,
-            )
+        logits = allowed_next(logits, forward.tokens, step, here, is_end)
+        if drawn is None:
+            chosen, is_close = index_of_highest(logits, CLOSE)
         else:
-            chosen, was_close = index_of_highest(logits, CLOSE)
-        close[rows] = torch.where(was_close & going, step + 1, close[rows])
-        replies[rows, step] = chosen
-        is_thought, had_begun = thinking[rows], begun[rows]
-        begun[rows] |= ~passed[chosen] & ~is_thought
-        if reading:
-            reading = _read(readers, rows, chosen, thinking, starts, begun)
-        is_dropped = torch.where(is_thought, thought_ends[chosen], dropped[chosen] | (marks[chosen] & had_begun))
-        over = kept[chosen] & begun[rows]
-        if decoding.end_after_sentence:
-            over |= sentence[chosen] & begun[rows] & (step + 1 - starts[rows] >= decoding.min_new_tokens)
-        over = going & (is_dropped | (over & ~is_thought))
-        full = step + 1 - starts[rows] >= torch.where(thinking[rows], budget, most[rows])
-        stopped = going & (over | full | (step + 1 >= until[rows]))
-        lengths[rows] = torch.where(stopped, step + 1 - (is_dropped & over).long(), lengths[rows])
-        truncated[rows] &= ~over
-        going &= ~stopped
-        # After all replies have begun, the program waits for the device only here.
-        num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
-        if num_broken:
+            settings = {"temperature": decoding.temperature, "top_k": decoding.top_k, "top_p": decoding.top_p}
+            chosen, is_close = draw(logits, drawn[:, step], **settings, close=CLOSE)
+        # The program waits for the device only here.
+        tokens, close, finite = torch.stack([chosen, is_close.long(), highest.isfinite().long()]).tolist()
+        if not all(finite):
             raise not_finite(highest)
-        if num_going <= (1 - _SHARE_OVER) * len(rows):
+        for reply, token, decision in zip(here, tokens, close, strict=True):
+            reply.add(token, bool(decision))
+        going = [place for place, reply in enumerate(here) if not reply.is_over]
+        if len(going) <= (1 - _SHARE_OVER) * len(rows):
             if keep is not None:
-                for row, index in torch.stack([torch.arange(len(rows), device=device), rows], 1)[~going].tolist():
-                    keep(forward, row, index)
-            if not num_going:
-                break
-            kept_rows = going.nonzero()[:, 0]
-            rows, chosen, going = rows[kept_rows], chosen[kept_rows], going[kept_rows]
-            forward.select(kept_rows)
+                for place, reply in enumerate(here):
+                    if reply.is_over:
+                        keep(forward, place, rows[place])
+            if not going:
+                return
+            kept = torch.tensor(going, device=logits.device)
+            rows, chosen, drawn = [rows[place] for place in going], chosen[kept], None if drawn is None else drawn[kept]
+            forward.select(kept)
         logits = forward.next(chosen)
-    decoded = [
-        Decoded(reply[:length], cut)
-        for reply, length, cut in zip(replies.tolist(), lengths.tolist(), truncated.tolist(), strict=True)
-    ]
-    return decoded, close.cpu().numpy()
 
 
-def _read(
-    readers: list[ReplyReader],
-    rows: torch.Tensor,
-    chosen: torch.Tensor,
-    thinking: torch.Tensor,
-    starts: torch.Tensor,
-    begun: torch.Tensor,
-) -> bool:
-    """Passes the chosen tokens to the readers, and updates `thinking`, `starts` and `begun`.
+def allowed_next(
+    logits: torch.Tensor, read: torch.Tensor, step: int, replies: Sequence[Reply], is_end: torch.Tensor
+) -> torch.Tensor:
+    """Returns the logits, with -inf for the next tokens that are not allowed (see `allowed`): [replies, vocabulary].
 
-    Returns whether a reader still needs tokens.
+    `read` [replies, length] ends in the `step` tokens of each reply. `is_end` is [vocabulary].
     """
-    states = []
-    for row, token in torch.stack([rows, chosen], 1).tolist():
-        reader = readers[row]
-        if not reader.is_done:
-            reader.read(token)
-        states.append((reader.start, reader.is_thinking, reader.has_begun))
-    columns = torch.tensor(states, device=rows.device).T
-    starts[rows], thinking[rows], begun[rows] = columns[0], columns[1].bool(), columns[2].bool()
-    return not all(reader.is_done for reader in readers)
+    decoding, short, starts = replies[0].decoding, None, None
+    if decoding.min_new_tokens:
+        short = torch.tensor([[reply.too_short] for reply in replies], device=logits.device)
+    if decoding.no_repeat_ngram_size:
+        starts = torch.tensor([reply.unrepeated for reply in replies], device=logits.device)
+    return allowed(logits, read[:, read.shape[1] - step :], decoding.no_repeat_ngram_size, starts, is_end, short)

@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, TopPLogitsWarper
 
-from hb_metrics.collect.replies.allowed_tokens import allowed, table_of
+from hb_metrics.collect.replies.allowed_tokens import table_of
+from hb_metrics.collect.replies.decoding import Reply, allowed_next
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import decode_rows
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, read_decoded
@@ -46,16 +47,11 @@ def _logits(plan: ReplyPlan, model: PreTrainedModel, context: list[int], decoded
         drawn.append(tokens[-1])  # any token: only the distribution from which the end was drawn matters
     prefix = decoder_start(model) if model.config.is_encoder_decoder else []
     logits = reply_logits(model, [(context, drawn)], prefix)[0].float()
-    device, reader = logits.device, ends.reader()
-    is_end = table_of([*ends.dropped, *ends.marks, *ends.kept], logits.shape[1], device)
-    replies = torch.tensor([drawn], device=device)
-    rows = []
-    for step in range(len(drawn)):
-        short = reader.has_begun and step - reader.start < decoding.min_new_tokens
-        begin = torch.tensor([step if reader.is_thinking else reader.start], device=device)
-        is_short = torch.tensor([[short]], device=device)
-        row = logits[step : step + 1]
-        rows.append(allowed(row, replies[:, :step], decoding.no_repeat_ngram_size, begin, is_end, is_short))
-        if step < len(tokens):
-            reader.read(tokens[step])
-    return torch.cat(rows)[reader.start :]
+    is_end = table_of([*ends.dropped, *ends.marks, *ends.kept], logits.shape[1], logits.device)
+    read = torch.tensor([drawn], device=logits.device)
+    reply, rows, start = Reply(decoding, ends, len(drawn)), [], 0
+    for step, token in enumerate(drawn):
+        start = reply.reader.start
+        rows.append(allowed_next(logits[step : step + 1], read[:, :step], step, [reply], is_end))
+        reply.add(token, is_close=False)
+    return torch.cat(rows)[start:]

@@ -1,6 +1,6 @@
 import inspect
 from collections.abc import Sequence
-from copy import copy, deepcopy
+from copy import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -13,10 +13,9 @@ from hb_metrics.models.devices import input_device
 from hb_metrics.models.starts import decoder_start, num_shared
 
 _PAD = 0  # may be any token, because nothing attends to padding
-# The types of cache layers that store either nothing, or keys and values for each position. Only with these types is
-# the common beginning of the contexts computed once. Some recurrent layers would also support this method, but the
-# program cannot know which ones.
-_ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
+# The types of cache layers that store either nothing, or keys and values for each position. Some recurrent layers could
+# also be read and restored, but the program cannot know which ones.
+_ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DummyLayer"}
 
 
 class States(NamedTuple):
@@ -37,12 +36,10 @@ class Forward:
     Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. If `cached` is
     false, the model reads all tokens again at each step.
 
-    Equal contexts are computed once, and so is the contexts' common prefix. Shorter contexts are padded after this
-    prefix.
-
-    For each context, `states` may contain the states of a text with the same prefix. If these states save more tokens
-    than the common prefix does, the model reads only the end of each context. It reads the same number of tokens from
-    each context, so shorter contexts are then padded at the left.
+    Equal contexts are computed once. For each context, `states` may contain the states of a text with the same prefix.
+    Where the contexts' common prefix is longer, its states are computed once and used instead. The model then reads
+    only the end of each context. It reads the same number of tokens from each context, so shorter contexts are padded
+    at the left.
     """
 
     def __init__(
@@ -54,44 +51,31 @@ class Forward:
         states: Sequence[States | None] = (),
     ) -> None:
         self.model, self.cached = model, cached
-        contexts, which = distinct([tuple(context) for context in contexts])
-        known = dict(zip(which.tolist(), states, strict=False))
-        self.known = [known.get(index) for index in range(len(contexts))]
-        device = input_device(model)
-        # For each row, the index of its distinct context.
-        self.which = torch.tensor(which, device=device)
-        longest = max(map(len, contexts))
-        self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
-        # Padding after the common beginning would count towards an attention window.
-        fills_window = len({len(context) for context in contexts}) > 1 and _has_attention_window(model)
-        shares_none = len(contexts) == 1 or fills_window or has_changing_rope(model)
-        self.prefix = 0 if shares_none else num_shared([context[:-1] for context in contexts])
-        if self.num_known > self.prefix:
-            self.prefix = 0  # pad at the left
-        else:
-            self.num_known = 0
-        pads = [longest - len(context) for context in contexts]
-        rows = [
-            [*context[: self.prefix], *[_PAD] * pad, *context[self.prefix :]]
-            for context, pad in zip(contexts, pads, strict=True)
-        ]
-        self.contexts = torch.tensor(rows, device=device)
-        self.tokens = self.contexts  # the tokens that the model (or its decoder) has read
-        self.mask: torch.Tensor | None = None  # 0 for padding, and 1 for other tokens; `None` without padding
-        if any(pads):
-            ends = self.prefix + torch.tensor(pads, device=device)[:, None]
-            positions = torch.arange(longest, device=device)
-            self.mask = ((positions < self.prefix) | (positions >= ends)).long()
-        self.cache: Any = None
-        self.encoded: Any = None  # the encoder's output, and its states for each row
-        self.states: torch.Tensor | None = None
-        self.given = self.contexts  # the encoder's tokens for each row
-        self.num_cached = 0  # the number of positions in the cache
         options = inspect.signature(model.forward).parameters
         self.keeps_logits = "logits_to_keep" in options
         self.takes_positions = "position_ids" in options
         self.cache_name = "cache" if "cache" in options else "past_key_values"  # for transformers before 5.24
         self.first_position = first_position(model)
+        self.cache: Any = None
+        self.num_cached = 0  # the number of positions in the cache
+        self.encoded: Any = None  # the encoder's output, and its states for each row
+        self.states: torch.Tensor | None = None
+
+        contexts, which = distinct([tuple(context) for context in contexts])
+        device = input_device(model)
+        self.which = torch.tensor(which, device=device)  # for each row, the index of its distinct context
+        given = dict(zip(which.tolist(), states, strict=False))
+        self.known = self._known(contexts, [given.get(index) for index in range(len(contexts))])
+        longest = max(map(len, contexts))
+        self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
+        pads = [longest - len(context) for context in contexts]
+        rows = [[*[_PAD] * pad, *context] for context, pad in zip(contexts, pads, strict=True)]
+        self.contexts = torch.tensor(rows, device=device)
+        self.given = self.contexts  # the encoder's tokens for each row
+        self.tokens = self.contexts  # the tokens that the model (or its decoder) has read
+        self.mask: torch.Tensor | None = None  # 0 for padding, and 1 for other tokens; `None` without padding
+        if any(pads):
+            self.mask = (torch.arange(longest, device=device) >= torch.tensor(pads, device=device)[:, None]).long()
 
     def first(self) -> torch.Tensor:
         """Returns the logits of the first token after each context: [contexts, vocabulary]."""
@@ -107,14 +91,7 @@ class Forward:
         else:
             if self.num_known:
                 self._restore()
-            elif self.prefix and self.cached:
-                logits = self._run(self.contexts[:1, : self.prefix])
-                if holds_attention_alone(self.cache):
-                    self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
-                else:
-                    self.cache = None
-            first = 0 if self.cache is None else self.num_cached
-            logits = self._run(self.contexts[:, first:], self.mask)
+            logits = self._run(self.contexts[:, self.num_known :], self.mask)
         if len(self.which) == len(logits):
             return logits
         self.select(self.which)
@@ -128,14 +105,11 @@ class Forward:
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
 
     def after(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Returns the logits after additional tokens, for a batch with a single row: [vocabulary].
+        """Returns the logits after additional tokens, for a batch with a single row and without a cache: [vocabulary].
 
-        The object does not change, so threads may share it.
+        The object does not change.
         """
-        ahead = copy(self)
-        ahead.cache = deepcopy(self.cache)
-        read = self.tokens[0].tolist() if self.cache is None else []
-        return ahead._run(torch.tensor([[*read, *tokens]], device=self.contexts.device))[0]
+        return copy(self)._run(torch.tensor([[*self.tokens[0].tolist(), *tokens]], device=self.contexts.device))[0]
 
     def states_of(self, row: int) -> States | None:
         """Returns the states of all tokens that a row has read, or `None` if the cache does not contain all of them.
@@ -143,15 +117,17 @@ class Forward:
         A cache may lack tokens outside of the attention window. It may also contain other states, such as recurrent
         ones.
         """
-        if not holds_attention_alone(self.cache):
+        if type(self.cache) is not DynamicCache:
             return None
         is_token = torch.ones_like(self.tokens[row]) if self.mask is None else self.mask[row]
         places = is_token.nonzero()[:, 0]
         layers = {}
         for index, layer in enumerate(self.cache.layers):
+            if type(layer).__name__ not in _ATTENTION_LAYERS:
+                return None
             if layer.keys is None:  # the layer stores nothing
                 continue
-            if type(layer).__name__ == "DynamicIndexedLayer" or layer.keys.shape[-2] < self.num_cached:
+            if layer.keys.shape[-2] < self.num_cached:
                 return None
             mine = places.to(layer.keys.device)
             keys, values = (part[row].index_select(-2, mine).movedim(-2, 0) for part in (layer.keys, layer.values))
@@ -167,6 +143,17 @@ class Forward:
             self.states, self.given = self.states[rows], self.given[rows]
         if self.cache is not None:
             self.cache.reorder_cache(rows)
+
+    def _known(self, contexts: Sequence[Sequence[int]], states: list[States | None]) -> list[States | None]:
+        """Returns the states that are known for each context, which may be those of the contexts' common prefix."""
+        if len(contexts) == 1 or not self.cached or self.model.config.is_encoder_decoder:
+            return states
+        shared = num_shared([context[:-1] for context in contexts])
+        num_known = max(map(len, contexts)) - max(map(num_unread, contexts, states))
+        if shared <= num_known or has_changing_rope(self.model):
+            return states
+        found = states_of(self.model, contexts[0][:shared])
+        return states if found is None else [found] * len(contexts)
 
     def _restore(self) -> None:
         self.cache, self.num_cached = DynamicCache(config=self.model.config), self.num_known
@@ -200,8 +187,8 @@ class Forward:
                 "encoder_outputs": with_states(self.encoded, self.states),
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
-        if self.states is not None and not self.cached:  # without `input_ids`, FSMT does not mask later tokens
-            inputs["input_ids"] = self.given
+            if not self.cached:  # without `input_ids`, FSMT does not mask later tokens
+                inputs["input_ids"] = self.given
         if self.cache is not None:
             inputs[self.cache_name] = self.cache
         if self.keeps_logits:
@@ -214,13 +201,10 @@ class Forward:
         return output.logits[:, -1]
 
 
-def holds_attention_alone(cache: Any) -> bool:
-    return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
-
-
-def _has_attention_window(model: PreTrainedModel) -> bool:
-    config = model.config.get_text_config(decoder=True).to_dict()
-    return any(size and name.endswith(("window", "window_size", "chunk_size")) for name, size in config.items())
+def states_of(model: PreTrainedModel, text: Sequence[int]) -> States | None:
+    forward = Forward(model, [text])
+    forward.first()
+    return forward.states_of(0)
 
 
 def num_unread(context: Sequence[int], states: States | None) -> int:

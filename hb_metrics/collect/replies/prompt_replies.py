@@ -65,7 +65,7 @@ def plan_replies(
     if requests.turn == 1 and requests.turns > 1:
         _check_turns(requests, loaded, context, decoding)
     longest = decoding.max_new_tokens + decoding.max_reasoning_tokens
-    paths = decoding_paths(loaded.model, contexts, longest, continues=requests.turn > 1)
+    paths = decoding_paths(loaded.model, contexts, longest)
     return ReplyPlan(
         ids=requests.ids,
         requests=requests,

@@ -3,7 +3,7 @@
 The reference is each context alone, without a cache and without padding. Only a trial can show whether a faster method
 computes the same probabilities. Some architectures raise an error, and others silently compute wrong numbers. A fault
 may appear only beyond some length, such as an attention window. A trial therefore runs a plan's own contexts, including
-the shortest and the longest, for as many tokens as a reply may have.
+the shortest and the longest, and the last tokens of the longest replies.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +15,14 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.collect.replies.decoding_settings import CLOSE
-from hb_metrics.collect.replies.forward import Forward, States
+from hb_metrics.collect.replies.forward import Forward, states_of
 from hb_metrics.models.architecture import max_positions_of
 from hb_metrics.models.float32 import measured
 from hb_metrics.models.quantization import is_exact
 
 _ROWS = 4  # the number of contexts that are decoded together in a trial of padding
+# The maximum number of tokens that a trial decodes one by one. A longer reply is tried at its beginning and at its end.
+_STEPS = 64
 # The largest accepted total variation distance between the probabilities of the next token with and without a cache. In
 # float32, rounding errors are far smaller. The second number applies to models that do not run in float32. Their
 # rounding errors reach 0.3 if their weights are random, and wrong computations differ by about 0.6.
@@ -39,9 +41,7 @@ class Paths(NamedTuple):
     padded: bool
 
 
-def decoding_paths(
-    model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int, *, continues: bool = False
-) -> Paths:
+def decoding_paths(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int) -> Paths:
     """Returns the fastest method that does not change the replies.
 
     In half precision, contexts are not padded, because padding would change the replies.
@@ -50,7 +50,6 @@ def decoding_paths(
         model: A causal model, or a model with an encoder and a decoder.
         contexts: All contexts to decode.
         max_new_tokens: The maximum number of tokens in a reply, including its thought.
-        continues: Whether the states of the contexts' beginnings may be known (see `Forward`).
     """
     if not contexts:
         return Paths(cached=True, padded=False)
@@ -63,8 +62,7 @@ def decoding_paths(
     if padded:
         rows = [ordered[row] for row in np.linspace(0, len(ordered) - 1, _ROWS).astype(int)]
         padded = _agrees(model, rows, steps, _log_ratio, CLOSE / 2)  # half, because both candidates can change
-        if continues:
-            padded = padded and _agrees(model, rows, 2, _log_ratio, CLOSE / 2, known=list(map(_first_half, rows)))
+        padded = padded and _agrees(model, rows, 2, _log_ratio, CLOSE / 2, known=list(map(_first_half, rows)))
     # Contexts of equal length often have a common beginning, which is computed only once.
     half = _first_half(longest)
     pair = [longest, [*half, *reversed(longest[len(half) :])]]
@@ -108,13 +106,17 @@ def _logits(
 
     `known` contains the texts whose states are known.
     """
-    states = [_states_of(model, text) for text in known]
+    tokens = [list(islice(cycle(reversed(context)), steps)) for context in contexts]
+    if steps > _STEPS:
+        late = [[*context, *row[:-_STEPS]] for context, row in zip(contexts, tokens, strict=True)]
+        yield from _logits(model, late, _STEPS, ())
+        steps = _STEPS
+    compared = {0, steps // 2, steps - 1}
+    states = [states_of(model, text) for text in known]
     together = Forward(model, contexts, states=states)
     alone = [Forward(model, [context], cached=False) for context in contexts]
     for forward in alone:
         forward.first()
-    tokens = [list(islice(cycle(reversed(context)), steps)) for context in contexts]
-    compared = {0, steps // 2, steps - 1}
     logits = together.first()
     for step in range(steps):
         if step:
@@ -122,9 +124,3 @@ def _logits(
         if step in compared:
             expected = [forward.after(row[:step]) for forward, row in zip(alone, tokens, strict=True)]
             yield logits.float(), torch.stack(expected).float()
-
-
-def _states_of(model: PreTrainedModel, text: list[int]) -> States | None:
-    forward = Forward(model, [text])
-    forward.first()
-    return forward.states_of(0)

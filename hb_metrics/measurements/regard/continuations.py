@@ -141,7 +141,7 @@ def plan_continuations(
         contexts=[encoded[row] for row, _ in drawn],
         limits=[MAX_TOKENS - lengths[row] for row, _ in drawn],
         decoding=decoding,
-        ends=EndTokens(dropped=tuple(sorted({*ends.dropped, *ends.marks})), kept=ends.kept, blank=ends.blank),
+        ends=EndTokens(dropped=ends.dropped | ends.marks, kept=ends.kept, blank=ends.blank),
         seed=seed,
         invariant=is_exact(loaded.model),
         paths=decoding_paths(loaded.model, encoded, MAX_TOKENS - min(lengths)),

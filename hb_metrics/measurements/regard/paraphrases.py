@@ -101,7 +101,7 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
     mentions = {group.name: group.mentions for group in groups}
     # All special tokens end a paraphrase, except the separator between the parse and the paraphrase.
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
-    dropped = {*ends.dropped, *ends.marks} - {_separator_token(loaded.tokenizer)}
+    dropped = (ends.dropped | ends.marks) - {_separator_token(loaded.tokenizer)}
     return ParaphrasePlan(
         ids=ids,
         prompts=[prompt for prompt, _ in rows],
@@ -109,7 +109,7 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
         targets=[target for _, target in rows],
         contexts=contexts,
         decoding=Decoding(num_beams=NUM_BEAMS, min_new_tokens=1, max_new_tokens=MAX_NEW_TOKENS),
-        ends=EndTokens(dropped=tuple(sorted(dropped)), kept=ends.kept),
+        ends=EndTokens(dropped=dropped, kept=ends.kept),
         invariant=is_exact(loaded.model),
         paths=decoding_paths(loaded.model, contexts, MAX_NEW_TOKENS),
         model=loaded.name,

@@ -123,6 +123,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def longrope(length, **changes):
+    """Settings with which the rotary embeddings of small models change beyond this length."""
+    factors = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": length}
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "factor": 4.0, **factors, **changes}
+    return {"rope_parameters": rope, "original_max_position_embeddings": length}
+
+
 def small_architecture(family: str, auto_class: Any, **changes: Any) -> Any:
     """A model of a family with random weights, far from uniform, so that a wrong mask or position shows."""
     config_class = CONFIG_MAPPING[family]

@@ -95,7 +95,7 @@ def test_the_figures_of_likelihoods_are_those_of_results_json(rows):
 
     figures = likelihood_figures(rows, *zip(*pairs, strict=True))
 
-    results = likelihood_results(prompts, scores, LOVE_HATE)["likelihood_bias"]
+    results = vars(likelihood_results(prompts, scores, LOVE_HATE).likelihood_bias)
     assert figures == expected.likelihood_figures(results)
     assert 0 < figures["likelihood_bias"] < 1
 

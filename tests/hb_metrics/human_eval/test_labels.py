@@ -21,7 +21,7 @@ from hb_metrics.human_eval.page import label_page
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.browser import open_browser
-from tests.hb_metrics.human_eval.made_runs import write_run
+from tests.hb_metrics.human_eval.made_runs import LABELS, write_run
 from tests.hb_metrics.human_eval.made_study import write_lines
 from tests.hb_metrics.human_eval.test_page import READY, answer
 from tests.hb_metrics.made_results import add_dialogue, read_results, write_results, write_vectors
@@ -273,7 +273,7 @@ def test_the_labels_of_a_rubric_are_read(copied, prompts):
     kinds = ("good", "odd", "bad")
     rubric = Rubric("kinds", "Which?", kinds, ("a", "b", "c"), (("x", "y"),) * 3, "odd")
     results = read_results(copied)
-    results["run"]["judge"] = {"kinds": rubric.description()}
+    results["run"]["judge"] = {"kinds": {**LABELS, **rubric.description()}}
     write_results(copied, results)
     (copied / "run.json").write_text(json.dumps(results["run"]), encoding="utf-8")
     answered = [[0.2, 0.5, 0.3, 0], [0.5, 0.25, 0.25, 0], [0.1, 0.3, 0.6, 0], [0, 0, 0, 1], [0.2, 0.4, 0.4, 0]]

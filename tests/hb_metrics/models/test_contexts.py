@@ -172,14 +172,13 @@ def test_line_breaks_and_special_tokens_end_a_reply(get_small_model):
     model, tokenizer = get_small_model("llama")
     ends = end_tokens(model, tokenizer, "plain")
     # <pad> and <mask> are special without a name; decoding leaves them out, so a reply must end there.
-    assert (ends.dropped, ends.marks) == ((1,), (0, 2, 3))
+    assert (ends.dropped, ends.marks) == ({1}, {0, 2, 3})
     assert tokenizer.all_special_ids == [0, 1]
     texts = {token: tokenizer.decode([token]) for token in range(400)}
-    assert ends.kept == tuple(token for token, text in texts.items() if "\n" in text)
-    assert len(ends.kept) >= 1
-    assert ends.sentence == tuple(
+    assert ends.kept == {token for token, text in texts.items() if "\n" in text} != set()
+    assert ends.sentence == {
         token for token, text in texts.items() if re.search(r"[.!?]\"?\s*$", text) and "\n" not in text and token > 3
-    )
+    }
     assert {texts[token] for token in ends.sentence} >= {".", "!", "?"}
 
 
@@ -198,12 +197,12 @@ def test_tokens_beyond_the_models_vocabulary_are_left_out(get_small_model, chat_
     model, _ = get_small_model("llama")
     assert max(chat_tokenizer.added_tokens_decoder) == 401
     ends = end_tokens(model, chat_tokenizer, "plain")
-    assert max(ends.dropped + ends.marks) < 400  # the model has 400 tokens
+    assert max(ends.dropped | ends.marks) < 400  # the model has 400 tokens
     wider = deepcopy(model)
     wider.resize_token_embeddings(410, mean_resizing=False)
     ends = end_tokens(wider, chat_tokenizer, "plain")
     assert {*ends.dropped, *ends.marks} == {0, 1, 2, 3, 400, 401}
-    assert max(ends.kept + ends.sentence) < 402  # embeddings without a token
+    assert max(ends.kept | ends.sentence) < 402  # embeddings without a token
 
 
 def test_the_end_of_turn_ends_a_chat_even_if_it_is_not_special(get_small_model):
@@ -211,15 +210,15 @@ def test_the_end_of_turn_ends_a_chat_even_if_it_is_not_special(get_small_model):
     tokenizer.add_tokens(["<|im_start|>", "<|im_end|>", "<think>"])
     model.resize_token_embeddings(403, mean_resizing=False)
     tokenizer.chat_template = CHAT_TEMPLATE
-    assert end_tokens(model, tokenizer, "chat").dropped == (1, 401)
-    assert end_tokens(model, tokenizer, "plain").dropped == (1,)
+    assert end_tokens(model, tokenizer, "chat").dropped == {1, 401}
+    assert end_tokens(model, tokenizer, "plain").dropped == {1}
     # A thought before what is said is not the end of it.
     tokenizer.chat_template = CHAT_TEMPLATE.replace(
         "{{ message.content }}", "{% if message.role == 'assistant' %}<think>{% endif %}{{ message.content }}"
     )
-    assert end_tokens(model, tokenizer, "chat").dropped == (1, 401)
+    assert end_tokens(model, tokenizer, "chat").dropped == {1, 401}
     tokenizer.chat_template = CHAT_TEMPLATE.replace("<|im_end|>", "")
-    assert end_tokens(model, tokenizer, "chat").dropped == (1,)
+    assert end_tokens(model, tokenizer, "chat").dropped == {1}
 
 
 def word_tokenizer(*words):
@@ -237,7 +236,7 @@ def word_tokenizer(*words):
 def test_what_ends_a_sentence(said, ends, get_small_model):
     tokenizer = word_tokenizer("x", said)
     found = end_tokens(get_small_model("llama")[0], tokenizer, "plain")
-    assert found.sentence == ((2,) if ends else ())
+    assert found.sentence == ({2} if ends else set())
 
 
 @pytest.mark.parametrize(

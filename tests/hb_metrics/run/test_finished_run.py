@@ -93,7 +93,7 @@ def run(tmp_path):
         }
         for number, row in enumerate(rows)
     ]
-    record = {"layout": {"version": LAYOUT}}
+    record = {"layout": {"version": LAYOUT, "measurements": []}}
     (tmp_path / RUN_FILE).write_text(json.dumps(record))
     (tmp_path / "results.json").write_text(json.dumps({"run": record}))
     write_table(tmp_path / PROMPTS_FILE, with_plurals(prompts, config_vocabulary("v1.0-small")))
@@ -163,7 +163,7 @@ def test_replies_to_other_prompts_are_rejected(run):
 
 def test_missing_files_are_named_and_missing_styles_are_none(run):
     finished, _ = run
-    assert read_styles(finished) is None
+    assert read_styles(finished.folder) is None
     (finished.folder / PROMPTS_FILE).unlink()
     for read, name in (
         (lambda: read_stored_replies(finished.folder), f"{finished.folder / PROMPTS_FILE}' does not exist"),
@@ -178,7 +178,7 @@ def test_mean_styles_and_bias_values_are_read(run):
     columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
     columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
     write_table(finished.folder / STYLE_MEANS_FILE, pa.table(columns))
-    styles = read_styles(finished)
+    styles = read_styles(finished.folder)
     assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
     assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
     assert styles[2] == ["Kind", "Cold (Distant)"]
@@ -187,7 +187,7 @@ def test_mean_styles_and_bias_values_are_read(run):
 READERS = {
     PROMPTS_FILE: lambda run: read_reply_table(run.folder),
     f"{REPLIES}/00001-of-00002.parquet": lambda run: read_stored_replies(run.folder),
-    STYLE_MEANS_FILE: read_styles,
+    STYLE_MEANS_FILE: lambda run: read_styles(run.folder),
 }
 
 

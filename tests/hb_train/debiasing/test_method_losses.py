@@ -4,14 +4,13 @@ States and output layer are random; which of them count is found again by regula
 """
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from hb_train.debiasing import add, hd, lmd
+from hb_train.debiasing import add, hd
 from hb_train.debiasing.arguments import DebiasArguments
 from hb_train.debiasing.method import MarkedBatch
 from hb_train.debiasing.phrases import collate_phrases, encode_phrases, num_occurrences
@@ -115,11 +114,6 @@ def test_add_moves_the_targets_only_if_they_are_learned(vectors, batch):
     else:
         assert torch.allclose(weight.grad, expected_grads[1], atol=1e-4)
         assert weight.grad.abs().max() > 0.01
-
-
-def test_phrases_of_the_first_group_are_trained_on():
-    for method in (lmd, add, hd):
-        assert method.METHOD.trained_texts(SimpleNamespace(texts_t1="first", texts_t2="second")) == "first"
 
 
 def test_the_defaults_are_the_papers():

@@ -130,24 +130,10 @@ def test_what_nothing_predicts_and_what_is_too_short_is_counted():
 
 
 def test_phrases_of_ones_own_are_read(tmp_path):
-    (tmp_path / "pets.txt").write_text("the cat is greedy\n\nthe fish is greedy\n", encoding="utf-8")
-    phrases = read_phrases(tmp_path / "pets.txt", pets())
-    assert phrases == (["the cat is greedy"], ["the dog is greedy"], 1)
-    (tmp_path / "pets.csv").write_text("text_t1,text_t2\nthe cat,the pup\nthe cow,\n", encoding="utf-8")
-    assert read_phrases(tmp_path / "pets.csv", pets()) == (["the cat"], ["the pup"], 1)
-    (tmp_path / "none.txt").write_text("the fish\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"no phrase with a counterpart; pass .* target terms of 'pets'"):
-        read_phrases(tmp_path / "none.txt", pets())
-    for name, content, message in (
-        ("no.csv", "words\nthe cat\n", "no.csv' has no column text_t1 or text"),
-        ("empty.csv", "text_t1,text_t2\n,x\n", "empty.csv' has a row without a phrase"),
-    ):
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        with pytest.raises(ValueError, match=message):
-            read_phrases(tmp_path / name, pets())
-
-
-def test_twins_that_are_the_same_text_are_rejected(tmp_path):
-    (tmp_path / "same.csv").write_text("text_t1,text_t2\na cat,a cat\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' are identical to their phrases"):
-        read_phrases(tmp_path / "same.csv", pets())
+    (tmp_path / "train.txt").write_text("the cat is greedy\n\nthe cats are greedy\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="has no split for validation"):
+        read_phrases(tmp_path, pets())
+    (tmp_path / "validation.csv").write_text("text_t1,text_t2\nthe cat,the pup\n", encoding="utf-8")
+    read = read_phrases(tmp_path, pets())
+    assert read["train"]["text_t2"][0] == "the dog is greedy"
+    assert read["validation"] == {"text_t1": ["the cat"], "text_t2": ["the pup"]}

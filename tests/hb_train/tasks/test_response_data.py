@@ -38,8 +38,8 @@ def test_only_the_response_is_learnt(loaded):
     texts, replies = (column[:8] for column in planted_replies())
     rows = [(str(index), *pair) for index, pair in enumerate(zip(texts, replies, strict=True))]
     contexts = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, "plain")
-    encoded = encode_responses(rows, loaded, "plain", 64)
-    assert (encoded.num_cut, encoded.num_too_long) == (0, 0)
+    encoded, num_too_long = encode_responses(rows, loaded, "plain", 64)
+    assert (encoded.num_cut, num_too_long) == (0, 0)
     for row, context, reply in zip(encoded.dataset, contexts, replies, strict=True):
         learnt = [token for token in row["labels"] if token != IGNORED]
         assert row["input_ids"] == context + learnt
@@ -50,8 +50,8 @@ def test_only_the_response_is_learnt(loaded):
 def test_contexts_are_cut_and_long_responses_left_out(loaded):
     long = " ".join(["I am a person who has a friend."] * 10)
     rows = [("0", long, ANSWER), ("1", "Hi.", long)]
-    encoded = encode_responses(rows, loaded, "plain", 30)
-    assert (len(encoded.dataset), encoded.num_cut, encoded.num_too_long) == (1, 1, 1)
+    encoded, num_too_long = encode_responses(rows, loaded, "plain", 30)
+    assert (len(encoded.dataset), encoded.num_cut, num_too_long) == (1, 1, 1)
     (row,) = encoded.dataset
     assert len(row["input_ids"]) == 30
     (whole,) = encode_contexts([long], [[]], loaded.model, loaded.tokenizer, "plain")

@@ -6,13 +6,13 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from hb_metrics.models.loading import load_model
-from hb_train.tasks.slot_value_classifier import binary_scores, collate, slot_value_classifier
+from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores, collate
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "bert", "roberta", "t5"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_padding_changes_no_logit(save_small_model, kind):
     torch.manual_seed(0)
-    classifier = slot_value_classifier(load_model(str(save_small_model(kind)))).eval()
+    classifier = SlotValueClassifier(load_model(str(save_small_model(kind)))).eval()
     rows = [{"input_ids": list(range(20, 20 + length)), "label": 1.0} for length in (3, 9, 1, 6)]
 
     def logits(some_rows):
@@ -27,7 +27,7 @@ def test_padding_changes_no_logit(save_small_model, kind):
 
 
 def test_the_loss_is_the_mean_binary_cross_entropy(save_small_model):
-    classifier = slot_value_classifier(load_model(str(save_small_model("gpt2")))).eval()
+    classifier = SlotValueClassifier(load_model(str(save_small_model("gpt2")))).eval()
     rows = [{"input_ids": [20, 21, 22], "label": 1.0}, {"input_ids": [30], "label": 0.0}]
     with torch.inference_mode():
         output = classifier(**collate(rows))

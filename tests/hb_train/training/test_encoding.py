@@ -5,8 +5,6 @@ from copy import deepcopy
 
 import pytest
 from datasets import Dataset
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import render_messages, with_tag
@@ -102,35 +100,20 @@ def asked(request, get_small_model):
 
 
 @pytest.mark.parametrize("with_tags", [True, False])
-def test_only_the_reply_and_its_end_are_learnt_after_the_context(with_tags, asked):
-    encoded = asked.encode(with_tags=with_tags)
+@pytest.mark.parametrize("replies", [REPLIES, ["bias", " no_bias", "\nbias"], [".", "'s", "  \u2028é"]])
+def test_only_the_reply_and_its_end_are_learnt_after_the_context(replies, with_tags, asked):
+    encoded = asked.encode(asked.rows(replies), with_tags=with_tags)
     assert encoded.num_read == asked.is_encoder_decoder
     assert (len(encoded.dataset), encoded.num_cut, encoded.num_unended) == (3, 0, 1)
     end = asked.tokenizer.convert_tokens_to_ids(asked.end)
     contexts = asked.contexts(TAGS if with_tags else [None] * 3)
-    for row, context, reply, truncated in zip(encoded.dataset, contexts, REPLIES, (False, False, True), strict=True):
+    for row, context, reply, truncated in zip(encoded.dataset, contexts, replies, (False, False, True), strict=True):
         learnt, before = asked.learnt(row)
         assert before == context
         assert (learnt[-1] == end) != truncated
         text = asked.tokenizer.decode(learnt if truncated else learnt[:-1], clean_up_tokenization_spaces=False)
         assert text == reply
         assert learnt.count(end) == (not truncated)
-
-
-@given(
-    replies=st.lists(
-        st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12), min_size=3, max_size=3
-    )
-)
-@example(replies=["bias", " no_bias", "\nbias"])
-@example(replies=[".", "'s", "  "])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_reply_is_learnt_unchanged(replies, asked):
-    dataset = asked.encode(asked.rows(replies, [True] * 3)).dataset
-    for row, context, reply in zip(dataset, asked.contexts(TAGS), replies, strict=True):
-        learnt, before = asked.learnt(row)
-        assert before == context
-        assert asked.tokenizer.decode(learnt, clean_up_tokenization_spaces=False) == reply
 
 
 @pytest.mark.parametrize("with_tags", [True, False])

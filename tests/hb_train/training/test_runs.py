@@ -44,11 +44,9 @@ def test_the_models_wrapper_is_gone_before_processes_end(forked_programs, tmp_pa
     [
         ({0: 0.693, 40: 0.782}, False),
         ({0: 0.693, 20: 0.68, 40: 0.782}, True),
-        ({0: 0.693, 20: 0.693}, False),
         ({0: 0.693, 20: None}, False),
         ({0: None, 20: 3.0}, True),
         ({20: 3.0}, True),
-        ({}, True),
     ],
 )
 def test_whether_a_later_step_is_better_than_none(losses, gain):

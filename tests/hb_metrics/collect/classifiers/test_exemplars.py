@@ -150,9 +150,16 @@ def test_the_packaged_discriminant_was_fitted_on_its_lines(learnt_from):
 
 
 @pytest.mark.parametrize("learnt_from", [STYLE_EXEMPLARS, REGARD_EXEMPLARS], ids=lambda each: each.title)
-def test_the_packaged_discriminant_is_of_its_lines(learnt_from, monkeypatch):
-    monkeypatch.setattr(exemplars, "fit_discriminant", None)  # run python -m hb_metrics.collect.classifiers.refit
-    ExemplarClassifier(learnt_from)
+def test_the_packaged_discriminant_is_of_its_lines_and_not_of_comments(learnt_from, monkeypatch, tmp_path):
+    """If this fails, run `python -m hb_metrics.collect.classifiers.refit`."""
+    fitted = []
+    monkeypatch.setattr(ExemplarClassifier, "fit", lambda self, lines: fitted.append(lines))
+    other, lines = tmp_path / "lines.yaml", learnt_from.exemplars.read_text(encoding="utf-8")
+    for text in (f"# A comment.\n{lines}", re.sub(r"[.?]\"$", '!"', lines, count=1, flags=re.MULTILINE)):
+        other.write_text(text, encoding="utf-8")
+        ExemplarClassifier(learnt_from._replace(exemplars=other))
+        exemplars._read.cache_clear()
+    assert len(fitted) == 1
 
 
 def test_what_the_card_says_is_so(embedded, labelled, features, classified):

@@ -10,7 +10,7 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.run.replies import Replies
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
-from tests.hb_metrics.made_results import read_results
+from tests.hb_metrics.made_results import loaded, read_results
 from tests.hb_metrics.pages import check_sound, read_page
 from tests.hb_metrics.runs_here import measure_here
 

@@ -22,9 +22,7 @@ from hb_dataset.versions import NEXT, version_folder
 from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, read_vocabulary
 from hb_dataset.written_text import is_invisible
 from hb_dataset.yaml_lines import Fault, FaultsError
-from hub_scripts.folder_checks import frozen_faults, link_faults, newly_frozen, shown_path, subfolder_faults
-from hub_scripts.term_checks import WORDING, hints, source_faults
-from hub_scripts.term_entries import (
+from hub_scripts.terms.entries import (
     NOUN,
     STANDALONE,
     TEMPLATE,
@@ -35,6 +33,8 @@ from hub_scripts.term_entries import (
     read_against,
     read_folder,
 )
+from hub_scripts.terms.folder_checks import frozen_faults, link_faults, newly_frozen, shown_path, subfolder_faults
+from hub_scripts.terms.hints import WORDING, hints, source_faults
 
 NUM_ENTRIES, NUM_SENTENCES = 25, 10  # the entries whose sentences are shown, and the sentences of each
 _CLIPPED_TO = 400  # the maximum number of characters in a message

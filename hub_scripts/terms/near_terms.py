@@ -1,25 +1,10 @@
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hb_dataset.matching import as_it_looks
 
 _SHORTEST_TO_COMPARE = 5  # the minimum number of letters, because "fat" is not a misspelling of "fit"
-
-
-def near_index(names: Iterable[str]) -> dict[str, list[int]]:
-    """Makes an index in which `near_places` finds similar names without comparing every pair."""
-    index: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        for key in _keys(name):
-            index.setdefault(key, []).append(place)
-    return index
-
-
-def near_places(name: str, index: Mapping[str, Sequence[int]]) -> list[int]:
-    """Returns the indices of all names for which one of the functions below may return true, in ascending order."""
-    return sorted({place for key in _keys(name) for place in index.get(key, ())})
 
 
 def same_but_for_spelling(one: str, other: str) -> bool:
@@ -49,15 +34,6 @@ def look_alike(one: str, other: str) -> bool:
     """Returns whether phrases consist of characters that look alike, as in "autist1c" and "hornosexual"."""
     digits = {re.sub(r"\D", "", phrase) for phrase in (one, other)} - {""}
     return len(digits) < 2 and _looks(one) == _looks(other)
-
-
-def _keys(phrase: str) -> Iterator[str]:
-    letters = _letters(phrase)
-    yield f"spelling {_plain(phrase)}"
-    yield f"looks {_looks(phrase)}"
-    yield letters
-    for index in range(len(letters)):  # phrases that are one edit apart become equal if each loses at most one letter
-        yield letters[:index] + letters[index + 1 :]
 
 
 @functools.cache

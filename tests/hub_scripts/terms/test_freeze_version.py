@@ -6,7 +6,7 @@ from hb_dataset import read_vocabulary
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import NEXT, read_frozen, read_version
-from hub_scripts.freeze_version import freeze_version
+from hub_scripts.terms.freeze_version import freeze_version
 from tests.hub_scripts.versions_on_disk import copy_small, edit, freeze_small
 
 SPRY = "  - term: spry\n    bucket: old\n"

@@ -6,6 +6,7 @@ from typing import Any
 import hb_dataset
 from hb_dataset.names import NAMES_FILE
 from hb_dataset.versions import (
+    CHANGELOG_FILE,
     FROZEN_FILE,
     NEXT,
     VERSION_NAME,
@@ -17,7 +18,6 @@ from hb_dataset.versions import (
 from hb_dataset.yaml_lines import Fault
 
 LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the vocabulary's licence
-CHANGELOG_FILE = "CHANGELOG.md"  # the changes in each version, written by hub_scripts/freeze_version.py
 
 
 def link_faults(folder: Path) -> list[Fault]:
@@ -57,7 +57,7 @@ def frozen_faults(folder: Path) -> list[Fault]:
         else:
             message = (
                 f"{version!r} is not a valid name for a version after {newest}; use a name such as v2.0, and freeze "
-                "versions only with hub_scripts/freeze_version.py"
+                "versions only with hub_scripts/terms/freeze_version.py"
             )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
     licence = root.parent / LICENCE.name
@@ -77,7 +77,7 @@ def newly_frozen(folder: Path) -> list[Fault]:
     new = sorted(_recorded(root).keys() - read_frozen())
     about = (
         "is newly frozen and can never change; ask a maintainer to compare it with the output of "
-        "hub_scripts/freeze_version.py"
+        "hub_scripts/terms/freeze_version.py"
     )
     return [Fault(f"../{FROZEN_FILE}", 1, f"{version!r} {about}") for version in new]
 

@@ -1,6 +1,6 @@
 """Freezes the vocabulary `next` as a version that never changes again.
 
-    python hub_scripts/freeze_version.py v2.0
+    python hub_scripts/terms/freeze_version.py v2.0
 
 The script checks hb_dataset/vocabulary/next and copies it to hb_dataset/vocabulary/v2.0. It records the version in
 frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it with
@@ -19,6 +19,7 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import code_span
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import (
+    CHANGELOG_FILE,
     FROZEN_FILE,
     NEXT,
     frozen_record,
@@ -32,16 +33,17 @@ from hb_dataset.versions import (
 )
 from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, vocabulary_files
 from hb_dataset.whole_files import write_text
-from hub_scripts.check_terms import check, visible
-from hub_scripts.folder_checks import CHANGELOG_FILE
-from hub_scripts.term_entries import TERM, Changed, Changes, Entry
+from hub_scripts.terms.check_terms import check, visible
+from hub_scripts.terms.entries import TERM, Changed, Changes, Entry
 
 _TITLE = "# Changes of the vocabulary, newest first\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(
-        prog="hub_scripts/freeze_version.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="hub_scripts/terms/freeze_version.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("version", help="The name of the new version, such as v2.0.")
     options = parser.parse_args(argv)
@@ -78,7 +80,7 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     if report.faults:
         lines = "\n".join(f"  {visible(str(fault))}" for fault in report.faults)
         raise ValueError(
-            f"'{NEXT}' has faults; correct them first (hub_scripts/check_terms.py shows details):\n{lines}"
+            f"'{NEXT}' has faults; correct them first (hub_scripts/terms/check_terms.py shows details):\n{lines}"
         )
 
     (root / version).mkdir()

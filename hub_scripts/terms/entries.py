@@ -23,7 +23,7 @@ from hb_dataset.vocabulary_entries import (
 )
 from hb_dataset.yaml_entries import read_entries
 from hb_dataset.yaml_lines import load_with_lines
-from hub_scripts.near_terms import near_index, near_places, one_edit_apart, same_but_for_spelling
+from hub_scripts.terms.near_terms import one_edit_apart, same_but_for_spelling
 
 TERM, NOUN, TEMPLATE, STANDALONE = "term", "noun", "template", "standalone noun phrase"
 # Maps each file to the kind of its entries and the key that contains their names. All files that are not in `LISTS`
@@ -117,17 +117,16 @@ def compare(before: Sequence[Entry], after: Sequence[Entry]) -> Changes:
     """Compares two vocabularies. A term on another axis and an entry with another spelling count as changed."""
     old, new = ({_key(entry): entry for entry in entries} for entries in (before, after))
     changed = [Changed(old[key], entry) for key, entry in new.items() if key in old]
-    removed = dict(enumerate(entry for key, entry in old.items() if key not in new))
-    index = near_index(entry.name for entry in removed.values())
+    removed = [entry for key, entry in old.items() if key not in new]
     added = []
     for entry in (entry for key, entry in new.items() if key not in old):
-        places = (place for place in near_places(entry.name, index) if place in removed)
-        former = next((place for place in places if _is_former(removed[place], entry)), None)
+        former = next((other for other in removed if _is_former(other, entry)), None)
         if former is None:
             added.append(entry)
         else:
-            changed.append(Changed(removed.pop(former), entry))
-    return Changes(added, [*removed.values()], [change for change in changed if change.differences])
+            removed.remove(former)
+            changed.append(Changed(former, entry))
+    return Changes(added, removed, [change for change in changed if change.differences])
 
 
 def _key(entry: Entry) -> tuple[str | None, ...]:

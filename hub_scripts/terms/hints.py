@@ -13,8 +13,8 @@ from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
 from hb_dataset.vocabulary_faults import MAX_WORDS_BEFORE
 from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
-from hub_scripts.near_terms import look_alike, near_index, near_places, one_edit_apart, same_but_for_spelling
-from hub_scripts.term_entries import NOUN, STANDALONE, TEMPLATE, TERM, Changed, Changes, Entry
+from hub_scripts.terms.entries import NOUN, STANDALONE, TEMPLATE, TERM, Changed, Changes, Entry
+from hub_scripts.terms.near_terms import look_alike, one_edit_apart, same_but_for_spelling
 
 # A change to one of these keys may create a duplicate or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
@@ -42,15 +42,13 @@ def source_faults(before: Sequence[Entry], changes: Changes) -> list[Fault]:
 
 def hints(entries: Sequence[Entry], changes: Changes) -> set[Fault]:
     """Returns the possible mistakes in added and changed entries."""
-    index = near_index(entry.name for entry in entries)
     nouns = [entry.value for entry in entries if entry.kind == NOUN]
     templates = [entry.value for entry in entries if entry.kind == TEMPLATE and entry.name.count("{") == 1]
     openings = [_spoken(template.parts[0]) for template in templates]
     messages = [(change.after, message) for change in changes.changed for message in _history(change)]
     for entry in (*changes.added, *_changed_in(changes, _NAMING)):
         if entry.kind in (TERM, NOUN):
-            near = (entries[place] for place in near_places(entry.name, index))
-            messages += [(entry, message) for message in _near(entry, [o for o in near if o.kind == entry.kind])]
+            messages += [(entry, message) for message in _near(entry, [o for o in entries if o.kind == entry.kind])]
     for entry in (*changes.added, *_changed_in(changes, WORDING)):
         messages += [(entry, message) for message in _wording(entry, nouns, openings)]
     for entry in changes.added:
@@ -68,9 +66,9 @@ def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
     return [change.after for change in changes.changed if keys & change.differences.keys()]
 
 
-def _near(entry: Entry, near: Sequence[Entry]) -> Iterator[str]:
+def _near(entry: Entry, others: Sequence[Entry]) -> Iterator[str]:
     name, is_term = entry.name, entry.kind == TERM
-    for other in near:
+    for other in others:
         if (other.line, other.file) == (entry.line, entry.file):
             continue
         other_line = f"{other.file}:{other.line}"

@@ -1,0 +1,1 @@
+"""Checks changes to the vocabulary, and freezes its versions."""
