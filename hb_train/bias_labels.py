@@ -82,7 +82,6 @@ def label(arguments: LabelArguments) -> None:
         state.wait_for_everyone()
         return
     run = read_run(Path(arguments.run_dir))
-    record, made = run.record.content, run.record.generation
     styles = read_vectors(run.folder / STYLES)
     replies = replies_to_label(run, styles)
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
@@ -92,6 +91,7 @@ def label(arguments: LabelArguments) -> None:
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
+    made, record = run.record.generation, run.record.content
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     asked = Asked(loaded, made.context, chat, made.cue)
     suffix = write_rows(folder, replies, labels, held_out, asked)

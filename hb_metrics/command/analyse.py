@@ -8,6 +8,7 @@ command does not import torch.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.layout.terminal import filled
@@ -42,15 +43,20 @@ def analyse(folder: Path) -> Results:
 
 def write_results(results: Results, folder: Path) -> None:
     """Writes results.json and the report, and prints the report's sentences about the model."""
-    from hb_metrics.command.plan import firmer_command
+    write_json(folder / RESULTS_FILE, results.content())
+    for answer in write_run_report(Run(folder, results), folder / REPORT_FILE):
+        print("\n" + filled(answer))
+    print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
+
+
+def write_run_report(run: Run, path: Path, **options: Any) -> list[str]:
+    """Writes the report of a finished run with its calibrations and the command of a longer run, as `write_report`."""
+    from hb_metrics.command.plan import firmer_run
     from hb_metrics.human_eval.calibration import read_calibrations
     from hb_metrics.report.page import write_report
 
-    write_json(folder / RESULTS_FILE, results.content())
-    known, again = read_calibrations(folder), firmer_command(results)
-    for answer in write_report(results, folder / REPORT_FILE, calibrations=known, again=again):
-        print("\n" + filled(answer))
-    print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
+    known, again = read_calibrations(run.folder), firmer_run(run)
+    return write_report(run.results, path, calibrations=known, again=again, **options)
 
 
 if __name__ == "__main__":

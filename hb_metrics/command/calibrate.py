@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
-from hb_metrics.command.plan import firmer_command
-from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_calibrations, read_labels
+from hb_metrics.command.analyse import write_run_report
+from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_labels
 from hb_metrics.human_eval.calibration_section import sentence
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import LABELS_FILE, read_label_study
 from hb_metrics.human_eval.study_files import beside_answers
 from hb_metrics.measurements.results import read_run
-from hb_metrics.report.page import write_report
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest, write_json
 from hb_metrics.run.typed_json import to_json
@@ -63,8 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     written = run.folder / CALIBRATIONS / f"{study.judge}.json"
     written.parent.mkdir(exist_ok=True)
     write_json(written, to_json(results))
-    known, again = read_calibrations(run.folder), firmer_command(run.results)
-    write_report(run.results, run.folder / REPORT_FILE, calibrations=known, again=again)
+    write_run_report(run, run.folder / REPORT_FILE)
     print(sentence(results))
     print(f"results: {written.resolve()}")
     print(f"report: {(run.folder / REPORT_FILE).resolve()}")

@@ -31,9 +31,12 @@ from hb_metrics.run.run_folder import (
     PROMPTS_FILE,
     REPORT_FILE,
     RESULTS_FILE,
+    SECONDS_FILE,
     check_run_or_empty,
     hold_folder,
     open_run,
+    read_seconds,
+    write_json,
     write_table,
 )
 
@@ -100,8 +103,13 @@ def _measure(task: Task, measurements: Sequence[Measurement], work: dict[str, An
         measurement.collector.collect(task, work[measurement.name])
         if task.state.is_main_process:
             results = results.with_(measurement.name, measurement.parts.compute(Run(task.folder, results)))
-        task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
+        seconds = time.perf_counter() - started
+        task.state.print(f"{measurement.title} measured in {seconds:.0f} s")
         if task.state.is_main_process:
+            if not is_finished:
+                known = read_seconds(task.folder)
+                known[measurement.name] = round(known.get(measurement.name, 0.0) + seconds, 1)
+                write_json(task.folder / SECONDS_FILE, known)
             figures = comparable_figures([measurement.figures(results)])[0]
             print("\n" + "\n".join(figure_lines(figures)), flush=True)
             if not is_finished and number < len(measurements):

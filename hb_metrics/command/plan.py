@@ -1,6 +1,6 @@
 """Plans a longer run from a finished pilot run with the same prompts: its precision, its cost and its command.
 
-    holistic-bias plan runs/pilot --replies 8 16 --half_width 2 --pilot_minutes 2.5
+    holistic-bias plan runs/pilot --replies 8 16 --half_width 2
 
 For each figure and each number of replies per term and template, the table shows the half-width, which is half of an
 interval's width. A pilot needs at least four replies for most combinations of a term and a template.
@@ -22,46 +22,44 @@ from hb_dataset.markdown_table import markdown_table
 from hb_dataset.names import NAME_CUES
 from hb_metrics.command.arguments import default_settings
 from hb_metrics.layout.figure import joined_names
-from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, interval, share
+from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
-from hb_metrics.measurements.results import Results, Run, read_run
+from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.report.page import Longer
 from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_shards, read_vectors
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import nonempty_replies
-from hb_metrics.run.run_folder import REPLIES, STYLES, turn_folder
+from hb_metrics.run.run_folder import REPLIES, STYLES, read_seconds, turn_folder
 from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.clusters import quantile, share_interval
 from hb_metrics.stats.intervals import run_covariances
-from hb_metrics.stats.planned import (
-    MAX_RANGE,
-    Range,
-    Size,
-    Spread,
-    change_half_width,
-    half_width,
-    pilot_spread,
-    predicted,
-    share_half_width,
-)
+from hb_metrics.stats.planned import Size, Spread, at_size, change_half_width, half_width, run_spread
 from hb_metrics.stats.style_clusters import cluster_columns
 from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 FULL = "Full Gen Bias"
 MOST_REPLIES = 2000
-# Options that are recorded with the model: the option, and its section and key.
+# Nine in ten half-widths of later runs are within this number, divided by the root of the pilot's degrees of freedom,
+# of the prediction, relative to it. The number was chosen by simulation (tests/hb_metrics/stats/test_planned.py).
+_ERROR = 2.5
 
 
 class Planned(NamedTuple):
-    """A figure's value in the pilot (`None` for a change), and a function from replies per cell to its half-width.
+    """A figure of the longer run. Numbers are multiplied by `scale` when they are printed.
 
-    The half-width is `None` if there is no interval. Both are multiplied by `scale` when they are printed.
+    Attributes:
+        value: The figure's value in the pilot, or `None` for a change.
+        at: The half-width for a number of replies per cell, or `None` if there is no interval.
+        error: The relative error of these half-widths, which nine in ten later runs do not exceed.
     """
 
     value: float | None
     scale: int
-    at: Callable[[int], Range | None]
+    at: Callable[[int], float | None]
+    error: float
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -79,9 +77,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
     parser.add_argument("--price_out", type=float, help="The price per million reply tokens.")
-    parser.add_argument(
-        "--pilot_minutes", type=float, help="The number of minutes that the pilot took to generate its replies."
-    )
     print(plan(**vars(parser.parse_args(argv))))
 
 
@@ -92,10 +87,9 @@ def plan(
     half_width: float | None = None,
     price_in: float | None = None,
     price_out: float | None = None,
-    pilot_minutes: float | None = None,
 ) -> str:
     """Returns the plan as a Markdown table, followed by sentences and the command for the longer run."""
-    amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out, "pilot_minutes": pilot_minutes}
+    amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out}
     for name, amount, least in (("replies", min(replies), 2), *((*item, 0) for item in amounts.items())):
         if amount is not None and not least <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass {least} or more")
@@ -111,14 +105,16 @@ def plan(
     numbers = sorted({min(number, most) for number in replies})
     figures, rows = _figures(run, table, spreads, sizes), []
     for name, figure in figures.items():
-        shown = [_shown(figure.at(number), figure.scale) for number in numbers]
         value = "" if figure.value is None else bias(1000 * figure.value)
-        rows.append([name, share(figure.value) if figure.scale == 100 else value, *shown])
+        error = f"{figure.error:.0%}" if figure.error < 1 else "?"
+        shown = [_shown(figure.at(number), figure.scale) for number in numbers]
+        rows.append([name, share(figure.value) if figure.scale == 100 else value, *shown, error])
     totals = [int(np.minimum(sizes, number).sum()) for number in numbers]
-    rows += _costs(run, table, totals, (price_in, price_out), pilot_minutes)
+    rows += [[*row, ""] for row in _costs(run, table, totals, (price_in, price_out))]
     sentences = [
-        "The change is between two such runs with independent replies. A range such as “1 to 2” means that the pilot "
-        f"is too small for a single number, “?” that it is far too small, and “{MISSING}” that there is no interval."
+        "The last column shows by how much nine in ten half-widths of later runs differ from these predictions at most "
+        f"(“?”: the pilot is too small to say). “{MISSING}” means that there is no interval. The change is between two "
+        "such runs with independent replies."
     ]
     if missing:
         sentences.append(f"The plan leaves out figures for which the pilot has no interval: {joined_names(missing)}.")
@@ -130,7 +126,7 @@ def plan(
         sentences.append(sentence)
     if wanted is not None:
         sentences.append(f"To generate {wanted} replies per term and template, run:\n  {_command(run, wanted)}")
-    header = ["half-width at … replies per term and template", "value", *map(str, numbers)]
+    header = ["half-width at … replies per term and template", "value", *map(str, numbers), "give or take"]
     return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences])
 
 
@@ -150,12 +146,11 @@ def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.nd
         templates = len(table["template"].unique())
 
     def gen_bias(spread: Spread, half: Callable[[Spread, float], float | None]) -> Planned:
-        def at(replies: int) -> Range | None:
+        def at(replies: int) -> float | None:
             asked = max(1, min(replies // MIN_REPLIES, num_questions))  # as `draw_questions` does
-            size = Size(replies / asked, templates * asked, spread.size.terms)
-            return predicted(spread, size, lambda other: half(other, level))
+            return half(at_size(spread, Size(replies / asked, templates * asked, spread.size.terms)), level)
 
-        return Planned(spread.value, 1000, at)
+        return Planned(spread.value, 1000, at, _ERROR / math.sqrt(spread.freedom))
 
     planned = {FULL: gen_bias(spreads[FULL], half_width)}
     planned[f"change of {FULL}"] = gen_bias(spreads[FULL], change_half_width)._replace(value=None)
@@ -167,16 +162,22 @@ def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.nd
     if of_replies is not None and (offensive := classified_replies(run, of_replies.threshold, replies)) is not None:
         flagged["Offensive replies"] = offensive
     for name, flags in flagged.items():
-        planned[name] = _share(*cell_counts(flags)[1:], sizes, level)
+        planned[name] = planned_share(*cell_counts(flags)[1:], sizes, level)
     return planned
 
 
-def _share(hits: np.ndarray, num_replies: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Planned:
-    def at(replies: int) -> Range:
+def planned_share(hits: np.ndarray, num_replies: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Planned:
+    def at(replies: int) -> float:
         times = float(np.minimum(sizes, replies).sum() / num_replies.sum())
-        return share_half_width(hits, num_replies, times, confidence_level)
+        low, high = share_interval(hits, num_replies, confidence_level, times)
+        return (high - low) / 2
 
-    return Planned(float(hits.sum() / num_replies.sum()), 100, at)
+    value, (low, high) = float(hits.sum() / num_replies.sum()), share_interval(hits, num_replies, confidence_level)
+    if not 0 < value < 1:
+        return Planned(value, 100, at, math.inf)
+    # The variance of rare events is their number, whose relative error is one divided by its root.
+    deviation = num_replies.sum() * (high - low) / 2 / quantile(confidence_level)
+    return Planned(value, 100, at, quantile(0.9) * abs(1 - 2 * value) / (2 * deviation))
 
 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
@@ -209,54 +210,40 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
                 missing.append(name)
             else:
                 value, plain = (value_at(values, path) / 1000 for values in (generation.debiased, generation.gen_bias))
-                spreads[name] = pilot_spread([of_template[index] for of_template in templates], value, plain)
+                spreads[name] = run_spread([of_template[index] for of_template in templates], value, plain)
     return spreads, missing
 
 
-def _shown(width: Range | None, scale: int) -> str:
+def _shown(width: float | None, scale: int) -> str:
     if width is None:
         return MISSING
-    if width.high > MAX_RANGE * width.low:
-        return "?"
-    low, middle, high = (scale * end for end in width)
-    text = bias(middle) if width.is_sure else interval((low, high))
-    return f"{text} points" if scale == 100 else text
+    return f"{bias(scale * width)} points" if scale == 100 else bias(scale * width)
 
 
 def _needed(figure: Planned, half_width: float, most: int) -> tuple[int | None, str]:
     """Returns the fewest replies per term and template that achieve a half-width, and a sentence about this number."""
-    numbers = range(MIN_REPLIES, most + 1)
 
-    def fewest(end: int) -> int | None:
-        def is_narrow(number: int) -> bool:
-            width = figure.at(number)
-            return width is not None and figure.scale * width[end] <= half_width
+    def is_narrow(number: int) -> bool:
+        width = figure.at(number)
+        return width is not None and figure.scale * width <= half_width
 
-        index = bisect_left(numbers, True, key=is_narrow)
-        return numbers[index] if index < len(numbers) else None
-
-    aim = f"a half-width of {half_width:g} for {FULL}"
-    least, number, highest = (fewest(end) for end in range(3))
-    if least is None or number is None:
+    aim, numbers = f"a half-width of {half_width:g} for {FULL}", range(MIN_REPLIES, most + 1)
+    index = bisect_left(numbers, True, key=is_narrow)
+    if index == len(numbers):
         return None, f"Even {most:,} replies per term and template are not enough for {aim}; add templates or terms."
-    is_sure = Range(least, number, highest or most).is_sure
-    rough = "" if is_sure else f" (according to this pilot, from {least} to {highest or f'more than {most}'})"
-    return number, f"For {aim}, generate {number} or more replies per term and template{rough}."
+    return numbers[index], f"For {aim}, generate {numbers[index]} or more replies per term and template."
 
 
 def _costs(
-    run: Run,
-    table: pa.Table,
-    numbers: Sequence[int],
-    prices: tuple[float | None, float | None],
-    minutes: float | None,
+    run: Run, table: pa.Table, numbers: Sequence[int], prices: tuple[float | None, float | None]
 ) -> list[list[str]]:
     turns = [table]
     while (later := read_shards(turn_folder(run.folder, len(turns) + 1) / REPLIES)) is not None:
         turns.append(later)
     rows = [["conversations" if len(turns) > 1 else "replies", "", *map(count, numbers)]]
-    if minutes is not None:
-        rows.append(["minutes", "", *(count(number * minutes / len(table)) for number in numbers)])
+    seconds = read_seconds(run.folder).get("generation")
+    if seconds is not None:
+        rows.append(["minutes", "", *(count(number * seconds / len(table) / 60) for number in numbers)])
     price = 0.0  # of a conversation
     for name, of_million in zip(("tokens_in", "tokens_out"), prices, strict=True):
         if of_million is None:
@@ -272,14 +259,17 @@ def _costs(
     return [*rows, ["price (about)", "", *(f"{number * price:,.2f}" for number in numbers)]]
 
 
-def firmer_command(results: Results) -> str:
-    """Returns the command of a run with four times as many replies, or "" if there are not enough prompts for it."""
-    if "generation" not in results.measured:
-        return ""
-    bias = results.generation.gen_bias
-    replies = math.ceil(4 * bias.mean_replies_per_cell)
-    is_possible = results.record.cue in NAME_CUES or replies * bias.num_cells <= results.record.data.num_prompts
-    return _command(Run(Path("runs/firmer"), results), replies) if is_possible else ""
+def firmer_run(run: Run) -> Longer | None:
+    """Returns a run with four times as many replies, or `None` if there are not enough prompts for it."""
+    if "generation" not in run.results.measured:
+        return None
+    gen_bias = run.results.generation.gen_bias
+    replies = math.ceil(4 * gen_bias.mean_replies_per_cell)
+    if run.record.cue not in NAME_CUES and replies * gen_bias.num_cells > run.record.data.num_prompts:
+        return None
+    seconds = read_seconds(run.folder)
+    minutes = (sum(seconds.values()) + 3 * seconds["generation"]) / 60 if "generation" in seconds else None
+    return Longer(_command(run._replace(folder=Path("runs/firmer")), replies), minutes)
 
 
 def _command(run: Run, replies: int) -> str:

@@ -9,14 +9,12 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.terminal import safe_terminal
+from hb_metrics.command.analyse import write_run_report
 from hb_metrics.command.gates import GATE_STATUS, write_gates
-from hb_metrics.command.plan import firmer_command
-from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.generalised import generalised_section
 from hb_metrics.report.no_worse import Verdict
-from hb_metrics.report.page import write_report
 from hb_metrics.report.sides import Sides, sides_lines
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest
@@ -123,14 +121,7 @@ def write(
         return path, *write_comparison(runs, path, names, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
     more = [] if generalise is None else [generalised_section(run, generalise)]
-    write_report(
-        run.results,
-        path,
-        more=more,
-        calibrations=read_calibrations(run.folder),
-        again=firmer_command(run.results),
-        with_texts=not without_texts,
-    )
+    write_run_report(run, path, more=more, with_texts=not without_texts)
     return path, None, []
 
 

@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.command_line import CommandParser
-from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
-from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.report.changes import comparable_figures, run_changes
-from hb_metrics.report.markdown import cell
+from hb_metrics.report.changes import run_changes
+from hb_metrics.report.markdown import figure_rows, levels_note, markdown_with_note, shown_figures
 from hb_metrics.report.run_names import run_names
 from hb_metrics.run.json_files import json_faults
 
@@ -65,41 +63,17 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
         ValueError: No run has figures by this part.
     """
     listed = dict(zip(names, shown_figures(runs, by), strict=True))
+    if not any(listed.values()):
+        raise ValueError(f"no run has figures by '{by}'; pass --by axis, cluster or template, or omit --by")
     changed = {name: _changed(runs[0], run, listed[name]) for name, run in zip(names, runs, strict=True)}
     if format in ("csv", "json"):
         long = [_row(name, each, each.name in changed[name]) for name, of_run in listed.items() for each in of_run]
         return json.dumps(long, indent=1, ensure_ascii=False) if format == "json" else _csv(long)
-    labels = list(dict.fromkeys(figure.name for of_run in listed.values() for figure in of_run))
-    cells = []
-    for label in labels:
-        of_label = [next((each for each in of_run if each.name == label), None) for of_run in listed.values()]
-        marks = ["*" if label in of_run else "" for of_run in changed.values()]
-        cells.append([label, *(cell(figure) + mark for figure, mark in zip(of_label, marks, strict=True))])
-    levels = sorted({f"{each.confidence_level:.0%}" for of_run in listed.values() for each in of_run if each.interval})
-    note = f"Brackets contain {' or '.join(levels)} intervals." if levels else ""
+    note = levels_note(listed)
     if any(changed.values()):
         note += f" * The change from {names[0]} is beyond chance after Holm's adjustment."
-    if format == "latex":
-        return latex(["", *names], cells, note.strip())
-    head, *rows = [[*map(escape_markdown, row)] for row in (["", *names], *cells)]
-    body = markdown_table(head, rows, numbers=range(1, len(head)))
-    return f"{body}\n\n{escape_markdown(note.strip())}".rstrip()
-
-
-def shown_figures(runs: Sequence[Run], by: str | None) -> list[list[Figure]]:
-    shown: list[list[Figure]] = [[] for _ in runs]
-    for measurement in MEASUREMENTS:
-        found = [measurement.figures(run.results) for run in runs]
-        for of_run, figures in zip(shown, comparable_figures(found), strict=True):
-            for figure in figures:
-                is_wanted = (
-                    not figure.part_of and figure.is_main if by is None else figure.part_of.endswith(f" by {by}")
-                )
-                if is_wanted and figure.value is not None:
-                    of_run.append(figure)
-    if not any(shown):
-        raise ValueError(f"no run has figures by '{by}'; pass --by axis, cluster or template, or omit --by")
-    return shown
+    write = latex if format == "latex" else markdown_with_note
+    return write(["", *names], figure_rows(listed, changed), note.strip())
 
 
 def chart(runs: Sequence[Run], names: Sequence[str], by: str) -> str:

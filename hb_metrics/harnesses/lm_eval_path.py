@@ -6,7 +6,7 @@ The folder contains a YAML file for each task.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,22 @@ from hb_dataset.whole_files import write_text
 _FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
 _VERSION = 1  # the version of the tasks, which the harness displays; increase it when the figures change
 _REPLY_TOKENS = 256  # the maximum length of a reply, which is the same as for chats in `measure`
-_GEN_BIAS = (
-    "full_gen_bias",
-    "full_gen_bias_noise_floor",
-    "full_gen_bias_debiased",
-    "full_gen_bias_debiased_lowest",
-    "full_gen_bias_debiased_highest",
-)
+# By kind of answers: the figures of a whole task, and those by axis.
+_FIGURES = {
+    "replies": (
+        "full_gen_bias full_gen_bias_noise_floor full_gen_bias_debiased full_gen_bias_debiased_lowest "
+        "full_gen_bias_debiased_highest num_skipped_templates num_replies num_empty_replies offensive_replies",
+        "full_gen_bias full_gen_bias_debiased offensive_replies",
+    ),
+    "likelihoods": (
+        "likelihood_bias likelihood_bias_adjusted likelihood_effect_size num_tests",
+        "likelihood_bias",
+    ),
+    "decisions": (
+        "decision_spread decision_spread_lowest decision_spread_highest num_answers",
+        "decision_spread decision_gap",
+    ),
+}
 
 
 class _Function(str):
@@ -88,7 +97,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "doc_to_target": "",
         "generation_kwargs": {"do_sample": False, "max_gen_toks": _REPLY_TOKENS, "until": []},
         "process_results": _function("keep_reply"),
-        "metric_list": _metrics(reply_figures, axes, "reply_figure"),
+        "metric_list": _metrics("replies", axes),
     }
     scored: dict[str, Any] = {
         "custom_dataset": _function("scored_prompts"),
@@ -97,7 +106,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "doc_to_text": "",
         "doc_to_target": "text",
         "process_results": _function("keep_log_likelihood"),
-        "metric_list": _metrics(prompt_figures, axes, "prompt_figure"),
+        "metric_list": _metrics("likelihoods", axes),
     }
     plain: dict[str, Any] = {
         **replied,
@@ -113,7 +122,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "doc_to_target": 0,
         "target_delimiter": "",
         "process_results": _function("keep_decision"),
-        "metric_list": _metrics(decision_names, axes, "decision_figure"),
+        "metric_list": _metrics("decisions", axes),
     }
     tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored, "decisions": decided}
     common: dict[str, Any] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
@@ -121,28 +130,17 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
     return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
 
 
-def reply_figures(axes: Sequence[str]) -> list[str]:
-    alone = (*_GEN_BIAS, "num_skipped_templates", "num_replies", "num_empty_replies", "offensive_replies")
-    by_axis = ("full_gen_bias", "full_gen_bias_debiased", "offensive_replies")
+def figure_names(kind: str, axes: Sequence[str]) -> list[str]:
+    alone, by_axis = (names.split() for names in _FIGURES[kind])
     return [*alone, *(f"{name}/{axis}" for name in by_axis for axis in axes)]
 
 
-def prompt_figures(axes: Sequence[str]) -> list[str]:
-    alone = ("likelihood_bias", "likelihood_bias_adjusted", "likelihood_effect_size", "num_tests")
-    return [*alone, *(f"likelihood_bias/{axis}" for axis in axes)]
-
-
-def decision_names(axes: Sequence[str]) -> list[str]:
-    alone = ("decision_spread", "decision_spread_lowest", "decision_spread_highest", "num_answers")
-    return [*alone, *(f"{name}/{axis}" for name in ("decision_spread", "decision_gap") for axis in axes)]
-
-
-def _metrics(names: Callable[[list[str]], list[str]], axes: list[str], figure: str) -> list[dict[str, Any]]:
-    metrics = []
-    for name in names(axes):
-        better = name in ("num_replies", "num_tests", "num_answers")
-        metrics.append({"metric": name, "aggregation": _function(figure), "higher_is_better": better})
-    return metrics
+def _metrics(kind: str, axes: Sequence[str]) -> list[dict[str, Any]]:
+    numbers = ("num_replies", "num_tests", "num_answers")
+    return [
+        {"metric": name, "aggregation": _function("figure"), "higher_is_better": name in numbers}
+        for name in figure_names(kind, axes)
+    ]
 
 
 def _function(name: str) -> _Function:

@@ -2,7 +2,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from datasets import Dataset
@@ -11,7 +11,7 @@ from hb_dataset.hints import did_you_mean
 from hb_metrics.collect.scoring.options import forms_of
 from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
-from hb_metrics.harnesses.lm_eval_path import decision_names, prompt_figures, reply_figures
+from hb_metrics.harnesses.lm_eval_path import figure_names
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,16 @@ _axes: dict[str, list[str]] = {}  # by config
 _classifiers: dict[str, str] = {}  # the arguments of `load_classifiers`
 
 
+class Kept(NamedTuple):
+    """An answer, from which a figure is computed. `number` is the place of the prompt among all prompts."""
+
+    figure: str
+    kind: str
+    number: int
+    id: str
+    answer: str | float
+
+
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
     """Returns the documents for tasks of generation bias, each with an `id` and the `text` of a prompt.
 
@@ -37,7 +47,7 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
     contains the values of --metadata and --model_args, of which only `_OPTIONS` and `_CLASSIFIERS` are used.
     """
     options = _options(prompts, metadata)
-    _reply_figures.cache_clear()  # the cache may belong to other classifiers
+    _figures.cache_clear()  # the cache may belong to other classifiers
     _classifiers.clear()
     _classifiers.update({name: metadata[name] for name in _CLASSIFIERS if metadata.get(name) is not None})
     load_classifiers(**_classifiers)  # so that an error about a classifier appears before the model replies
@@ -47,7 +57,7 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
 
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
-    _prompt_figures.cache_clear()  # the cache may belong to another tokenizer
+    _figures.cache_clear()  # the cache may belong to another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
     _num_tokens.update((row["id"], number) for row, number in zip(rows, numbers, strict=True))
     return _documents(rows, prompts["dataset_config"])
@@ -59,19 +69,7 @@ def decision_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str
     rows = decision_rows(
         **{name: options[name] for name in ("dataset_config", "axes", "vocabulary_dir") if options.get(name)}
     )
-    _rows.update((row["id"], row) for row in rows)
-    _axes[prompts["dataset_config"]] = sorted({row["axis"] for row in rows})
-    documents = [
-        {
-            "id": row["id"],
-            "number": number,
-            "config": prompts["dataset_config"],
-            "text": row["text"],
-            "choices": [form for option in row["options"] for form in forms_of(option)],
-        }
-        for number, row in enumerate(rows)
-    ]
-    return {SPLIT: Dataset.from_list(documents)}
+    return _documents(rows, prompts["dataset_config"])
 
 
 def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,18 +96,17 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
     seen: Counter[tuple[str, ...]] = Counter()
-    turns = []
-    for row in rows:
-        cell = (row["template"], row["axis"], row["descriptor"])
-        turns.append(seen[cell])
+    templates = [row.get("template") or row["question"] for row in rows]
+    places = {template: place for place, template in enumerate(dict.fromkeys(templates))}
+    documents = []
+    for number, (row, template) in enumerate(zip(rows, templates, strict=True)):
+        cell = (template, row["axis"], row["descriptor"])
+        document = {"id": row["id"], "number": number, "config": config, "text": row["text"] + end}
+        if "options" in row:
+            document["choices"] = [form for option in row["options"] for form in forms_of(option)]
+        documents.append((seen[cell], places[template], document))
         seen[cell] += 1
-    templates = list(dict.fromkeys(row["template"] for row in rows))
-    order = sorted(range(len(rows)), key=lambda index: (turns[index], templates.index(rows[index]["template"])))
-    documents = [
-        {"id": rows[index]["id"], "number": index, "config": config, "text": rows[index]["text"] + end}
-        for index in order
-    ]
-    return {SPLIT: Dataset.from_list(documents)}
+    return {SPLIT: Dataset.from_list([document for *_, document in sorted(documents, key=lambda each: each[:2])])}
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
@@ -133,72 +130,45 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     return [len(tokens) for tokens in plain]
 
 
-def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Returns the input of `reply_figure` for each figure: the figure, the prompt's number and id, and the reply."""
-    kept = (doc["number"], doc["id"], results[0])
-    return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
+def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, Kept]:
+    return _kept(doc, "replies", results[0])
 
 
-def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    return keep_reply(doc, [results[0].strip().partition("\n")[0]])
+def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, Kept]:
+    return _kept(doc, "replies", results[0].strip().partition("\n")[0])
 
 
-def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, int, str, float]]:
-    kept = (doc["number"], doc["id"], float(results[0]))
-    return {name: (name, *kept) for name in prompt_figures(_axes[doc["config"]])}
+def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, Kept]:
+    return _kept(doc, "likelihoods", float(results[0]))
 
 
-def keep_decision(
-    doc: Mapping[str, Any], results: Sequence[tuple[float, bool]]
-) -> dict[str, tuple[str, int, str, float]]:
-    """Returns the input of `decision_figure`: the probability of the favourable option among all options."""
-    row, masses = _rows[doc["id"]], dict(zip(doc["choices"], np.exp([value for value, _ in results]), strict=True))
-    favourable = sum(masses[form] for form in forms_of(row["favourable"]))
-    kept = (doc["number"], doc["id"], float(favourable / sum(masses.values())))
-    return {name: (name, *kept) for name in decision_names(_axes[doc["config"]])}
+def keep_decision(doc: Mapping[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str, Kept]:
+    """Keeps the probability of the favourable option among all options."""
+    masses = dict(zip(doc["choices"], np.exp([value for value, _ in results]), strict=True))
+    favourable = sum(masses[form] for form in forms_of(_rows[doc["id"]]["favourable"]))
+    return _kept(doc, "decisions", float(favourable / sum(masses.values())))
 
 
-def decision_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
-    return _decision_figures(_in_order(kept)).get(kept[0][0])
+def _kept(doc: Mapping[str, Any], kind: str, answer: str | float) -> dict[str, Kept]:
+    names = figure_names(kind, _axes[doc["config"]])
+    return {name: Kept(name, kind, doc["number"], doc["id"], answer) for name in names}
 
 
-def reply_figure(kept: Sequence[tuple[str, int, str, str]]) -> float | None:
-    return _reply_figures(_in_order(kept)).get(kept[0][0])
+def figure(kept: Sequence[Kept]) -> float | None:
+    """Computes a figure from the answers to all prompts. The order of the answers does not affect it."""
+    in_order = sorted(kept, key=lambda each: each.number)
+    return _figures(kept[0].kind, tuple((each.id, each.answer) for each in in_order)).get(kept[0].figure)
 
 
-def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
-    return _prompt_figures(_in_order(kept)).get(kept[0][0])
-
-
-def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
-    """Returns the ids and answers, sorted by the prompt's number, so that figures do not depend on batches."""
-    return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
-
-
-@lru_cache(maxsize=1)  # the harness calls `reply_figure` once per figure, always with the same replies
-def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
-    figures = all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
-    if "full_gen_bias" not in figures:
-        logger.warning("no template has replies for two terms, so Full Gen Bias cannot be computed; use more prompts")
+@lru_cache(maxsize=1)  # the harness calls `figure` once per figure, always with the same answers
+def _figures(kind: str, kept: tuple[tuple[str, Any], ...]) -> dict[str, float | None]:
+    rows, answers = [_rows[identifier] for identifier, _ in kept], [answer for _, answer in kept]
+    if kind == "decisions":
+        return decision_figures(rows, answers)
+    if kind == "likelihoods":
+        figures = likelihood_figures(rows, answers, [_num_tokens[identifier] for identifier, _ in kept])
+    else:
+        figures = all_reply_figures(rows, answers, **_classifiers)
+    if len(figures) < len(figure_names(kind, ())) - 1:  # the share of offensive replies may be missing
+        logger.warning(f"no template has {kind} for two terms, so no bias can be computed; use more prompts")
     return figures
-
-
-@lru_cache(maxsize=1)
-def _prompt_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | None]:
-    numbers = [_num_tokens[identifier] for identifier, _ in kept]
-    figures = likelihood_figures(_rows_of(kept), [value for _, value in kept], numbers)
-    if figures["num_tests"] == 0:
-        logger.warning(
-            "no template has sentences about two terms of an axis, so Likelihood Bias cannot be computed; use more "
-            "prompts"
-        )
-    return figures
-
-
-@lru_cache(maxsize=1)
-def _decision_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | None]:
-    return decision_figures(_rows_of(kept), [value for _, value in kept])
-
-
-def _rows_of(kept: Sequence[tuple[str, Any]]) -> list[Row]:
-    return [_rows[identifier] for identifier, _ in kept]

@@ -1,27 +1,19 @@
 """Runs Mann–Whitney U tests between all pairs of groups at once. The p-values are the same as scipy's.
 
-All values are sorted once and divided into blocks. The matrix C contains the number of values that each group has in
-each block. For values in different blocks, a matrix product of C yields the U statistics of all pairs of groups. For
-values in the same block, the pairs of values are counted one by one. Another matrix product counts the ties.
+The matrix C contains the number of values of each group at each distinct value, in ascending order. Sums over its
+columns yield the U statistics of all pairs of groups, and products of its columns the corrections for ties.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.special import ndtr
 
 # scipy.stats.mannwhitneyu(method="auto") is exact if a group has at most this many values and there are no ties.
 EXACT_UP_TO = 8
-# The number of values in a block. Larger blocks make the matrices smaller, but more pairs must be counted within
-# blocks.
-_BLOCK = 16
-_LATER, _EARLIER = np.tril_indices(_BLOCK, k=-1)
 # The maximum number of entries of C in memory at a time (32 MB).
 _CHUNK_ENTRIES = 2**22
-# Up to this number of multiplications, OpenBLAS uses only one thread. On a busy machine, several threads would wait for
-# each other. Products are therefore computed in parts of this size, unless a part would have fewer than _FEWEST rows.
-_ONE_THREAD = 2**18
-_FEWEST = 4
 
 
 class PairwiseTests(NamedTuple):
@@ -53,92 +45,24 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
     """
     sizes = np.bincount(groups).astype(float)
     first, second = np.nonzero(np.tri(len(sizes), k=-1, dtype=bool).T)
-    order = np.argsort(values)
-    in_order = values[order]
-    tied = in_order[1:] == in_order[:-1]
-    if tied.any():  # among equal values, the values of the first group come first
-        order = np.lexsort((groups, values))
-    statistic = _wins(groups[order], len(sizes))
-    tie = np.zeros(len(first))
-    if tied.any():
-        halves, ties = _ties(np.cumsum(np.append(False, ~tied)), groups[order], len(sizes))
-        statistic += halves
-        tie = ties[first, second]
+    distinct, rank = np.unique(values, return_inverse=True)
+    counts = sparse.csc_array((np.ones(len(values)), (rank, groups)), shape=(len(distinct), len(sizes)))
+    statistic, step = np.empty((len(sizes), len(sizes))), max(1, _CHUNK_ENTRIES // len(distinct))
+    for low in range(0, len(sizes), step):
+        block = counts[:, low : low + step].toarray()
+        # For each distinct value, the values of each group that are below it. A tie counts as one half.
+        statistic[:, low : low + step] = counts.T @ (block.cumsum(axis=0) - block / 2)
     u, n1, n2 = statistic[first, second], sizes[first], sizes[second]
+    tie = np.zeros(len(first))
+    if len(distinct) < len(values):
+        # With t = c_i + c_j, t³ − t = (c_i³ − c_i) + (c_j³ − c_j) + 3 c_i² c_j + 3 c_i c_j².
+        own, cross = (counts.power(3) - counts).sum(axis=0), (counts.power(2).T @ counts).toarray()
+        tie = own[first] + own[second] + 3 * (cross[first, second] + cross[second, first])
     pvalue = _asymptotic_pvalues(u, n1, n2, tie)
-    if sizes.min() <= EXACT_UP_TO:
-        exact = (np.minimum(n1, n2) <= EXACT_UP_TO) & (tie == 0)
-        if exact.any():
-            pvalue[exact] = _exact_pvalues(u[exact], n1[exact].astype(int), n2[exact].astype(int))
+    exact = (np.minimum(n1, n2) <= EXACT_UP_TO) & (tie == 0)
+    if exact.any():
+        pvalue[exact] = _exact_pvalues(u[exact], n1[exact].astype(int), n2[exact].astype(int))
     return PairwiseTests(first, second, u, pvalue, 2 * u / (n1 * n2) - 1)
-
-
-def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
-    """Counts, for groups i and j, the pairs of values in which the value of group i comes later: [G, G].
-
-    `groups` contains the groups of the values, sorted from the smallest to the largest value. The result's diagonal has
-    no meaning.
-    """
-    wins = np.zeros((num_groups, num_groups))
-    below = np.zeros(num_groups)  # the number of values of each group before the chunk
-    # An extra group fills up the last block. Its counts are not used.
-    spare = num_groups
-    num_blocks = -(-len(groups) // _BLOCK)
-    blocks = np.full((num_blocks, _BLOCK), spare)
-    blocks.flat[: len(groups)] = groups
-    step = max(1, _CHUNK_ENTRIES // (spare + _BLOCK**2))
-    rows = _ONE_THREAD // spare**2
-    if rows < _FEWEST:
-        rows = step
-    within: np.ndarray = np.zeros((spare + 1) ** 2, dtype=np.int64)
-    for low in range(0, num_blocks, step):
-        chunk = blocks[low : low + step]
-        # Count pairs of values in the same block.
-        pairs = chunk[:, _LATER] * (spare + 1) + chunk[:, _EARLIER]
-        within += np.bincount(pairs.ravel(), minlength=len(within))
-        # Count pairs of values in different blocks.
-        cells = np.arange(len(chunk))[:, None] * (spare + 1) + chunk
-        counts = np.bincount(cells.ravel(), minlength=len(chunk) * (spare + 1)).reshape(len(chunk), spare + 1)
-        counts = counts[:, :spare].astype(float)
-        upto: np.ndarray = np.cumsum(counts, axis=0)
-        upto += below
-        below = upto[-1].copy()
-        upto -= counts
-        for first in range(0, len(counts), rows):
-            wins += counts[first : first + rows].T @ upto[first : first + rows]
-    return wins + within.reshape(spare + 1, spare + 1)[:spare, :spare]
-
-
-def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the tie corrections for each ordered pair of groups (i, j).
-
-    `rank` [n] contains the index of each value among the distinct values, in ascending order. `groups` [n] contains the
-    values' groups, in ascending order within the same rank.
-
-    Returns:
-        Two arrays [G, G]. The first array corrects the result of `_wins`, which counts a tie as 1 for the group with
-        the greater number and as 0 for the other group. When the array is added to this result, each tie counts as one
-        half for both groups. The second array is Σ(t³ − t) over the tied values. The diagonals have no meaning.
-    """
-    own = np.zeros(num_groups)  # Σ_r c³ − c of one group
-    both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j
-    cross = np.zeros((num_groups, num_groups))  # Σ_r c_i² c_j
-    repeated = np.bincount(rank) > 1
-    kept = repeated[rank]
-    rank, groups = (np.cumsum(repeated) - 1)[rank[kept]], groups[kept]
-    distinct = int(rank[-1]) + 1
-    step = max(1, _CHUNK_ENTRIES // num_groups)
-    for low in range(0, distinct, step):
-        high = min(low + step, distinct)
-        inside = slice(*np.searchsorted(rank, [low, high]))
-        cells = (rank[inside] - low) * num_groups + groups[inside]
-        counts = np.bincount(cells, minlength=(high - low) * num_groups).reshape(-1, num_groups).astype(float)
-        own += (counts**3 - counts).sum(axis=0)
-        both += counts.T @ counts
-        cross += (counts**2).T @ counts
-    halves = (np.triu(both) - np.tril(both)) / 2
-    # With t = c_i + c_j, t³ − t = (c_i³ − c_i) + (c_j³ − c_j) + 3 c_i² c_j + 3 c_i c_j².
-    return halves, own[:, None] + own[None, :] + 3 * (cross + cross.T)
 
 
 def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.ndarray) -> np.ndarray:

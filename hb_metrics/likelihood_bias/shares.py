@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import binom
 
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
@@ -85,52 +86,56 @@ def likelihood_bias(
         left_out = [descriptor_names[code] for code in np.unique(descriptor[~keep])]
         values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
-    # After this sort, all sentences of an axis in a template are consecutive. Among them, the sentences of each
-    # descriptor are consecutive.
-    order = np.lexsort((descriptor, template, axis))
+    # After this sort, the sentences of an axis in a template are consecutive.
+    order = np.lexsort((template, axis))
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
     cells = axis * len(template_names) + template
-    starts = np.flatnonzero(np.diff(cells, prepend=-1))
-    runs = np.cumsum((np.diff(cells, prepend=-1) != 0) | (np.diff(descriptor, prepend=-1) != 0))
-    cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-    num_too_small = dict.fromkeys(axis_names, 0)
-    for low, high in pairwise([*starts, len(values)]):
-        group = runs[low:high] - runs[low]
-        if group[-1] > 0:
-            tests = pairwise_mann_whitney(values[low:high], group)
-            cell = axis_names[axis[low]], template_names[template[low]]
-            cell_tests[cell] = tests.pvalue, np.abs(tests.effect_size)
-            sizes = np.bincount(group)
-            first, second = sizes[tests.first], sizes[tests.second]
-            # This p-value is the lowest possible one. It occurs if all sentences of one descriptor are likelier than
-            # all sentences of the other descriptor.
-            num_too_small[cell[0]] += int(np.count_nonzero(2 / binom(first + second, first) >= alpha))
-    if not cell_tests:
+    parts = [
+        _tests(values[low:high], descriptor[low:high], alpha).assign(axis=axis[low], template=template[low])
+        for low, high in pairwise([*np.flatnonzero(np.diff(cells, prepend=-1)), len(values)])
+    ]
+    tests = pd.concat(parts) if parts else pd.DataFrame({"axis": []})
+    if not len(tests):
         raise ValueError(
             f"no axis has two descriptors in the same template, so there is nothing to compare ({len(left_out)} "
             "descriptors were left out); pass sentences about at least two descriptors of one axis"
         )
+    tests["axis"] = pd.Categorical.from_codes(tests["axis"], axis_names)
+    tests["template"] = pd.Categorical.from_codes(tests["template"], template_names)
+    tests["adjusted"] = _significant_after_adjustment(tests["p"].to_numpy(), alpha)
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
     num_pairs = {name: len(of_axis) * (len(of_axis) - 1) // 2 for name, of_axis in medians.items()}
-    num_tests = {name: sum(len(p) for (a, _), (p, _) in cell_tests.items() if a == name) for name in medians}
+    sizes, too_small = tests["axis"].value_counts(), tests.loc[tests["too_small"], "axis"].value_counts()
     return {
-        **_shares(cell_tests, alpha),
+        **_shares(tests),
         "median_perplexity": medians,
         "lowest_descriptors": {name: list(of_axis)[:NUM_EXTREMES] for name, of_axis in medians.items()},
         "highest_descriptors": {name: list(of_axis)[: -NUM_EXTREMES - 1 : -1] for name, of_axis in medians.items()},
-        "num_tests": sum(num_tests.values()),
-        "num_tests_by_axis": num_tests,
+        "num_tests": len(tests),
+        "num_tests_by_axis": {name: int(sizes[name]) for name in medians},
         "num_pairs_by_axis": num_pairs,
         # A pair has no test in a template that lacks one of its descriptors.
-        "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
-        "num_tests_too_small": sum(num_too_small.values()),
-        "num_tests_too_small_by_axis": {name: num_too_small[name] for name in medians},
-        "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
+        "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - len(tests),
+        "num_tests_too_small": int(tests["too_small"].sum()),
+        "num_tests_too_small_by_axis": {name: int(too_small[name]) for name in medians},
+        "skipped_axes": [name for name in medians if not sizes[name]],
         "left_out_descriptors": left_out,
         "alpha": alpha,
         **found,
     }
+
+
+def _tests(values: np.ndarray, descriptor: np.ndarray, alpha: float) -> pd.DataFrame:
+    """Tests all pairs of descriptors of an axis in a template."""
+    _, group, sizes = np.unique(descriptor, return_inverse=True, return_counts=True)
+    tests = pairwise_mann_whitney(values, group)
+    first, second = sizes[tests.first], sizes[tests.second]
+    # This p-value is the lowest possible one. It occurs if all sentences of one descriptor are likelier than all
+    # sentences of the other descriptor.
+    lowest = 2 / binom(first + second, first)
+    columns = {"p": tests.pvalue, "significant": tests.pvalue < alpha, "effect": np.abs(tests.effect_size)}
+    return pd.DataFrame({**columns, "too_small": lowest >= alpha})
 
 
 def _likelihood_table(
@@ -171,38 +176,20 @@ def testable_axes(results: Mapping[str, Any]) -> set[str]:
     return {axis for axis in small if small[axis] < results["num_tests_by_axis"][axis]}
 
 
-def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], alpha: float) -> dict[str, Any]:
-    sizes = np.array([len(pvalues) for pvalues, _ in cell_tests.values()])
-    pvalues, effects = (np.concatenate(parts) for parts in zip(*cell_tests.values(), strict=True))
-    firsts = np.cumsum(sizes) - sizes
-
-    def per_cell(values: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(values, firsts, dtype=float)
-
-    def means(sums: np.ndarray, names: Sequence[str]) -> dict[str, float]:
-        totals: dict[str, list[float]] = {}
-        for name, total, size in zip(names, sums, sizes, strict=True):
-            sum_and_size = totals.setdefault(name, [0.0, 0.0])
-            sum_and_size[0] += total
-            sum_and_size[1] += size
-        return {name: float(total / size) for name, (total, size) in sorted(totals.items())}
-
-    axes, templates = zip(*cell_tests, strict=True)
-    significant = per_cell(pvalues < alpha)
-    adjusted = per_cell(_significant_after_adjustment(pvalues, alpha))
-    effect = per_cell(effects)
+def _shares(tests: pd.DataFrame) -> dict[str, Any]:
+    columns = {"significant": "likelihood_bias", "adjusted": "bh_likelihood_bias", "effect": "effect_size"}
+    by_axis = tests.groupby("axis", observed=True)[list(columns)].mean()
     nested: dict[str, dict[str, float]] = {}
-    for axis, template, total, size in zip(axes, templates, significant, sizes, strict=True):
-        nested.setdefault(axis, {})[template] = float(total / size)
+    both = tests.groupby(["axis", "template"], observed=True)["significant"].mean()
+    for (axis, template), share in both.items():  # type: ignore[misc]
+        nested.setdefault(axis, {})[template] = share
     return {
-        "likelihood_bias": float(significant.sum() / sizes.sum()),
-        "by_axis": means(significant, axes),
-        "by_template": means(significant, templates),
+        **{name: float(tests[column].mean()) for column, name in columns.items()},
+        "by_axis": by_axis["significant"].to_dict(),
+        "by_template": tests.groupby("template", observed=True)["significant"].mean().to_dict(),
         "by_axis_and_template": nested,
-        "bh_likelihood_bias": float(adjusted.sum() / sizes.sum()),
-        "bh_by_axis": means(adjusted, axes),
-        "effect_size": float(effect.sum() / sizes.sum()),
-        "effect_size_by_axis": means(effect, axes),
+        "bh_by_axis": by_axis["adjusted"].to_dict(),
+        "effect_size_by_axis": by_axis["effect"].to_dict(),
     }
 
 
@@ -220,17 +207,9 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    key = axis * len(descriptor_names) + descriptor
-    order = np.argsort(values)
-    # This is faster than `lexsort`, because NumPy uses a radix sort for 16-bit keys.
-    order = order[np.argsort(key.astype(np.min_scalar_type(key.max()))[order], kind="stable")]
-    key, values = key[order], values[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
-    sizes = np.diff([*starts, len(key)])
-    medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+    frame = pd.DataFrame({"axis": axis, "descriptor": descriptor, "median": values})
+    medians = frame.groupby(["axis", "descriptor"])["median"].median().reset_index()
     by_axis: dict[str, dict[str, float]] = {}
-    axis_code, descriptor_code = np.divmod(key[starts], len(descriptor_names))
-    for index in np.lexsort((descriptor_code, medians)):
-        name = descriptor_names[descriptor_code[index]]
-        by_axis.setdefault(axis_names[axis_code[index]], {})[name] = float(medians[index])
-    return {name: by_axis[name] for name in sorted(by_axis)}
+    for row in medians.sort_values(["axis", "median", "descriptor"]).itertuples(index=False):
+        by_axis.setdefault(axis_names[row.axis], {})[descriptor_names[row.descriptor]] = row.median
+    return by_axis

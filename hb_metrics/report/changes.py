@@ -127,9 +127,9 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
         )
         if paired.reason is not None:
             missing[measurement.title] = paired.reason
-        figures = comparable_figures([measurement.figures(run.results) for run in (first, second)])
-        after = {figure.name: figure for figure in figures[1]}
-        for figure in figures[0]:
+        of_first, of_second = comparable_figures([measurement.figures(run.results) for run in (first, second)])
+        after = {figure.name: figure for figure in of_second}
+        for figure in of_first:
             other = after.get(figure.name)
             if figure.value is None or other is None or other.value is None:
                 continue
@@ -199,17 +199,14 @@ def p_value(change: PairedChange, confidence_level: float) -> float:
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
     """Returns the figures of each run. If a run lacks a debiased value, the plain values of all runs are used."""
     lacking = {figure.name for figures in runs for figure in figures if figure.value is None}
-    comparable: list[list[Figure]] = []
-    for figures in runs:
-        kept = []
-        for figure in figures:
-            if figure.name in lacking and figure.plain is not None:
-                part_of = f"{figure.part_of} (plain)"
-                kept.append(figure._replace(value=figure.plain, interval=None, no_interval=None, part_of=part_of))
-            else:
-                kept.append(figure)
-        comparable.append(kept)
-    return comparable
+
+    def comparable(figure: Figure) -> Figure:
+        if figure.name not in lacking or figure.plain is None:
+            return figure
+        part_of = f"{figure.part_of} (plain)"
+        return figure._replace(value=figure.plain, interval=None, no_interval=None, part_of=part_of)
+
+    return [list(map(comparable, figures)) for figures in runs]
 
 
 def changes_section(compared: Sequence[RunChanges]) -> Section:

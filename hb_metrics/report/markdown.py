@@ -1,11 +1,11 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.numbers import MISSING, share
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.results import read_run
+from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import changes_markdown, comparable_figures, run_changes
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
 from hb_metrics.report.run_names import run_names
@@ -25,31 +25,21 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
     results = [run.results for run in finished]
-    rows: list[list[str]] = []
-    sentences: list[str] = []
-    levels: set[float] = set()
+    listed = dict(zip(called, shown_figures(finished), strict=True))
+    sentences = [levels_note(listed)]
     for measurement in MEASUREMENTS:
-        found = [measurement.figures(run) for run in results]
-        by_run = []
-        for figures in comparable_figures(found):
-            main = {figure.name: figure for figure in figures if figure.is_main and figure.value is not None}
-            by_run.append(main)
-            levels |= {figure.confidence_level or 0.0 for figure in main.values() if figure.interval is not None}
-        for name in dict.fromkeys(name for main in by_run for name in main):
-            rows.append([escape_markdown(name), *(cell(main.get(name)) for main in by_run)])
-        notes = {}
-        for name, of_run in zip(called, results, strict=True):
-            if measurement.name in of_run.measured:
-                notes[name] = measurement.card_sentences(of_run)
-        for name, listed in notes.items():
-            for note in listed:
+        notes = {
+            name: measurement.card_sentences(of_run)
+            for name, of_run in zip(called, results, strict=True)
+            if measurement.name in of_run.measured
+        }
+        for name, of_run in notes.items():
+            for note in of_run:
                 is_shared = all(note in of_other for of_other in notes.values())
                 sentences.append(note if is_shared else f"{name}: {note}")
-    if levels:
-        sentences.insert(0, f"Brackets contain {' or '.join(share(level, 0) for level in sorted(levels))} intervals.")
     sentences += comparison_warnings(differing_settings([run.record for run in results]), results)
-    table = markdown_table(["", *map(escape_markdown, called)], rows, numbers=range(1, len(called) + 1))
-    parts = [f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"]
+    note = " ".join(filter(None, dict.fromkeys(sentences)))
+    parts = [markdown_with_note(["", *called], figure_rows(listed), note) + "\n"]
     others = zip(finished[1:], called[1:], strict=True)
     compared = [run_changes(finished[0], run, (called[0], name)) for run, name in others]
     if compared and (sides := both_sides(finished, compared)) is not None:
@@ -58,7 +48,42 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     return "\n".join(parts)
 
 
-def cell(figure: Figure | None) -> str:
-    if figure is None:
-        return MISSING
-    return f"{figure.shown} ({figure.shown_interval})" if figure.interval is not None else figure.shown
+def shown_figures(runs: Sequence[Run], by: str | None = None) -> list[list[Figure]]:
+    """Returns the main figures of each run, or its figures by a part, such as "axis"."""
+    shown: list[list[Figure]] = [[] for _ in runs]
+    for measurement in MEASUREMENTS:
+        found = [measurement.figures(run.results) for run in runs]
+        for of_run, figures in zip(shown, comparable_figures(found), strict=True):
+            for figure in figures:
+                is_wanted = figure.is_main if by is None else figure.part_of.endswith(f" by {by}")
+                if is_wanted and figure.value is not None and (by or not figure.part_of):
+                    of_run.append(figure)
+    return shown
+
+
+def figure_rows(
+    listed: Mapping[str, Sequence[Figure]], changed: Mapping[str, Set[str]] | None = None
+) -> list[list[str]]:
+    """Returns a row for each figure, with the values of the runs. Changed values have a star."""
+    by_run = {name: {figure.name: figure for figure in figures} for name, figures in listed.items()}
+    rows = []
+    for label in dict.fromkeys(figure.name for figures in listed.values() for figure in figures):
+        cells = []
+        for name, figures in by_run.items():
+            figure = figures.get(label)
+            value = MISSING if figure is None else figure.shown
+            bounds = f" ({figure.shown_interval})" if figure is not None and figure.interval is not None else ""
+            cells.append(value + bounds + "*" * (label in (changed or {}).get(name, ())))
+        rows.append([label, *cells])
+    return rows
+
+
+def levels_note(listed: Mapping[str, Sequence[Figure]]) -> str:
+    levels = {each.confidence_level or 0.0 for figures in listed.values() for each in figures if each.interval}
+    shown = " or ".join(share(level, 0) for level in sorted(levels))
+    return f"Brackets contain {shown} intervals." if levels else ""
+
+
+def markdown_with_note(header: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> str:
+    head, *body = [[*map(escape_markdown, row)] for row in (header, *rows)]
+    return f"{markdown_table(head, body, numbers=range(1, len(head)))}\n\n{escape_markdown(note)}".rstrip()

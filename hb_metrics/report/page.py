@@ -34,6 +34,13 @@ class Fold(NamedTuple):
     chart: tuple[Plot, str] | None = None
 
 
+class Longer(NamedTuple):
+    """The command of a run with four times as many replies, and how long it takes if that is known."""
+
+    command: str
+    minutes: float | None
+
+
 def write_report(
     results: Results,
     path: Path,
@@ -41,12 +48,12 @@ def write_report(
     to_come: Sequence[Measurement] = (),
     more: Sequence[Section] = (),
     calibrations: Sequence[Calibration] = (),
-    again: str = "",
+    again: Longer | None = None,
     with_texts: bool = True,
 ) -> list[str]:
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
 
-    `again` is the command of a longer run. Without `with_texts`, the report shows no replies.
+    `again` is a longer run. Without `with_texts`, the report shows no replies.
 
     If measurements are still `to_come`, the report is marked as incomplete. Sections for `calibrations` (the results of
     `human-eval calibrate`) come first if they have an interval, and the sections in `more` come last.

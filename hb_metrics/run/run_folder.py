@@ -27,6 +27,7 @@ RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
 STYLE_MEANS_FILE = "style_means.parquet"
+SECONDS_FILE = "seconds.json"  # how long each measurement took, over all starts of the run
 LOCK_FILE = ".lock"  # hidden, because it is not part of the results
 PROMPTS_FILE = "prompts.parquet"
 OWN_PROMPTS_FILE = "own_prompts.parquet"  # the rows of --prompts
@@ -58,6 +59,11 @@ def turn_folder(folder: Path, turn: int) -> Path:
 def write_json(path: Path, content: Any) -> None:
     """Writes indented JSON. Raises `ValueError` for NaN and infinity."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_seconds(folder: Path) -> dict[str, float]:
+    path = folder / SECONDS_FILE
+    return read_json(path) if path.is_file() else {}
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:

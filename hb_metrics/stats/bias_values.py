@@ -3,15 +3,13 @@
 A bias value shows how typical the style of a reply is for the reply's descriptor (paper, C.1).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# The number of rows in memory at a time: 14 MB in float64 with 217 styles.
-BATCH_SIZE = 8192
 # If a descriptor's mean is closer than this to the overall mean, the difference consists of rounding errors.
 _NO_DIRECTION = 1e-12
 
@@ -57,7 +55,6 @@ def bias_values(
     axes: Sequence[str] | None = None,
     *,
     alpha: int = 0,
-    batch_size: int = BATCH_SIZE,
 ) -> BiasValues:
     """Computes the bias value of each reply (paper, C.1).
 
@@ -69,21 +66,19 @@ def bias_values(
     and 2, the formula would be 0/0.)
 
     Args:
-        style_probabilities: [replies, styles] The style vectors p_tdi. They are converted to float64 one block of rows
-            at a time.
+        style_probabilities: [replies, styles] The style vectors p_tdi.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of each reply's prompt.
         axes: [replies] the demographic axis of each reply's prompt. `None` if a term is the same descriptor on all
             axes.
         alpha: The exponent α: 0, 1 or 2. The paper uses 0.
-        batch_size: The number of rows in a block. It does not affect the values.
 
     Raises:
         ValueError: Lengths differ, a value is missing, or a probability is not within [0, 1].
     """
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
     codes, keys = descriptor_codes(descriptors, axes)
-    means = _descriptor_means(style_probabilities, codes, text_codes("template", templates)[0], len(keys), batch_size)
+    means = _descriptor_means(style_probabilities, codes, text_codes("template", templates)[0], len(keys))
     overall_mean = means.mean(axis=0)
 
     directions = means - overall_mean
@@ -91,8 +86,8 @@ def bias_values(
     directions[norms < _NO_DIRECTION] = 0
     directions /= np.where(norms < _NO_DIRECTION, 1, norms)[:, None] ** alpha
     values = np.empty(len(codes))
-    for rows, block in _blocks(style_probabilities, batch_size):
-        values[rows] = ((block - overall_mean) * directions[codes[rows]]).sum(axis=1)
+    for code, rows in enumerate(_rows_of(codes)):
+        values[rows] = ((style_probabilities[rows].astype(float) - overall_mean) * directions[code]).sum(axis=1)
     mean_values = np.bincount(codes, weights=values) / np.bincount(codes)
     return BiasValues(values, keys, codes, mean_values, means, overall_mean)
 
@@ -108,37 +103,28 @@ def descriptor_codes(
     return codes, [DescriptorKey(axis_names[key // len(names)], names[key % len(names)]) for key in distinct]
 
 
+def _rows_of(codes: np.ndarray) -> list[np.ndarray]:
+    return np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+
+
 def _descriptor_means(
-    style_probabilities: np.ndarray,
-    codes: np.ndarray,
-    templates: np.ndarray,
-    num_descriptors: int,
-    batch_size: int,
+    style_probabilities: np.ndarray, codes: np.ndarray, templates: np.ndarray, num_descriptors: int
 ) -> np.ndarray:
     """Computes the mean style vectors m_d: [descriptors, styles].
 
     A reply has the weight 1 / (N_td · T_d). N_td is the number of the descriptor's replies in the reply's template, and
     T_d is the number of templates in which the descriptor has replies.
     """
-    cells = codes * (templates.max() + 1) + templates
-    _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)
-    num_templates = np.bincount(np.unique(cells) // (templates.max() + 1), minlength=num_descriptors)
-    weights = 1 / (sizes[cell] * num_templates[codes])
-    means = np.zeros((num_descriptors, style_probabilities.shape[1]))
-    for rows, block in _blocks(style_probabilities, batch_size):
-        bad = np.argwhere(~((block >= 0) & (block <= 1)))
-        if len(bad):
-            row, style = bad[0]
-            raise ValueError(
-                f"style probability {style} of reply {rows.start + row} is {block[row, style]}, which is not a "
-                "number from 0 to 1; classify this reply again or omit it"
-            )
-        # Rows are added one by one. Otherwise, the rounding would depend on the size of the blocks.
-        np.add.at(means, codes[rows], block * weights[rows, None])
+    bad = np.argwhere(~((style_probabilities >= 0) & (style_probabilities <= 1)))
+    if len(bad):
+        row, style = bad[0]
+        raise ValueError(
+            f"style probability {style} of reply {row} is {style_probabilities[row, style]}, which is not a number "
+            "from 0 to 1; classify this reply again or omit it"
+        )
+    means = np.empty((num_descriptors, style_probabilities.shape[1]))
+    for code, rows in enumerate(_rows_of(codes)):
+        _, cell, sizes = np.unique(templates[rows], return_inverse=True, return_counts=True)
+        weights = 1 / (sizes[cell] * len(sizes))
+        means[code] = (style_probabilities[rows].astype(float) * weights[:, None]).sum(axis=0)
     return means
-
-
-def _blocks(style_probabilities: np.ndarray, batch_size: int) -> Iterator[tuple[slice, np.ndarray]]:
-    for start in range(0, len(style_probabilities), batch_size):
-        rows = slice(start, min(start + batch_size, len(style_probabilities)))
-        yield rows, np.asarray(style_probabilities[rows], dtype=np.float64)

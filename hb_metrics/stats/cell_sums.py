@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from hb_metrics.stats.inputs import as_numbers, check_column, check_columns, check_flag, text_codes
-from hb_metrics.stats.style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
+from hb_metrics.stats.style_clusters import check_labels, known_columns, with_cluster_sums
 
 # The largest allowed difference between the sum of a row and 1.
 TOLERANCE = 1e-3
@@ -15,8 +14,7 @@ TOLERANCE = 1e-3
 # exact in float64, so the order of the replies and the batches does not affect the results.
 _STEPS = 2.0**40
 _HALF_STEPS = 2.0**20
-# The number of probabilities to process at a time. The intermediate arrays (12 bytes per probability) then fit into the
-# processor's cache.
+# The number of probabilities to process at a time, so that the intermediate arrays fit into the processor's cache.
 _BLOCK_ENTRIES = 2**16
 
 
@@ -112,11 +110,9 @@ class CellSums:
         for sums in (self._sums, self._squares):
             sums.resize((len(self._indices), self.num_styles + len(self.columns)), refcheck=False)
         self._counts[indices] += np.bincount(codes)
-        order = np.argsort(codes.astype(np.min_scalar_type(len(cells))), kind="stable")
-        blocks = list(_blocks(values))
-        scratch = np.empty((blocks[0].stop, self._sums.shape[1]))
-        for rows in blocks:
-            self._add_rows(values, order[rows], indices[codes[order[rows]]], scratch)
+        order = np.argsort(codes, kind="stable")
+        for rows in _blocks(values):
+            self._add_rows(values[order[rows]], indices[codes[order[rows]]])
         self._num_replies += len(values)
         if self.keep_replies:
             self._batches.append(values.astype(np.float32))
@@ -157,34 +153,13 @@ class CellSums:
         as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
         return np.rint(rows[np.argsort(as_bytes)] * _STEPS) / _STEPS
 
-    def _add_rows(self, values: np.ndarray, rows: np.ndarray, indices: np.ndarray, scratch: np.ndarray) -> None:
-        """Adds the replies `values[rows]` to the sums of their cells.
-
-        `rows` is sorted by cell, and `indices` contains the cell of each row. `scratch` is an array for intermediate
-        values, with at least as many rows.
-        """
-        starts = np.flatnonzero(indices[1:] != indices[:-1]) + 1
-        starts = np.concatenate([[0], starts, [len(rows)]]).astype(np.int32)
-        indices = indices[starts[:-1]]
-        # A matrix [cells, rows] that contains 1 where the row belongs to the cell.
-        shape = len(indices), len(rows)
-        members = sparse.csr_array((np.ones(len(rows)), np.arange(len(rows), dtype=np.int32), starts), shape=shape)
-        block = values[rows]
-        # float32 is faster. It is used only if it represents the values exactly.
-        block = block.astype(np.float32 if block.dtype in (np.float16, np.float32) else np.float64)
-        # The values are rounded to steps, and then scaled by a power of two, which is exact. The squares below then
-        # count steps.
-        block *= block.dtype.type(_STEPS)
-        np.rint(block, out=block)
-        block *= block.dtype.type(1 / _HALF_STEPS)
-        exact = scratch[: len(rows)]
-        exact[:, : block.shape[1]] = block
-        if self.columns:
-            exact[:, block.shape[1] :] = cluster_sums(exact, self.columns)
-        self._sums[indices] += (members @ exact) * (1 / _HALF_STEPS)
-        np.square(exact, out=exact)
-        np.rint(exact, out=exact)
-        self._squares[indices] += (members @ exact) * (1 / _STEPS)
+    def _add_rows(self, values: np.ndarray, indices: np.ndarray) -> None:
+        """Adds replies to the sums of their cells. The replies are sorted by cell."""
+        starts = np.flatnonzero(np.diff(indices, prepend=-1))
+        exact = np.rint(values.astype(np.float64) * _STEPS)
+        exact = with_cluster_sums(exact / _HALF_STEPS, self.columns)
+        self._sums[indices[starts]] += np.add.reduceat(exact, starts) / _HALF_STEPS
+        self._squares[indices[starts]] += np.add.reduceat(np.rint(exact**2), starts) / _STEPS
 
     def _check_width(self, width: int) -> None:
         expected = self.num_styles if self.labels is None else len(self.labels)

@@ -29,7 +29,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     from hb_metrics.models.sources import EMBEDDED, find_source
 
     name, digest = model or run.record.settings.model, run.record.model.digest
-    in_files = run.record.model.answered_in_files
+    in_files = bool(run.record.model.answered_in_files)
     if in_files and model is None:
         raise ValueError(
             "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
@@ -55,7 +55,7 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     such a reply where to end, because its own replies would become shorter.
     """
     replies = read_reply_table(run.folder)
-    if replies is None or "generation" not in run.results.measured:
+    if replies is None or "generation" not in run.record.content:
         raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles.ids) != run.results.generation.num_replies:

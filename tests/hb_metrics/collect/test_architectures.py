@@ -64,9 +64,9 @@ TRIED = {
     "marian mbart mt5 mvp nllb-moe omniasr pegasus pegasus_x plbart prophetnet seamless_m4t seamless_m4t_v2 "
     "switch_transformers t5 t5gemma t5gemma2 umt5",
     "image-text": "aria aya_vision cosmos3_omni deepseek_vl hyperclovax_vision_v2 idefics2 idefics3 internvl "
-    "kosmos-2.5 lfm2_vl lfm3_vl lighton_ocr llava llava_next llava_next_video llava_onevision minicpm_ocr minicpmv4_6 minicpmv4_7 "
-    "minimax_m3_vl mistral3 ovis2 pp_chart2table qianfan_ocr qwen3_vl qwen3_vl_moe shieldgemma2 smolvlm video_llama_3 "
-    "video_llava vipllava",
+    "kosmos-2.5 lfm2_vl lfm3_vl lighton_ocr llava llava_next llava_next_video llava_onevision minicpm_ocr minicpmv4_6 "
+    "minicpmv4_7 minimax_m3_vl mistral3 ovis2 pp_chart2table qianfan_ocr qwen3_vl qwen3_vl_moe shieldgemma2 smolvlm "
+    "video_llama_3 video_llava vipllava",
 }
 GREEDY = Decoding(max_new_tokens=6)
 ENDS = EndTokens(dropped=())

@@ -35,7 +35,7 @@ def test_figures_are_those_of_the_judge(names, asked):
     documents = lm_eval_tasks.replied_prompts(prompts={"dataset_config": "v1.0-small"}, **names, **asked)["test"]
     answers = dict(zip([row["id"] for row in rows], replies, strict=True))
     kept = [lm_eval_tasks.keep_reply(doc, [answers[doc["id"]]])["offensive_replies"] for doc in documents]
-    assert lm_eval_tasks.reply_figure(kept) == figures["offensive_replies"]
+    assert lm_eval_tasks.figure(kept) == figures["offensive_replies"]
 
 
 @pytest.mark.parametrize("letters", [(0.3, 0.1, 0.5), (0.4, 0.4, 1e-6)], ids=["no letter", "tied"])

@@ -8,7 +8,7 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.harnesses import lm_eval_tasks
 from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
-from hb_metrics.harnesses.lm_eval_path import decision_names, main, task_configs, write_tasks
+from hb_metrics.harnesses.lm_eval_path import figure_names, main, task_configs, write_tasks
 from hb_metrics.models.gguf import embedded_model_folder
 from tests.hb_metrics.harnesses import expected
 
@@ -185,6 +185,6 @@ def test_decisions_are_probabilities_of_the_favourable_option(evaluate, vocabula
     values = [value if row["favourable"] == "yes" else 1 - value for value, row in zip(values, rows, strict=True)]
     expected = decision_figures(rows, values)
     assert {name: value for name, value in figures.items() if value is not None} == pytest.approx(
-        {name: expected[name] for name in decision_names(["ability", "age"]) if expected[name] is not None}
+        {name: expected[name] for name in figure_names("decisions", ["ability", "age"]) if expected[name] is not None}
     )
     assert expected["num_answers"] == 8 * 10

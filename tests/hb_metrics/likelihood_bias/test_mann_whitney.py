@@ -41,11 +41,11 @@ def assert_equals_scipy(samples):
 
 @pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
 def test_every_pair_equals_scipy_on_both_sides_of_its_exact_switch(ties):
-    assert_equals_scipy(random_samples([*range(1, 13), *range(1, 13), 30, 40, 150], ties))
+    assert_equals_scipy(random_samples([1, 2, 7, 8, 9, 12, 8, 9, 30, 150], ties))
 
 
 @given(tied_samples)
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_any_samples_equal_scipy(samples):
     assert_equals_scipy(samples)
 
@@ -63,7 +63,7 @@ def test_equal_values_have_a_p_value_of_1_and_no_effect(sizes):
 
 
 @given(tied_samples)
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_the_effect_size_is_the_share_of_wins_minus_the_share_of_losses(samples):
     tests = pairwise_mann_whitney(*flatten(samples))
 
@@ -81,21 +81,6 @@ def test_what_fits_into_memory_does_not_change_the_tests(monkeypatch, chunk_entr
 
     for before, after in zip(whole, pairwise_mann_whitney(values, groups), strict=True):
         assert_array_equal(after, before)
-
-
-@pytest.mark.parametrize("one_thread", [1, 2**4, 2**7, 2**18])
-def test_products_made_in_parts_do_not_change_the_tests(monkeypatch, one_thread):
-    """From parts too small to be worth it, over one row of blocks and several, to all at once."""
-    samples = random_samples([30, 12, 9, 50], ties=False)
-    monkeypatch.setattr(mann_whitney, "_ONE_THREAD", one_thread)
-    monkeypatch.setattr(mann_whitney, "_FEWEST", 1)
-    assert_equals_scipy(samples)
-
-
-@pytest.mark.parametrize("size", [15, 16, 17, 31, 32, 33])
-@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
-def test_any_number_of_values_fills_the_blocks(size, ties):
-    assert_equals_scipy(random_samples([size - 9, 9], ties, seed=size))
 
 
 def test_a_single_group_gives_no_test():

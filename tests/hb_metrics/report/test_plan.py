@@ -17,7 +17,7 @@ from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.finished_run import read_reply_table
-from hb_metrics.run.run_folder import turn_folder
+from hb_metrics.run.run_folder import turn_folder, write_json
 from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.planned import Size, at_size, half_width
 from tests.hb_metrics.made_results import change_results
@@ -34,10 +34,8 @@ def rows_of(text):
     return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in lines}
 
 
-def ends_of(cell):
-    """The lowest and the highest number that a cell shows; the same if it shows one."""
-    ends = [number(end.removesuffix(" points")) for end in cell.split(" to ")]
-    return ends[0], ends[-1]
+def width_of(cell):
+    return number(cell.removesuffix(" points"))
 
 
 def test_the_pilots_own_size_has_its_own_intervals(pilot):
@@ -51,10 +49,11 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
     expected["Offensive replies"] = 100 * np.array(share_interval(hits, sizes, 0.95))
     expected["Replies that name the term"] = 100 * np.array(run.results.generation.uptake.interval)
     for name, (low, high) in expected.items():
-        now, later = (ends_of(cell) for cell in rows[name][1:])
-        assert now[0] < 1.03 * (high - low) / 2
-        assert now[1] > 0.97 * (high - low) / 2
-        assert later[0] < 0.6 * now[1]
+        now, later = (width_of(cell) for cell in rows[name][1:3])
+        assert now == pytest.approx((high - low) / 2, rel=0.03)
+        assert later < 0.6 * now
+    freedom = pilot_spreads(run, read_reply_table(pilot))[0]["Full Gen Bias"].freedom
+    assert rows["Full Gen Bias"][3] == f"{2.5 / freedom**0.5:.0%}"
 
 
 def with_tokens(folder, turn, tokens_in, tokens_out):
@@ -71,19 +70,21 @@ def with_tokens(folder, turn, tokens_in, tokens_out):
 
 def test_replies_minutes_and_money_add_up(pilot, tmp_path):
     folder = shutil.copytree(pilot, tmp_path / "pilot")
+    assert "minutes" not in rows_of(plan(folder))
+    write_json(folder / "seconds.json", {"generation": 180.0, "offensiveness": 7.0})
     with_tokens(folder, 1, 50, 20)
-    options = {"replies": [8, 16, 64], "price_in": 1000.0, "price_out": 2000.0, "pilot_minutes": 3.0}
+    options = {"replies": [8, 16, 64], "price_in": 1000.0, "price_out": 2000.0}
     rows = rows_of(plan(folder, **options))
     numbers = [18 * 4 * 8, 18 * 4 * 16, 18 * 4 * 30]  # there are 30 prompts per term and template
-    assert [number(cell) for cell in rows["replies"][1:]] == numbers
-    assert rows["minutes"][1:] == ["3", "6", "11"]
-    assert [number(cell) for cell in rows["price (about)"][1:]] == pytest.approx(
+    assert [number(cell) for cell in rows["replies"][1:4]] == numbers
+    assert rows["minutes"][1:4] == ["3", "6", "11"]
+    assert [number(cell) for cell in rows["price (about)"][1:4]] == pytest.approx(
         [0.05 * replies + 2 * 0.02 * replies for replies in numbers]
     )
     with_tokens(folder, 2, 100, 10)  # half of the conversations
     rows = rows_of(plan(folder, **options))
     assert number(rows["price (about)"][1]) == pytest.approx(numbers[0] * (0.09 + 0.12 / 2))
-    assert rows["conversations"][1:] == ["576", "1,152", "2,160"]
+    assert rows["conversations"][1:4] == ["576", "1,152", "2,160"]
 
 
 def test_the_command_is_the_pilots_with_more_replies(pilot, tmp_path):
@@ -124,11 +125,9 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     full = pilot_spreads(read_run(folder), read_reply_table(folder))[0]["Full Gen Bias"]
     assert full.size == (4, 8, 18)
     rows = rows_of(plan(folder, replies=[8, 16, 28]))
-    assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 28)]
+    assert [number(cell) for cell in rows["replies"][1:4]] == [18 * 4 * replies for replies in (8, 16, 28)]
     middles = [1000 * half_width(at_size(full, Size(*size)), 0.95) for size in ((4, 8, 18), (4, 16, 18), (7, 16, 18))]
-    for cell, middle in zip(rows["Full Gen Bias"][1:], middles, strict=True):
-        assert ends_of(cell)[0] < 1.03 * middle
-        assert ends_of(cell)[1] > 0.97 * middle
+    assert [width_of(cell) for cell in rows["Full Gen Bias"][1:4]] == pytest.approx(middles, rel=0.01)
 
 
 def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
@@ -151,11 +150,10 @@ def test_a_half_width_that_the_prompts_do_not_allow_has_no_command(pilot):
 
 def test_the_change_is_between_independent_runs(pilot):
     full = pilot_spreads(read_run(pilot), read_reply_table(pilot))[0]["Full Gen Bias"]
-    value, width = rows_of(plan(pilot, replies=[8]))["change of Full Gen Bias"]
-    low, high = ends_of(width)
+    value, width, _ = rows_of(plan(pilot, replies=[8]))["change of Full Gen Bias"]
     assert value == ""
     variance = 2 * (full.at_zero + full.slope * full.value)
-    assert 0.97 * low < 1000 * t.ppf(0.975, 2 * full.freedom) * variance**0.5 < 1.03 * high
+    assert width_of(width) == pytest.approx(1000 * t.ppf(0.975, 2 * full.freedom) * variance**0.5, rel=0.01)
 
 
 @pytest.mark.parametrize(

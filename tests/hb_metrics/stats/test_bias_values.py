@@ -1,5 +1,3 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 
@@ -88,33 +86,6 @@ def test_a_descriptor_without_a_direction_has_values_of_0(names, alpha):
     np.testing.assert_allclose(result.descriptor_means, np.broadcast_to(result.overall_mean, (len(set(names)), 9)))
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 7, 1000])
-def test_the_size_of_blocks_changes_nothing(batch_size):
-    probabilities, *names = make_replies(styles=217)
-    whole = bias_values(probabilities, *names)
-
-    for result, expected in zip(bias_values(probabilities, *names, batch_size=batch_size), whole, strict=True):
-        assert np.array_equal(result, expected)
-
-
-def test_a_memory_mapped_array_is_read_in_blocks(tmp_path):
-    rng = np.random.default_rng(4)
-    probabilities = rng.dirichlet(np.ones(100), 20_000).astype(np.float16)
-    np.save(tmp_path / "styles.npy", probabilities)
-    descriptors, templates = (rng.choice(list(letters), 20_000).tolist() for letters in ("abcdefgh", "xyz"))
-    mapped = np.load(tmp_path / "styles.npy", mmap_mode="r")
-
-    tracemalloc.start()
-    result = bias_values(mapped, descriptors, templates, batch_size=64)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    in_float64 = probabilities.astype(np.float64)
-    values, _, _ = brute_force(in_float64, descriptors, templates, None, 0)
-    np.testing.assert_allclose(result.values, values, rtol=1e-6, atol=1e-12)
-    assert peak < in_float64.nbytes / 3
-
-
 def test_descriptors_are_numbered_by_axis_and_term():
     codes, keys = descriptor_codes(["b", "a", "b", "b"], ["y", "y", "x", "y"])
 
@@ -129,7 +100,7 @@ def test_what_is_no_probability_is_named(value):
     probabilities[3, 1] = value
 
     with pytest.raises(ValueError, match=f"probability 1 of reply 3 is {value}, which is not a number"):
-        bias_values(probabilities, ["a"] * 5, ["t"] * 5, batch_size=2)
+        bias_values(probabilities, ["a"] * 5, ["t"] * 5)
 
 
 @pytest.mark.parametrize(
