@@ -12,7 +12,6 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.classifier import probability_schema
-from hb_metrics.collect.replies.requests import REPLY_SCHEMA
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_stored_replies, read_styles, read_vectors
 from hb_metrics.run.run_folder import (
@@ -26,6 +25,7 @@ from hb_metrics.run.run_folder import (
     with_plurals,
     write_table,
 )
+from hb_metrics.run.schema import REPLY_SCHEMA
 from hb_metrics.stats.bias_values import DescriptorKey
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
@@ -88,7 +88,13 @@ def run(tmp_path):
     replies = [
         {
             **dict.fromkeys(REPLY_SCHEMA.names),
-            **{"id": row["id"], "text": row["text"].lower(), "personas": ["I like tea."] * (number % 2)},
+            **{name: row[name] for name in ("axis", "descriptor", "noun", "template")},
+            **{
+                "id": row["id"],
+                "prompt_id": row["id"],
+                "text": row["text"].lower(),
+                "personas": ["I like tea."] * (number % 2),
+            },
             **{"reply": None if number == 2 else f"reply {number}", "num_tokens": number, "truncated": number == 1},
         }
         for number, row in enumerate(rows)
@@ -155,7 +161,7 @@ def test_what_are_no_results_is_rejected(content, tmp_path):
 def test_replies_to_other_prompts_are_rejected(run):
     finished, _ = run
     prompts = read_prompts(finished.folder)
-    with pytest.raises(ValueError, match=r"2 of the replies .* belong to none of its prompts"):
+    with pytest.raises(ValueError, match=r"2 of the run's replies belong to none of its prompts"):
         read_reply_table(finished.folder, prompts.slice(2))
     shutil.rmtree(finished.folder / REPLIES)
     assert read_stored_replies(finished.folder) is None

@@ -184,7 +184,7 @@ def test_a_sample_without_two_nouns_per_term_has_no_section(run):
     prompts, scores = pq.read_table(run / "prompts.parquet"), pq.read_table(run / "perplexities")
     prompts = prompts.take(pc.index_in(scores["id"], prompts["id"]))
     kept = pc.equal(prompts["noun"], NOUNS[0])
-    lacking = likelihood_results(prompts.filter(kept), scores.filter(kept), MarkedPairs(PAIRS, CONTROLS))
+    lacking = likelihood_results(scores.filter(kept), MarkedPairs(PAIRS, CONTROLS))
     assert lacking.contrasts.num_left_out == len(TERMS) + 3 + 5
     report = LIKELIHOOD.parts.report(results.with_("likelihood", lacking))
     assert [section.id for section in report.sections] == ["likelihood"]
