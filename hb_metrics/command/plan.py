@@ -194,7 +194,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
         )
     labels = [style.style for style in generation.styles]
     clusters = generation.gen_bias.clusters
-    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table, table)
+    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table)
     cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []
