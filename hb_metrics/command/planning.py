@@ -56,7 +56,7 @@ def read_prompts(settings: Settings) -> "pa.Table":
     run, options = settings.run, settings.of(GenerationOptions)
     vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
     if run.prompts is not None:
-        from hb_metrics.command.own_prompts import own_table
+        from hb_metrics.command.prompt_preview import own_table
 
         _check_axes(settings, vocabulary.axes)
         prompts = own_table(settings, vocabulary, compares_texts=LIKELIHOOD in wanted_measurements(settings))

@@ -39,6 +39,7 @@ class LikelihoodPlan:
 
 class LocalEngine(Engine):
     loaded: LoadedModel
+    gives_options = True
     lacks: ClassVar[dict[Ability, Lack]] = {
         "replies": Lack("is a masked language model, which cannot reply", "pass a causal or encoder-decoder model")
     }
