@@ -2,7 +2,7 @@
 
 import json
 
-from hb_metrics.run.run_folder import LOCK_FILE, REPORT_FILE
+from hb_metrics.run.run_folder import LOCK_FILE, REPORT_FILE, SECONDS_FILE
 
 
 def write_dialogue(path, number):
@@ -13,9 +13,9 @@ def write_dialogue(path, number):
 
 
 def contents(folder):
-    """Every file of a run, by its path in it; not what the system locks."""
+    """Every file of a run, by its path in it; not what the system locks, nor the time that the run took."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
+    return {name: path.read_bytes() for name, path in files.items() if name not in (LOCK_FILE, SECONDS_FILE)}
 
 
 def identities(folder):

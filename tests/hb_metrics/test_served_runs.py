@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from copy import copy
+from dataclasses import replace
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,8 +21,10 @@ from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
 from hb_metrics.models.served import client
 from hb_metrics.models.served.probe import QUESTIONS
+from hb_metrics.run.record import Model
 from hb_metrics.run.run_folder import turn_folder
 from hb_metrics.run.run_record import measured_model
+from hb_metrics.run.typed_json import from_json, to_json
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.made_results import as_stored, scored
@@ -103,9 +106,9 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
     assert f"served by {url}." in page
-    assert measured_model(results["run"]) == f"{MODEL}, queried over HTTP (an OpenAI-compatible server)"
-    model = {**results["run"]["model"], "name": "/home/me/weights"}
-    assert measured_model({"model": model}).startswith("weights, queried over")
+    model = from_json(Model, results["run"]["model"])
+    assert measured_model(model) == f"{MODEL}, queried over HTTP (an OpenAI-compatible server)"
+    assert measured_model(replace(model, name="/home/me/weights")).startswith("weights, queried over")
     assert not list(folder.rglob(".journal*"))
 
 
