@@ -62,7 +62,7 @@ def test_the_report_is_one_sound_file_that_loads_nothing(folder, page):
     assert set(links) == {("a", "href")}
     assert not tags & {"link", "img", "iframe", "object", "embed", "base", "video", "audio"}
     assert not any(re.search(r"url\(|@import", style) for style in page.styles)
-    assert list(SECTIONS) == [measurement.name for measurement in MEASUREMENTS]
+    assert {*SECTIONS} == {measurement.name for measurement in MEASUREMENTS}
 
 
 @pytest.mark.parametrize("kept", [(), *((name,) for name in SECTIONS), ("generation", "offensiveness")])
