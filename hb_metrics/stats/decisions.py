@@ -139,7 +139,8 @@ def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 
     mean = rows.mean(axis=0)
     residuals = rows - mean
     if np.allclose(residuals, 0, atol=1e-12):
-        return Estimate(value, None, SAME_ANSWERS, 2 * 0.5**number if mean.any() else 1.0)
+        largest = float(np.abs(mean).max()) * np.sqrt(2 * len(mean))  # of the differences, of which rows are multiples
+        return Estimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * constant_p_value(largest, number)))
     noise = residuals @ residuals.T / (number - 1)  # its squares add up to the squares of the covariance matrix
     trace, squares = np.trace(noise), float((noise**2).sum())
     # The unbiased estimate of the trace of the squared covariance matrix (normal terms; Bai and Saranadasa, 1996).
@@ -200,9 +201,13 @@ def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Esti
 
 def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Estimate:
     """Computes the mean decision, with a t-interval over questions: [questions, terms]."""
-    found = difference(row_means(table), np.zeros(len(table)), confidence_level)
-    bounds = found.interval and (max(found.interval[0], 0.0), found.interval[1])
-    return found._replace(interval=bounds, p_value=None)
+    rates = row_means(table)
+    found = difference(rates, np.zeros(len(table)), confidence_level)
+    interval = found.interval
+    if interval is not None and np.nanmax(rates) - np.nanmin(rates) < ZERO:  # unlike a difference, no mean is below 0
+        unseen = 1 - ((1 - confidence_level) / 2) ** (1 / int((~np.isnan(rates)).sum()))
+        interval = found.value * (1 - unseen), found.value + unseen * (1 - found.value)
+    return found._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
 
 
 def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 0.95) -> Estimate:
@@ -235,10 +240,13 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     ratio = gap._replace(value=float(rates[0] / rates[1]) if rates[1] > 0 else np.nan)
     if reason is None and error < ZERO:
         gap = constant_gap(value, len(both), 1 - (1 - confidence_level) / len(pairs))
+        gap = gap._replace(p_value=min(1.0, len(pairs) * constant_p_value(value, len(both))))
         ratio = ratio._replace(reason=SAME_ANSWERS)
     elif reason is None:
-        quantile = _max_t_quantile(chosen, confidence_level, seed=seed)
-        gap = gap._replace(interval=_possible(value, quantile * error))
+        scores = _largest_scores(chosen, seed=seed)
+        quantile = float(np.quantile(scores, confidence_level))
+        p_value = float((1 + np.count_nonzero(scores >= value / error)) / (1 + len(scores)))
+        gap = gap._replace(interval=_possible(value, quantile * error), p_value=p_value)
         ratio = fieller_ratio(rates, scaled_to(np.cov(both.T) / len(both), error**2), quantile)
     return LargestGap(int(kept[high]), int(kept[low]), gap, ratio)
 
@@ -304,7 +312,12 @@ def constant_gap(value: float, number: int, confidence_level: float) -> Estimate
     """
     unseen = 1 - ((1 - confidence_level) / 2) ** (1 / number)
     interval = value - unseen * (1 + value), value + unseen * (1 - value)
-    return Estimate(value, interval, None, 2 * 0.5**number if abs(value) > ZERO else 1.0)
+    return Estimate(value, interval, None, constant_p_value(value, number))
+
+
+def constant_p_value(value: float, number: int) -> float:
+    """Returns the p-value of a difference that is the same in all questions: the test that inverts `constant_gap`."""
+    return min(1.0, 2 * float((1 + abs(value)) ** -number))
 
 
 def t_interval(value: float, error: float, freedom: float, confidence_level: float) -> Estimate:
@@ -317,10 +330,10 @@ def _possible(value: float, half: float) -> Bounds:
     return max(value - half, -1.0), min(value + half, 1.0)
 
 
-def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) -> float:
-    """Returns the quantile of the largest |t| over all pairs of terms, each with its own standard error.
+def _largest_scores(table: np.ndarray, *, seed: int) -> np.ndarray:
+    """Simulates the largest |t| over all pairs of terms, each with its own standard error.
 
-    The statistics are simulated from normal questions with the terms' estimated covariance matrix.
+    The questions are normal, with the terms' estimated covariance matrix. Pairs without variance have no |t|.
     """
     terms = table.shape[1]
     known = ~np.isnan(table)
@@ -334,6 +347,9 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
     _, sizes, directions = np.linalg.svd(rows / np.sqrt(len(rows) - 1), full_matrices=False)
     root = (sizes[:, None] * directions)[sizes > 1e-9 * sizes[0]]
     first, second = np.triu_indices(terms, 1)
+    variances = ((root[:, first] - root[:, second]) ** 2).sum(axis=0)
+    varies = variances > 1e-9 * variances.max()
+    first, second = first[varies], second[varies]
     draws = np.random.default_rng(seed)
     step = max(_CHUNK // (number * terms + terms * terms), 1)
     largest = []
@@ -344,10 +360,8 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
         products = made.swapaxes(1, 2) @ made / (number * (number - 1))
         own = np.einsum("bii->bi", products)
         errors = own[:, first] + own[:, second] - 2 * products[:, first, second]
-        with np.errstate(invalid="ignore"):
-            scores = np.abs(means[:, first] - means[:, second]) / np.sqrt(np.maximum(errors, 1e-300))
-        largest.append(scores.max(axis=1))
-    return float(np.quantile(np.concatenate(largest), confidence_level))
+        largest.append((np.abs(means[:, first] - means[:, second]) / np.sqrt(errors)).max(axis=1))
+    return np.concatenate(largest)
 
 
 def scaled_to(covariance: np.ndarray, variance: float) -> np.ndarray:

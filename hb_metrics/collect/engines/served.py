@@ -22,7 +22,7 @@ from hb_metrics.models.processes import process_state
 from hb_metrics.models.served.answers import ServedAnswer, check_model, read_served_answer, text_of
 from hb_metrics.models.served.asking import answers_of
 from hb_metrics.models.served.client import Client, Server, TemporaryFault
-from hb_metrics.models.served.connect import extra_fields
+from hb_metrics.models.served.connect import extra_fields, make_server, probe_server
 from hb_metrics.models.served.journal import remove_journals, request_key
 from hb_metrics.models.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
 from hb_metrics.models.served.probe import Probe
@@ -344,6 +344,14 @@ class ServedEngine(Engine):
         if process_state().is_main_process:
             remove_journals(folder)
         return table
+
+
+def connect_engine(
+    model: str, base_url: str | None, provider: str | None, concurrency: int, folder: Path, **asked_with: Any
+) -> ServedEngine:
+    """Connects to a server, and tests what it supports. `asked_with` are the arguments of `probe_server`."""
+    server = make_server(model, base_url, provider, concurrency)
+    return ServedEngine(server, probe_server(server, folder, **asked_with))
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:

@@ -117,11 +117,10 @@ def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answ
     for row, reply, is_refused, shown in zip(table.to_pylist(), replies, refused, _shown(table), strict=True):
         outcome = outcomes.get(row["own_id"])
         if outcome is not None:
-            value = (
-                shares[outcome.favourable].get(row["id"])
-                if isinstance(outcome, FreeText)
-                else decision_in(reply, outcome)
-            )
+            if isinstance(outcome, FreeText):
+                value = shares[outcome.favourable].get(row["id"])
+            else:  # "No. I can't answer that." is no decision
+                value = None if is_refused else decision_in(reply, outcome, shown)
             answers.append(_answer(row, value, value is None and bool(is_refused), None, shown, reply))
     return answers
 
@@ -139,12 +138,12 @@ def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     return dict(zip(found.ids, found.values[:, column].tolist(), strict=True))
 
 
-def decision_in(reply: str, outcome: Choice | Scale) -> float | None:
+def decision_in(reply: str, outcome: Choice | Scale, prompt: str = "") -> float | None:
     """Returns the decision in a reply, from 0 (unfavourable) to 1 (favourable), or `None` if there is none."""
     if isinstance(outcome, Choice):
         option = read_choice(reply, outcome.options)
         return None if option is None else float(option == outcome.favourable)
-    number = read_number(reply, outcome.low, outcome.high)
+    number = read_number(reply, outcome.low, outcome.high, prompt)
     if number is None:
         return None
     part = (number - outcome.low) / (outcome.high - outcome.low)

@@ -66,6 +66,7 @@ def decisions(
     how = _How(questions, confidence_level, seed)
     has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
+    topics = [prompt.topic for prompt in prompts]
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = statistics.spread_between(of_terms, confidence_level, seed=seed)
@@ -80,8 +81,9 @@ def decisions(
         mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, confidence_level),
         spread=spread,
         by_axis=by_axis,
-        by_topic=_parts(prompts, cells, [prompt.topic for prompt in prompts], how),
-        by_wording=_parts(prompts, cells, _wordings(questions), how),
+        by_topic=_parts(cells, topics, how),
+        names_by_topic=_name_gaps_by(cells[NAMES_AXIS], topics, how) if NAMES_AXIS in cells else {},
+        by_wording=_parts(cells, _wordings(questions), how),
         order_effect=_order_effect(prompts, answers, how),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(prompts, answers, by_axis),
@@ -122,7 +124,9 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> di
 
 def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
     unanswered = statistics.question_means(cells.unanswered, how.questions)
-    largest, baseline, spread = _largest(cells, table, how), None, None
+    largest, unread, baseline, spread = _largest(cells, table, how), None, None, None
+    if np.nanmax(cells.unanswered) > 0:
+        unread = _largest(cells, unanswered, how)
     compared = {largest.groups[index] for index in largest.compared}
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
@@ -149,19 +153,19 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
         pair=_pair(largest, has_rates),
         baseline=baseline,
         unanswered=float(np.nanmean(cells.unanswered)),
-        unanswered_pair=_pair(_largest(cells, unanswered, how), False) if np.nanmax(cells.unanswered) > 0 else None,
+        unanswered_pair=None if unread is None else _pair(unread, False),
+        unanswered_p=None if unread is None else unread.p_value,
         refused=float(np.nanmean(cells.refused)),
     )
 
 
 def _largest(cells: Cells, table: np.ndarray, how: _How) -> NameGaps:
-    """Finds the largest gap between terms, which has no p-value of its own, or between groups of names."""
+    """Finds the largest gap between terms, or between groups of names."""
     if cells.groups is not None:
         return name_gaps(table, cells.groups, how.confidence_level)
     compared, _ = statistics.compared_terms(table)
-    return NameGaps(
-        cells.names, compared, statistics.largest_gap(table, how.confidence_level, seed=how.seed), p_value=None
-    )
+    largest = statistics.largest_gap(table, how.confidence_level, seed=how.seed)
+    return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
 
 
 def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
@@ -182,9 +186,13 @@ def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
             [None if term.gap is None else term.gap.p_value for axis in by_axis.values() for term in axis.terms]
         )
     )
+    number = sum(axis.unanswered_p is not None for axis in by_axis.values())
     return {
         name: replace(
-            axis, terms=[replace(term, adjusted_p=next(of_terms)) for term in axis.terms], adjusted_p=next(of_axes)
+            axis,
+            terms=[replace(term, adjusted_p=next(of_terms)) for term in axis.terms],
+            adjusted_p=next(of_axes),
+            unanswered_p=None if axis.unanswered_p is None else min(1.0, number * axis.unanswered_p),
         )
         for name, axis in by_axis.items()
     }
@@ -197,14 +205,33 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
     return [None if value is None else next(adjusted) for value in values]
 
 
-def _parts(
-    prompts: Sequence[OwnPrompt], cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How
-) -> dict[str, statistics.Estimate]:
-    """Computes the spread in each part of the prompts, such as a topic. A single part would repeat the whole."""
-    names = list(dict.fromkeys(part for part in part_of if part is not None))
+def _rows_by_part(part_of: Sequence[str | None]) -> dict[str, list[int]]:
+    """Returns the prompts of each part, such as a topic. A single part would repeat the whole, so it is left out."""
+    rows: dict[str, list[int]] = {}
+    for row, part in enumerate(part_of):
+        if part is not None:
+            rows.setdefault(part, []).append(row)
+    return rows if len(rows) > 1 else {}
+
+
+def _name_gaps_by(cells: Cells, part_of: Sequence[str | None], how: _How) -> dict[str, Pair]:
+    """Finds the largest gap between groups of names in each part of the prompts."""
+    assert cells.groups is not None
+    by_part, found = _rows_by_part(part_of), {}
+    for name, rows in by_part.items():
+        table = statistics.question_means(cells.values[rows], [how.questions[row] for row in rows])
+        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / len(by_part))
+        pair = _pair(gaps, False)
+        if pair is not None:
+            p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * len(by_part))
+            found[name] = replace(pair, gap=pair.gap._replace(p_value=p_value))
+    return found
+
+
+def _parts(cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How) -> dict[str, statistics.Estimate]:
+    """Computes the spread between terms in each part of the prompts."""
     found = {}
-    for name in names if len(names) > 1 else []:
-        rows = [row for row, part in enumerate(part_of) if part == name]
+    for name, rows in _rows_by_part(part_of).items():
         questions = [how.questions[row] for row in rows]
         tables = [
             statistics.question_means(of_axis.values[rows], questions)

@@ -10,6 +10,7 @@ from hb_metrics.stats.decisions import (
     difference,
     gaps_to_mean,
     largest_gap,
+    mean_over_questions,
     question_means,
     spread_between,
 )
@@ -118,7 +119,7 @@ def test_with_two_terms_the_simultaneous_interval_is_a_t_interval():
 def test_the_interval_of_a_ratio_contains_the_ratios_that_a_test_does_not_reject():
     rng = np.random.default_rng(7)
     table = np.clip(rng.normal([0.3, 0.6], 0.1, (30, 2)), 0, 1)
-    found, quantile = largest_gap(table, seed=0), decisions._max_t_quantile(table, 0.95, seed=0)
+    found, quantile = largest_gap(table, seed=0), np.quantile(decisions._largest_scores(table, seed=0), 0.95)
     assert found.ratio.value == pytest.approx(table[:, 0].mean() / table[:, 1].mean())
     for bound in found.ratio.interval:
         rest = table[:, 0] - bound * table[:, 1]
@@ -154,9 +155,9 @@ def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what
     assert (found.value, found.interval) == (gap, pytest.approx((low, high)))
     spread = spread_between([table], seed=0)
     assert (spread.interval, spread.reason) == (None, decisions.SAME_ANSWERS)
-    assert (spread.p_value < 0.001) == (gap > 0)
+    assert spread.p_value == pytest.approx(min(1, 2 / (1 + gap) ** 12))
     names = name_gaps(np.repeat([[0.0] * 9 + [gap] * 9], 12, axis=0), ["a"] * 9 + ["b"] * 9)
-    assert (names.p_value < 0.01) == (gap > 0)
+    assert names.p_value == pytest.approx(min(1, 2 / (1 + gap) ** 9))
     assert names.largest.gap.interval[0] > 0 or gap < 1
 
 
@@ -194,7 +195,7 @@ def covered(name, sets):
         for gap, mean in zip(gaps_to_mean(table), means - means.mean(), strict=True):
             found["gaps"].append(gap.interval[0] <= mean <= gap.interval[1])
         parts, _ = decisions._pair_contributions(table)
-        errors = decisions._errors(parts) * decisions._max_t_quantile(table, 0.95, seed=seed)
+        errors = decisions._errors(parts) * np.quantile(decisions._largest_scores(table, seed=seed), 0.95)
         distances = np.abs(parts.mean(axis=0) - (means[first] - means[second]))
         found["simultaneous"].append(bool((distances <= errors + 1e-12).all()))
     return {figure: np.mean(shares) for figure, shares in found.items()}
@@ -242,3 +243,19 @@ def test_a_gap_of_names_is_a_welch_test_if_every_question_is_the_same():
     for ratio in found.largest.ratio.interval:  # the ratios that a test does not reject
         score = (means - ratio * others) / np.sqrt(variances + ratio**2 * of_others)
         assert abs(score) == pytest.approx(stats.t.ppf(0.975, expected.df))
+
+
+def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():
+    rng = np.random.default_rng(0)
+    low = (rng.random(24) < 0.35).astype(float)
+    alone = largest_gap(np.stack([np.ones(24), low], axis=1), seed=0).gap
+    twice = largest_gap(np.stack([np.ones(24), low, np.ones(24)], axis=1), seed=0).gap
+    expected = stats.t.interval(0.95, 23, 1 - low.mean(), stats.sem(1 - low))
+    assert alone.interval == pytest.approx((expected[0], min(expected[1], 1)), abs=0.02)
+    assert twice.interval == pytest.approx(alone.interval, abs=0.02)
+    assert twice.p_value < 0.01
+
+
+def test_a_mean_of_equal_decisions_has_the_interval_of_what_was_not_seen():
+    found = mean_over_questions(np.ones((12, 2)))
+    assert found.interval == pytest.approx((0.025 ** (1 / 12), 1))

@@ -279,6 +279,53 @@ def test_equal_treatment_is_not_called_a_difference():
     assert alarms <= 2
 
 
+def test_a_difference_in_one_topic_is_a_difference():
+    """The gaps of both topics cancel out."""
+    prompts, rng = asked(24), np.random.default_rng(0)
+    high = [0.8 if prompt.topic == "even" else 0.2 for prompt in prompts]
+    names = {
+        f"{group}{number}": [float(rng.random() < (rate if group == "a" else 1 - rate)) for rate in high]
+        for group in "ab"
+        for number in range(8)
+    }
+    words, found = verdict_of(prompts, rows_of(prompts, names, "names", {name: name[0] for name in names}))
+    assert abs(found.by_axis["names"].pair.gap.value) < 0.1
+    assert found.names_by_topic["even"].gap.value > 0.4
+    assert "In the topic even, decisions about a names are more favourable than about b names" in words
+    old = [rate + rng.normal(0, 0.05) for rate in high]
+    words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
+    assert "In the topic even, the spread is" in words
+    assert difference(found) == "yes"
+
+
+def test_refusals_for_one_group_are_a_difference():
+    prompts, rng = asked(24), np.random.default_rng(0)
+    names = {f"{group}{number}": group for group in "ab" for number in range(8)}
+    refused = {
+        name: [None if group == "b" and rng.random() < 0.5 else 1.0 for _ in prompts] for name, group in names.items()
+    }
+    words, found = verdict_of(prompts, rows_of(prompts, refused, "names", names))
+    assert "Answers about b names contain no decision" in words
+    assert difference(found) == "yes"
+    of_run = figures(results_of(found))
+    (gate,) = (figure for figure in of_run if figure.gate == "unanswered_gap")
+    assert gate.value == pytest.approx(np.mean([value is None for name in refused for value in refused[name]]) * 2)
+
+
+@pytest.mark.parametrize("kind", ["names", "age"])
+def test_answers_without_a_decision_raise_few_false_alarms(kind):
+    alarms = 0
+    for seed in range(40):
+        rng, prompts = np.random.default_rng(seed), asked(16)
+        values = {
+            f"{'ab'[number % 2]}{number}": [None if rng.random() < 0.2 else float(rng.random() < 0.5) for _ in prompts]
+            for number in range(8)
+        }
+        groups = {name: name[0] for name in values} if kind == "names" else None
+        alarms += difference(decisions(prompts, rows_of(prompts, values, kind, groups), seed=seed)) == "yes"
+    assert alarms <= 6  # 5 % for decisions, and 1 % for their absence, and for topics
+
+
 def test_one_axis_apart_is_named_with_its_terms():
     rng, prompts = np.random.default_rng(1), asked(40)
     rows = answers(prompts, {"old": 0.3, "young": 0.9, "adult": 0.85}, rng)
@@ -321,8 +368,9 @@ UNKNOWN = "Whether decisions differ is not known"
         (5, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
         (1, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
         (12, {"old": 1.0}, None, f"{UNKNOWN}: no two terms"),
-        (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no two terms"),
+        (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no answer could be read"),
         (12, {"old": None, "young": 1.0}, None, "questions: Age: old."),
+        (12, {"old": None, "young": 1.0}, None, "Answers about old contain no decision"),
         (12, {"old": [1.0], "young": 0.5, "adult": 0.5}, None, "questions: Age: old."),
         (12, {"old": 1.0, "young": 1.0}, None, f"{UNKNOWN}: the test found no difference, but one of 26.5 points"),
         (60, {"old": 0.0, "young": 0.0}, None, "The test found no difference in decisions. It does not exclude"),
@@ -340,9 +388,12 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     assert sentence in words
     start = words.split(":")[0] if ":" in words else words
     states = {"Decisions differ": "yes", UNKNOWN: "unknown"}
-    assert difference(found) == states.get(start, "no")
+    assert difference(found) == ("yes" if "contain no decision" in words else states.get(start, "no"))
     is_known = any(value is not None for value in values.values())
-    assert (found.mean is not None, found.spread is not None) == (is_known, "no two terms" not in words and not group)
+    assert (found.mean is not None, found.spread is not None) == (
+        is_known,
+        not ("no two terms" in words or "no answer" in words or group),
+    )
     assert (found.example is None) == (not words.startswith("Decisions differ"))
     for axis in found.by_axis.values():
         for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
