@@ -19,6 +19,7 @@ from hb_metrics.identity_leakage.in_replies import hidden_texts, mention_table, 
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of, people_table
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task, classifier_record
+from hb_metrics.measurements.own_prompts import has_outcomes
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.contexts import PERSONAS_FILE, read_personas
@@ -129,6 +130,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         options.decoding,
         changes,
         reply=options.reply,
+        decides=has_outcomes(settings),
         personas=read_personas(options.personas_file or PERSONAS_FILE) if options.personas else [],
         num_personas=options.personas,
         variations=options.variations,
