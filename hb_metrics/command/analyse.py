@@ -49,12 +49,16 @@ def write_results(results: Results, folder: Path) -> None:
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 
 
-def write_run_report(run: Run, path: Path, **options: Any) -> list[str]:
-    """Writes the report of a finished run with its calibrations and the command of a longer run, as `write_report`."""
+def write_run_report(run: Run, path: Path, *, with_texts: bool = True, **options: Any) -> list[str]:
+    """Writes the report of a finished run with its calibrations and the command of a longer run, as `write_report`.
+
+    Without `with_texts`, the report shows no prompts and no replies.
+    """
     from hb_metrics.command.plan import firmer_run
     from hb_metrics.human_eval.calibration import read_calibrations
-    from hb_metrics.report.page import write_report
+    from hb_metrics.report.page import without_texts, write_report
 
+    run = run if with_texts else run._replace(results=without_texts(run.results))
     known, again = read_calibrations(run.folder), firmer_run(run)
     return write_report(run.results, path, calibrations=known, again=again, **options)
 

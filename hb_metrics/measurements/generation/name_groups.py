@@ -25,10 +25,10 @@ If the true value is v, the variance of the estimate is V_0 + s·v. The slope s 
 influences. The interval contains the values of v from which the estimate is at most t standard errors away, where t is
 a quantile for Welch's degrees of freedom. Near v = 0, the lower limit uses the F-distribution instead.
 
-If no names of the same group differ, there is no interval, because the spread of other names is unknown. The p-value is
-then that of a permutation test: of all ways to distribute the names over groups of the same sizes, the share in which no
-names of the same group differ. If N_c names have the c-th of the different mean style vectors, this share is at most
-K! Π_c N_c! / N!. It is equal if the groups are of the same size, and all differ.
+If no names of the same group differ, there is no interval, because the spread of other names is unknown. The p-value
+then comes from a permutation test: it is the share of all ways to assign names to groups of these sizes in which no
+names of the same group differ. If N_c names have the c-th distinct vector, this share is at most K! Π_c N_c! / N!. It
+has this value if all groups have the same size and differ.
 """
 
 import math

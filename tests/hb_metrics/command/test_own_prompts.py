@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.planning import default_folder, read_prompts
+from hb_metrics.command.report import write as report
 from hb_metrics.layout.numbers import slot
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions
@@ -220,6 +222,47 @@ def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary):
     assert set(results["generation"]["parroting"]["by_template"]) == {row["prompt"] for row in PLAIN}
     assert "--prompts" in (files / "run" / "report.html").read_text()
     assert set(load_run(files / "run").replies["question"]) == {row["prompt"] for row in PLAIN}
+
+
+SECRET = "zorblax"
+HIDDEN = {"question": f"{SECRET} q", "system": f"{SECRET} s", "topic": f"{SECRET} t", "mine": f"{SECRET} m"}
+CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options"),
+    [
+        ("Is {person} %s?", ("--measurements", "generation,offensiveness,likelihood")),
+        ("Invite {name}, the %s?", ("--measurements", "generation,decisions", "--names_file", "names.csv")),
+        ("What is %s?", ("--cue", "memory", "--measurements", "generation,offensiveness")),
+        (None, ("--cue", "history", "--cue_questions", "asked.yaml", *GENERATION)),
+    ],
+)
+def test_a_page_without_texts_shows_none_of_them(files, vocabulary, monkeypatch, prompt, options):
+    monkeypatch.chdir(files)
+    (files / "asked.yaml").write_text(f"questions: [What is {SECRET}?, Is it {SECRET}?]\n")
+    if prompt is not None:
+        outcome = CHOICE if "names.csv" in options else {}
+        texts = [prompt % SECRET, f'{prompt} {{{{{SECRET}}}}} "2"\n' % SECRET]
+        write(files / "own.jsonl", [{**HIDDEN, **outcome, "prompt": text} for text in texts])
+        options = "--prompts", "own.jsonl", *options
+    options = *options, "--system_prompt", f"Be {SECRET}.", "--replies_per_cell", "2", "--vocabulary_dir", vocabulary
+    options = [*map(str, options), "--dataset_config", "v1.0", "--context", "chat"]
+    export(["asked.jsonl", *options])
+    for wanted in ("reply", "log_probability"):
+        asked = [row for row in lines(files / "asked.jsonl") if row["wanted"] == wanted]
+        answers = [
+            {"id": row["id"], "reply": f"Yes, {SECRET} {number}.", "num_tokens": 2} for number, row in enumerate(asked)
+        ]
+        write(
+            files / f"{wanted}.jsonl", [{**row, "log_probability": -1.5 - number} for number, row in enumerate(answers)]
+        )
+    given = "--replies_file", "reply.jsonl", *(("--logprobs_file", "log_probability.jsonl") if asked else ())
+    measure_here(*options, *given, "--model", "me", "--output_dir", "run")
+    page = files / "run" / "report.html"
+    assert SECRET in page.read_text().lower()
+    report([Path("run")], without_texts=True)
+    assert SECRET not in page.read_text().lower()
 
 
 def test_groups_of_names_in_a_slot(files, vocabulary, model):
