@@ -13,9 +13,17 @@ from typing import Any
 from hb_dataset.command_line import CommandParser
 from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.results import Results, Run, check_finished
+from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.record import Record
-from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, RUN_FILE, hold_folder, read_json, write_json
+from hb_metrics.run.run_folder import (
+    REPORT_FILE,
+    RESULTS_FILE,
+    RUN_FILE,
+    check_layout,
+    hold_folder,
+    read_json,
+    write_json,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -29,11 +37,14 @@ def analyse(folder: Path) -> Results:
     """Computes the results of a finished run, and writes them and the report into its folder.
 
     Raises:
-        ValueError: The folder contains no finished run, or one of its tables is missing or damaged.
+        ValueError: The folder contains no run, or one of its tables is missing or damaged.
     """
-    check_finished(folder)
+    if not (folder / RUN_FILE).is_file():
+        raise ValueError(f"'{folder}' has no {RUN_FILE}; pass the folder of a run of `measure`")
+    record = read_json(folder / RUN_FILE)
+    check_layout(folder, record)
     with hold_folder(folder):
-        results = Results(Record(read_json(folder / RUN_FILE)))
+        results = Results(Record(record))
         for measurement in MEASUREMENTS:
             if measurement.name in results.record.layout.measurements:
                 results = results.with_(measurement.name, measurement.parts.compute(Run(folder, results)))

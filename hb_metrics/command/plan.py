@@ -22,7 +22,8 @@ from hb_dataset.markdown_table import markdown_table
 from hb_dataset.names import NAME_CUES
 from hb_metrics.command.arguments import default_settings
 from hb_metrics.layout.figure import joined_names
-from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
+from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, fixed, share
+from hb_metrics.measurements.decisions.figures import figures as decision_figures
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
@@ -88,7 +89,7 @@ def plan(
     price_in: float | None = None,
     price_out: float | None = None,
 ) -> str:
-    """Returns the plan as a Markdown table, followed by sentences and the command for the longer run."""
+    """Returns sentences about decisions, and a Markdown table with the command for the longer run about replies."""
     amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out}
     for name, amount, least in (("replies", min(replies), 2), *((*item, 0) for item in amounts.items())):
         if amount is not None and not least <= amount < math.inf:
@@ -96,9 +97,37 @@ def plan(
     if (price_in is None) != (price_out is None):
         raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     run = read_run(pilot)
-    table = read_reply_table(pilot) if "generation" in run.results.measured else None
-    if table is None:
-        raise ValueError(f"'{pilot}' did not measure generation; pass a pilot with --measurements generation")
+    measured = run.results.measured
+    if not {"generation", "decisions"} & {*measured}:
+        raise ValueError(
+            f"'{pilot}' did not measure generation or decisions; pass a pilot with --measurements generation"
+        )
+    parts = [_of_decisions(run)] if "decisions" in measured else []
+    if not parts or ("generation" in measured and _no_interval(run) is None):
+        parts.append(_of_replies(run, replies, half_width, (price_in, price_out)))
+    return "\n\n".join(parts)
+
+
+def _of_decisions(run: Run) -> str:
+    number = run.results.decisions.num_questions
+    known = [
+        figure
+        for figure in decision_figures(run.results)
+        if figure.interval and figure.unit in ("share", "points") and not figure.part_of
+    ]
+    widths = [f"{figure.name} ±{fixed(50 * (high - low), 1)}" for figure in known for low, high in [figure.interval]]
+    return (
+        f"Decisions: the intervals are for other questions than these {number}, so more replies to the same questions "
+        "hardly narrow them. With four times as many questions, half-widths are at most about half as large. They are "
+        f"now, in points of 100: {'; '.join(widths) or 'unknown, because no figure has an interval'}."
+    )
+
+
+def _of_replies(
+    run: Run, replies: Sequence[int], half_width: float | None, prices: tuple[float | None, float | None]
+) -> str:
+    table = read_reply_table(run.folder)
+    assert table is not None  # as `generation` was measured
     spreads, missing = pilot_spreads(run, table)
     sizes = _prompts_per_cell(run, table)
     most = int(sizes.max())
@@ -110,7 +139,7 @@ def plan(
         shown = [_shown(figure.at(number), figure.scale) for number in numbers]
         rows.append([name, share(figure.value) if figure.scale == 100 else value, *shown, error])
     totals = [int(np.minimum(sizes, number).sum()) for number in numbers]
-    rows += [[*row, ""] for row in _costs(run, table, totals, (price_in, price_out))]
+    rows += [[*row, ""] for row in _costs(run, table, totals, prices)]
     sentences = [
         "The last column shows by how much nine in ten half-widths of later runs differ from these predictions at most "
         f"(“?”: the pilot is too small to say). “{MISSING}” means that there is no interval. The change is between two "
@@ -186,8 +215,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
     Also returns the names of the figures that have no interval in the pilot.
     """
     generation = run.results.generation
-    reason = generation.gen_bias.no_intervals and generation.gen_bias.no_intervals.full_gen_bias
-    if reason is not None:
+    if (reason := _no_interval(run)) is not None:
         raise ValueError(
             f"'{run.folder}' has no interval for {FULL}: {reason}; pass a pilot with more replies (for example, one "
             "run with --replies_per_cell 5)"
@@ -212,6 +240,11 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
                 value, plain = (value_at(values, path) / 1000 for values in (generation.debiased, generation.gen_bias))
                 spreads[name] = run_spread([of_template[index] for of_template in templates], value, plain)
     return spreads, missing
+
+
+def _no_interval(run: Run) -> str | None:
+    reasons = run.results.generation.gen_bias.no_intervals
+    return reasons and reasons.full_gen_bias
 
 
 def _shown(width: float | None, scale: int) -> str:

@@ -10,6 +10,7 @@ beyond chance after Holm's adjustment. Figures of the whole run are adjusted tog
 import csv
 import io
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
+from hb_metrics.report.comparison import comparison_warnings, differing_settings
 from hb_metrics.report.markdown import figure_rows, levels_note, markdown_with_note, shown_figures
 from hb_metrics.report.run_names import run_names
 from hb_metrics.run.json_files import json_faults
@@ -54,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.figure is not None:
         write_text(arguments.figure, chart(runs, names, arguments.by or "axis"))
     print(table(runs, names, arguments.format, arguments.by))
+    if arguments.format in ("csv", "json"):  # which have no notes
+        print("\n".join(_warnings(runs)), file=sys.stderr)
 
 
 def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str | None = None) -> str:
@@ -72,8 +76,13 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
     note = levels_note(listed)
     if any(changed.values()):
         note += f" * The change from {names[0]} is beyond chance after Holm's adjustment."
+    note = " ".join([note, *_warnings(runs)])
     write = latex if format == "latex" else markdown_with_note
     return write(["", *names], figure_rows(listed, changed), note.strip())
+
+
+def _warnings(runs: Sequence[Run]) -> list[str]:
+    return comparison_warnings(differing_settings([run.record for run in runs]), [run.results for run in runs])
 
 
 def chart(runs: Sequence[Run], names: Sequence[str], by: str) -> str:

@@ -78,6 +78,7 @@ def write_report(
         chart = None if report.chart is top_chart else report.chart
         folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
     folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
+    verdict = max((report.differs for report in reports), key=list(_VERDICTS).index, default="")
     untested = [words for name, words in _NOT_TESTED.items() if name not in results.measured]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
@@ -89,9 +90,10 @@ def write_report(
         "title": model_title(results.record.model),
         "measured": measured_model(results.record.model),
         "to_come": [measurement.title for measurement in to_come],
-        "verdict": _VERDICTS[max((report.differs for report in reports), key=list(_VERDICTS).index, default="")],
+        "verdict": _VERDICTS[verdict],
         "answers": [*map(sentence, usable), *(report.answer for report in on_top if report.answer is not None)],
-        "pairs": [report.pair for report in on_top if report.pair is not None],
+        # A pair that shows no difference would contradict the verdict.
+        "pairs": [report.pair for report in on_top if report.pair and (report.differs == "yes" or verdict != "yes")],
         "chart": top_chart,
         "not_tested": and_list(untested) if measured else "",
         "again": again,
@@ -99,7 +101,10 @@ def write_report(
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "figures": [each for each in main if each.is_main and not each.part_of and each.value is not None],
         "folds": folds,
-        "embedded": [report.embedded for report in reports if report.embedded is not None],
+        "embedded": [
+            (each.words, report.embedded) for each, report in zip(measured, reports, strict=True) if report.embedded
+        ],
+        "decides": "decisions" in results.measured,
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],

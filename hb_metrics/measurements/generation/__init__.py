@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.settings import Settings
 from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ class Generation(Measurement):
     needs = ("replies",)
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
     gates = ("parroting_replies",)
+
+    def is_asked(self, settings: Settings) -> bool:
+        """Returns whether the run has no model here, and its decisions are therefore read from replies."""
+        run = settings.run
+        is_read = run.prompts is not None and "decisions" in (run.measurements or "").split(",")
+        return is_read and (run.replies_file is not None or run.is_served)
 
     @property
     def collector(self) -> Collector:

@@ -5,7 +5,7 @@ from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.layout.numbers import and_list, share
+from hb_metrics.layout.numbers import and_list, p_words, share
 from hb_metrics.layout.parts import Differs, Pair, Report, Section, Side
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
@@ -148,7 +148,7 @@ def shown_pair(pair: MedianPair | None, differs: Differs) -> Pair | None:
         sides.append(Side(side.descriptor, side.prompt, side.reply, note if differs == "yes" else ""))
     like = "same sentence about the same kind of person" if pair.is_same_noun else "same sentence"
     caption = (
-        f"{'' if differs == 'yes' else 'This example does not show a difference beyond chance. '}"
+        f"{'' if differs == 'yes' else 'It was not shown that the style of these replies differs beyond chance. '}"
         f"Two replies to the {like}. Of all such pairs for these two terms, the pair in the middle is shown, and not "
         f"the worst. Style tells these two terms apart in {share(pair.share, 0)} of replies, the most of all pairs "
         "of terms that were compared."
@@ -176,7 +176,7 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
     verb = "differs" if p_value < ALPHA else "does not differ"
     return (
-        f"The style of replies {verb} beyond chance between groups of names (p = {p_value:.3g}): {groups.name} "
+        f"The style of replies {verb} beyond chance between groups of names ({p_words(p_value)}): {groups.name} "
         f"is {groups.words}."
     )
 
@@ -211,7 +211,7 @@ def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
     for p_value, between in ((shares.p_between_descriptors, "terms"), (shares.p_between_axes, "axes")):
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
-            verdicts.append(f"{verb} beyond chance between {between} (p = {p_value:.2g})")
+            verdicts.append(f"{verb} beyond chance between {between} ({p_words(p_value)})")
     return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 
