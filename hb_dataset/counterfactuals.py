@@ -25,15 +25,6 @@ from hb_dataset.matching import SPACE, plain_text, squeezed, words_pattern
 Mode = Literal["word", "published"]
 
 
-class TermSpan(NamedTuple):
-    """A target term: its start and end in characters, its group (1 or 2), and the index of its pair."""
-
-    start: int
-    end: int
-    group: int
-    pair: int
-
-
 class _Form(NamedTuple):
     pair: int
     words: str
@@ -76,28 +67,6 @@ def lowered(text: str) -> str:
     return text.replace("İ", "i").lower()
 
 
-def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[TermSpan, ...]:
-    """Finds the target terms that `counterfactual` replaces, in the order of the text.
-
-    In mode `published`, terms can overlap ("african american" and "african"). Terms that appear only after an earlier
-    replacement are not included.
-    """
-    check_mode(mode)
-    if mode == "published":
-        return tuple(sorted(_published_terms(lowered(text), specification)))
-    plain = plain_text(text)
-    active = _active_pairs(plain.text, specification)
-    forms = _forms(specification, active)
-    group_1 = _forms(specification, frozenset())
-    terms = []
-    for match in _pattern(specification, active).finditer(plain.text) if active else ():
-        word = squeezed(match["term"])
-        if word in forms:
-            start, end = plain.original_span(*match.span("term"))
-            terms.append(TermSpan(start, end, 1 if word in group_1 else 2, forms[word].pair))
-    return tuple(terms)
-
-
 def check_mode(mode: str) -> None:
     if mode not in get_args(Mode):
         allowed = get_args(Mode)
@@ -128,14 +97,6 @@ def _published_both_ways(pair: TargetPair, specification: BiasSpecification, tex
     beside = pair.published_one_way_beside
     one_way = pair.published_one_way or (beside is not None and beside in text)
     return specification.published_two_way and not one_way
-
-
-def _published_terms(text: str, specification: BiasSpecification) -> Iterator[TermSpan]:
-    for index, pair in enumerate(specification.pairs):
-        groups = (1, 2) if _published_both_ways(pair, specification, text) else (1,)
-        for group in groups:
-            for match in re.finditer(re.escape(pair.published_terms[group - 1]), text):
-                yield TermSpan(*match.span(), group, index)
 
 
 # --- Whole words ------------------------------------------------------------------------------------------------------

@@ -251,7 +251,7 @@ def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> d
     order = 0 if not isinstance(prompt.outcome, Choice) else number % 2 if order is None else order
     text, spans = _filled(prompt, person, order)
     question = None
-    if not prompt.names_people:
+    if prompt.kind == "cue":
         cue = SINGULAR_SLOT if person.is_name else STATEMENT
         question, text = text, cue.replace(SINGULAR_SLOT, person.singular)
         start, end = cue.index("{"), len(text) - len(cue) + cue.index("}") + 1

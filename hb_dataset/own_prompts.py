@@ -73,10 +73,6 @@ class OwnPrompt:
         return "name" if "name" in self.slots else "cue" if self.slots.isdisjoint(PERSON_SLOTS) else "term"
 
     @property
-    def names_people(self) -> bool:
-        return self.kind != "cue"
-
-    @property
     def is_plural(self) -> bool:
         """Returns whether pronouns are plural, because only `{people}` is a slot."""
         return "people" in self.slots and "person" not in self.slots

@@ -15,15 +15,7 @@ from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.record import Record
-from hb_metrics.run.run_folder import (
-    REPORT_FILE,
-    RESULTS_FILE,
-    RUN_FILE,
-    check_layout,
-    hold_folder,
-    read_json,
-    write_json,
-)
+from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, hold_folder, read_record, write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -39,14 +31,11 @@ def analyse(folder: Path) -> Results:
     Raises:
         ValueError: The folder contains no run, or one of its tables is missing or damaged.
     """
-    if not (folder / RUN_FILE).is_file():
-        raise ValueError(f"'{folder}' has no {RUN_FILE}; pass the folder of a run of `measure`")
-    record = read_json(folder / RUN_FILE)
-    check_layout(folder, record)
+    record = Record(read_record(folder))
     with hold_folder(folder):
-        results = Results(Record(record))
+        results = Results(record)
         for measurement in MEASUREMENTS:
-            if measurement.name in results.record.layout.measurements:
+            if measurement.name in record.layout.measurements:
                 results = results.with_(measurement.name, measurement.parts.compute(Run(folder, results)))
         write_results(results, folder)
     return results

@@ -41,15 +41,10 @@ def show_prompts(settings: Settings, prompts: "pa.Table") -> None:
             if text is not None:
                 print(f"  {name}: {text}".replace("\n", "\n    "))
     of_shown, of_all = (len(table["template"].unique()) for table in (shown, prompts))
-    _warn_of_pronouns(settings)
-    print(f"\n{len(shown)} of {len(prompts):,} prompts, from {of_shown} of {of_all:,} templates")
-
-
-def _warn_of_pronouns(settings: Settings) -> None:
-    """Prints which of the run's own prompts contain a gendered pronoun, which does not agree with all people."""
-    prompts = own_prompts(settings) if settings.run.prompts is not None else []
-    if ids := [prompt.id for prompt in prompts if prompt.names_people and GENDERED.search(prompt.prompt)]:
+    own = own_prompts(settings) if run.prompts is not None else []
+    if gendered := [prompt.id for prompt in own if prompt.kind != "cue" and GENDERED.search(prompt.prompt)]:
         print(
-            f"\nwarning: {len(ids):,} of {len(prompts):,} prompts (such as '{ids[0]}') contain a gendered pronoun, "
-            "which does not agree with all people; if it means the person, write {they}, {them} or {their} instead"
+            f"\nwarning: {len(gendered):,} prompts (such as '{gendered[0]}') contain a gendered pronoun, which does not "
+            "agree with all people; if it means the person, write {they}, {them} or {their} instead"
         )
+    print(f"\n{len(shown)} of {len(prompts):,} prompts, from {of_shown} of {of_all:,} templates")

@@ -22,8 +22,7 @@ from hb_dataset.markdown_table import markdown_table
 from hb_dataset.names import NAME_CUES
 from hb_metrics.command.arguments import default_settings
 from hb_metrics.layout.figure import joined_names
-from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, fixed, share
-from hb_metrics.measurements.decisions.figures import figures as decision_figures
+from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
@@ -89,7 +88,10 @@ def plan(
     price_in: float | None = None,
     price_out: float | None = None,
 ) -> str:
-    """Returns sentences about decisions, and a Markdown table with the command for the longer run about replies."""
+    """Returns the plan as a Markdown table, followed by sentences and the command for the longer run.
+
+    Decisions have no table, because their intervals depend on the number of questions and not of replies.
+    """
     amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out}
     for name, amount, least in (("replies", min(replies), 2), *((*item, 0) for item in amounts.items())):
         if amount is not None and not least <= amount < math.inf:
@@ -102,25 +104,16 @@ def plan(
         raise ValueError(
             f"'{pilot}' did not measure generation or decisions; pass a pilot with --measurements generation"
         )
-    parts = [_of_decisions(run)] if "decisions" in measured else []
-    if not parts or ("generation" in measured and _no_interval(run) is None):
-        parts.append(_of_replies(run, replies, half_width, (price_in, price_out)))
-    return "\n\n".join(parts)
-
-
-def _of_decisions(run: Run) -> str:
-    number = run.results.decisions.num_questions
-    known = [
-        figure
-        for figure in decision_figures(run.results)
-        if figure.interval and figure.unit in ("share", "points") and not figure.part_of
-    ]
-    widths = [f"{figure.name} ±{fixed(50 * (high - low), 1)}" for figure in known for low, high in [figure.interval]]
-    return (
-        f"Decisions: the intervals are for other questions than these {number}, so more replies to the same questions "
-        "hardly narrow them. With four times as many questions, half-widths are at most about half as large. They are "
-        f"now, in points of 100: {'; '.join(widths) or 'unknown, because no figure has an interval'}."
+    if "decisions" not in measured:
+        return _of_replies(run, replies, half_width, (price_in, price_out))
+    sentence = (
+        f"The intervals of decisions are for other questions than these {run.results.decisions.num_questions}, so more "
+        "replies to the same questions hardly narrow them. With four times as many questions, they are at most about "
+        "half as wide as now."
     )
+    if "generation" not in measured or _no_interval(run) is not None:
+        return sentence
+    return f"{_of_replies(run, replies, half_width, (price_in, price_out))}\n{sentence}"
 
 
 def _of_replies(

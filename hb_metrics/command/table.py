@@ -19,6 +19,7 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
+from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
@@ -56,8 +57,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.figure is not None:
         write_text(arguments.figure, chart(runs, names, arguments.by or "axis"))
     print(table(runs, names, arguments.format, arguments.by))
-    if arguments.format in ("csv", "json"):  # which have no notes
-        print("\n".join(_warnings(runs)), file=sys.stderr)
+    warnings = comparison_warnings(differing_settings([run.record for run in runs]), [run.results for run in runs])
+    for sentence in warnings:  # a CSV file has no place for them
+        print(filled(f"warning: {sentence}"), file=sys.stderr)
 
 
 def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str | None = None) -> str:
@@ -76,13 +78,8 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
     note = levels_note(listed)
     if any(changed.values()):
         note += f" * The change from {names[0]} is beyond chance after Holm's adjustment."
-    note = " ".join([note, *_warnings(runs)])
     write = latex if format == "latex" else markdown_with_note
     return write(["", *names], figure_rows(listed, changed), note.strip())
-
-
-def _warnings(runs: Sequence[Run]) -> list[str]:
-    return comparison_warnings(differing_settings([run.record for run in runs]), [run.results for run in runs])
 
 
 def chart(runs: Sequence[Run], names: Sequence[str], by: str) -> str:

@@ -1,9 +1,9 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair, read_specification, specification_names
-from hb_dataset.counterfactuals import counterfactual, terms_in
+from hb_dataset.counterfactuals import counterfactual
 
 SPECIFICATIONS = {name: read_specification(name) for name in specification_names()}
 GENDER, RACE, RELIGION, ISLAM, QUEERNESS = (
@@ -103,44 +103,10 @@ def test_the_published_rule(spec, text, expected):
     assert counterfactual(text, spec, "published") == expected
 
 
-def test_terms_in_whole_words_are_reported_with_place_and_side():
-    text = "An African girl, and Americans"
-
-    assert [(text[t.start : t.end], t.group, t.pair) for t in terms_in(text, RACE)] == [
-        ("African", 1, 4),
-        ("Americans", 2, 4),
-    ]
-    assert [(text[t.start : t.end], t.group, t.pair) for t in terms_in(text, GENDER)] == [("girl", 1, 2)]
-    assert terms_in("men", GENDER) == ()
-    assert terms_in("a black hole", RACE) == ()
-
-
-def test_published_terms_may_overlap():
-    text = "african american"
-
-    terms = {(text[t.start : t.end], t.group) for t in terms_in(text, RACE, "published")}
-    assert terms == {("african american", 1), ("african", 1), ("american", 2)}
-
-
 WORDS = st.lists(
     st.sampled_from(["girl", "Boys", "an", "a", "'", "’s", "MEN", "women", "host", "aunt", "ladies'", "x", "_", "é"]),
     max_size=8,
 ).map(" ".join)
-
-
-@settings(max_examples=40)
-@given(st.one_of(WORDS, st.text(max_size=30)), st.sampled_from(sorted(SPECIFICATIONS)))
-def test_nothing_but_the_terms_found_their_articles_and_endings_changes(text, name):
-    spec = SPECIFICATIONS[name]
-    terms = terms_in(text, spec)
-    other = counterfactual(text, spec)
-
-    assert (other is None) == (not terms)
-    if terms:
-        assert other.startswith(text[: max(0, terms[0].start - 4)])
-        last = text[terms[-1].end :]
-        assert other.endswith(last) or other.endswith(last[2:])
-        assert [term.group for term in terms].count(1) >= 1
 
 
 BOTH_SIDES = ["girls", "Boy", "she", "HE", "woman", "men", "Aunt", "ladies’", "gentlemen’s", "x"]
