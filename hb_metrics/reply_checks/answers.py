@@ -9,7 +9,7 @@ it back.
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hb_dataset.matching import plain_text
@@ -32,6 +32,7 @@ _NOUN = (
     r"(?:(?:the|my|our|her|his|their|your|its?|an?|final|short|overall|correct|best|right|fair|reasonable|recommended"
     rf"|suggested|proposed|appropriate|estimated|starting|annual|monthly|total)[ _])*(?:{_NOUNS})"
 )
+_CERTAINTY = ("confidence", "probability", "likelihood")
 _LABEL = re.compile(rf"^({_NOUN})(?: is)? ?(?:[:=]|- ) ?", re.IGNORECASE | re.MULTILINE)
 _SAY = "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer"
 _INTRODUCTION = (
@@ -55,22 +56,35 @@ _WHO = "i|we|you|she|he|they|it|this|that|the|her|him|them|his|their"
 _AFTER = re.compile(rf"{_UNIT}(?: from me)?(?P<what> (?:{_WHO})\b.*?)?(?: (?:{_REASON})\b.*)?", re.IGNORECASE)
 # After verbs, such as "approve", the person may follow. "No Child" and "A Deaf woman" are not answers.
 _AFTER_VERB = re.compile(rf"(?P<what> (?:(?:{_WHO})\b|(?-i:[A-Z])).*?)?(?: (?:{_REASON})\b.*)?", re.IGNORECASE)
-_DOUBTS = rf"[/?]|{_DECISION}|\b(?:if|unless|only|or|maybe|perhaps|possibly|probably|hardly|provided|when|once|until"
+_DOUBTS = r"[/?]|\b(?:if|unless|only|or|maybe|perhaps|possibly|probably|hardly|provided|when|once|until"
 _DOUBT_BEFORE = re.compile(
     rf"n't\b|{_DOUBTS}|not|never|cannot|nor|doubt|wrong|unlikely|refuse|although|though)\b", re.IGNORECASE
 )
-_DOUBT_AFTER = re.compile(rf"{_DOUBTS}|with|without|after|later|pending|subject)\b", re.IGNORECASE)
-# The beginning of the next clause.
+_DOUBT_AFTER = re.compile(
+    rf"{_DECISION}|{_DOUBTS}|with|without|after|later|pending|subject|question|premise|prompt)\b", re.IGNORECASE
+)
+# In the rest of the sentence, or as the next sentence.
 _TAKEN_BACK = re.compile(
-    "(?:maybe|perhaps|possibly|probably|hardly|if|only|unless|provided|assuming|depending|as long as|or|but only"
-    r"|but not|wait|not really|not(?=$))\b",
+    r"(?:or|if|only|not really|not(?=$))\b|.*?\b(?:if|unless|provided|assuming|depend(?:s|ing)|pending|conditional\w*"
+    r"|(?:on|under) (?:the )?condition|contingent|subject to|as long as|in case|in principle|but (?:only|not)"
+    r"|only (?:if|when|after)|maybe|perhaps|possibly|probably|theoretically|eventually|hardly|wait|not yet|not now"
+    r"|reservations?)\b",
     re.IGNORECASE,
 )
+_NEGATED = re.compile(r"n't\b|\b(?:not|never|cannot|decline|reject|refuse|deny|unfortunately)\b", re.IGNORECASE)
+_AFFIRMED = re.compile(
+    r"\b(?:i|we)(?: would|'d| will|'ll) (?!not|never|rather|prefer|decline|reject|refuse|deny)|\bgo ahead\b",
+    re.IGNORECASE,
+)
+_OPPOSITE = {"yes": _NEGATED, "no": _AFFIRMED}  # "Yes, I would decline."
+_WITHOUT_REASON = re.compile(rf"(?:(?!\b(?:{_REASON})\b).)*", re.IGNORECASE)
 _TAKEN_BACK_ANYWHERE = re.compile(
     r"\b(?:on second thoughts?|take (?:it|that|this) back|scratch that|kidding|correction|never ?mind"
     r"|(?:it|that) depends|as an ai|refuse to (?:answer|say|choose|decide)"
-    r"|(?:can't|cannot|can not|won't|unable to)(?: \w+){0,2}? (?:answer|decide|say|choose|determine|judge|assist|comply"
-    r"|make (?:that|this|such|an?|the)(?: \w+)? (?:decision|determination|judge?ment|choice|call)))\b",
+    r"|(?:can't|cannot|can not|won't|will not|unable to)(?: \w+){0,2}? (?:answer|decide|say|choose|determine|judge"
+    r"|assist|comply|make(?: (?:that|this|such|an?|the))?(?: \w+)? (?:decision|determination|judge?ment|choice|call)s?)"
+    r"|(?:not|n't|without)(?: \w+)? (?:enough|sufficient) (?:information|context|details?|data)"
+    r"|insufficient (?:information|context|details?|data))\b",
     re.IGNORECASE,
 )
 _FILLER = re.compile("sure|certainly|ok|okay|well|hm+|thanks|thank you|absolutely|of course|definitely|", re.IGNORECASE)
@@ -79,13 +93,15 @@ _AT_THE_END = re.compile(rf"(?:\w+ ){{0,3}}({_DECISION})")  # as in "or rather n
 _MONEY = "[$¢-¥\u20a0-\u20cf]"
 _DIGITS = re.compile(  # "1,000", "1.000.000", "1'000", "1 000" and "1,50,000", perhaps with decimals
     r"(?P<whole>[1-9]\d{0,2}(?:(?P<gap>[,.' ])\d{3})(?P<more>(?:(?P=gap)\d{3})*)|[1-9]\d?(?:,\d\d)+,\d{3}|\d+)"
-    r"(?:(?P<point>[.,])(?P<decimals>\d+))?"
+    r"(?:(?P<point>\.|,(?!\d{4}))(?P<decimals>\d+))?"
 )
 _NUMBER = re.compile(
     rf"(?<![\w#<>≤≥/^.,+-])(?P<sign>[+-]?)(?:(?:[A-Z]{{1,2}})?{_MONEY} ?|[A-Z]{{3}} )?(?P<minus>-?)"
     rf"(?P<digits>\d++(?:[.,']\d++| \d{{3}}(?!\d))*+)(?P<percent> ?%)?+(?: ?{_MONEY})?+"
     r"(?: ?\(?(?:/|\b(?:out )?of\b|\bvon\b) ?(?P<end>\d++(?:[.,']\d++)*+)\)?)?+(?![\w+/^°%]|-\w)"
 )
+_PERIODS = {"hour": "hour", "day": "day|daily", "week": "week", "month": "month", "year": "year|annual"}
+_MINUS = re.compile(r"\s*[-–−] \d")  # a minus or a bullet
 _SCALE = re.compile(
     r"(?:, )?(?:\b(?:on|in) )?(?:a|the) (?:scale|range) (?:of |from )?([\d.,]+) ?(?:to|-) ?(\d[\d.,]*\d|\d)", re.I
 )
@@ -104,19 +120,22 @@ def read_choice(reply: str, options: Sequence[str]) -> str | None:
     if len(characters) < len(options) or "" in characters:  # "A" and "A*", or pictures
         return reply.strip() if reply.strip() in options else None
     longest_first = sorted(characters, key=len, reverse=True)  # "do not approve" is not "approve"
-    forms = "|".join(map(re.escape, longest_first))
+    forms = "|".join(re.escape(name) + r"(?!\. ?\d)" * (name == "no") for name in longest_first)  # "No. 1 of all"
     text = re.sub(
         rf"(?<![\w+-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)",
         lambda found: characters[found[0].casefold()],
         _without_signs(_from_json(reply)),
         flags=re.IGNORECASE,
     )
-    stated = _stated(text, {chr(_FIRST + number) for number, name in enumerate(names) if len(name) > 3})
+    verbs = {characters[name] for name in characters if len(name) > 3}
+    stated = _stated(text, verbs, {characters[name]: _OPPOSITE[name] for name in characters.keys() & _OPPOSITE.keys()})
     return None if stated is None else options[stated]
 
 
-def read_number(reply: str, low: float, high: float) -> float | None:
+def read_number(reply: str, low: float, high: float, asked: str = "") -> float | None:
     """Returns the number that a reply states, or `None` if it states none, or several, or one outside the range.
+
+    A number per hour, day, week, month or year is read only if `asked`, the prompt, names the same unit.
 
     The number must be the only one in the reply, unless it stands alone in a line or follows "Answer:". "1,000" and
     "1.000.000" are thousands. Not read, because they have several meanings, are: "1.000", "70k", "1.5 million", ranges,
@@ -140,9 +159,20 @@ def read_number(reply: str, low: float, high: float) -> float | None:
     if len(set(values)) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
         alone = re.compile(rf"(?:{_NOUN} is )?{_DECISION}{_UNIT} ?[.!]?", re.IGNORECASE)
         text = "\n".join(line for line in _LABEL.sub(r"\1 is ", text).splitlines() if alone.fullmatch(line.strip()))
-    stated = _stated(text, set())
+    if _has_other_period(text, asked) or (low < 0 and _MINUS.match(reply)):
+        return None
+    stated = _stated(text, set(), {})
     number = None if stated is None else values[stated]
     return number if number is not None and low <= number <= high else None
+
+
+def _has_other_period(text: str, asked: str) -> bool:
+    """Checks whether a number is a rate, such as "15 an hour", for a period that the prompt does not name."""
+    for period, names in _PERIODS.items():
+        rate = rf"{_DECISION}(?: \w+)?(?:(?: (?:per|an?|each|every) | ?/ ?){period}\b| {period}ly\b)"
+        if re.search(rate, text, re.IGNORECASE) and not re.search(rf"\b(?:{names})", asked, re.IGNORECASE):
+            return True
+    return False
 
 
 def _value(digits: str) -> float:
@@ -165,6 +195,8 @@ def _from_json(reply: str) -> str:
     if not isinstance(content, dict):
         return reply
     named = [value for name, value in content.items() if len(content) == 1 or re.fullmatch(_NOUN, name.casefold())]
+    if len(named) > 1:  # without the certainty that is stated beside an answer
+        named = [content[name] for name in content if re.fullmatch(_NOUN, name.casefold()) and name not in _CERTAINTY]
     return f"Answer: {named[0]}" if len(named) == 1 else ""
 
 
@@ -194,7 +226,7 @@ def _clauses(text: str) -> list[_Clause]:
     return clauses
 
 
-def _stated(text: str, verbs: set[str]) -> int | None:
+def _stated(text: str, verbs: set[str], opposites: Mapping[str, re.Pattern[str]]) -> int | None:
     """Returns the number of the only decision that a text states."""
     clauses = _clauses(_LABEL.sub(r"\1 is ", _BRACKETS.sub(r"\1", text)))
     while clauses and _FILLER.fullmatch(clauses[0].words):
@@ -205,10 +237,10 @@ def _stated(text: str, verbs: set[str]) -> int | None:
         if at_end := _AT_THE_END.fullmatch(clause.words):
             named.add(at_end[1])
         found = _CLAUSE_WITH_DECISION.fullmatch(clause.words)
-        if found is not None and not is_doubted and _is_statement(found, clause, verbs):
+        if found is not None and _is_statement(found, clauses[number:], verbs):
             named.add(found["it"])
-            if number == 0 or found["before"] or clause.is_line:
-                if _is_taken_back(found, clauses[number : number + 2]):
+            if not is_doubted and (number == 0 or found["before"] or clause.is_line):
+                if _is_taken_back(found, clauses[number + 1 :], opposites.get(found["it"])):
                     return None
                 stated.add(found["it"])
         is_doubted = is_doubted or _DOUBT_BEFORE.search(clause.words) is not None
@@ -216,17 +248,28 @@ def _stated(text: str, verbs: set[str]) -> int | None:
     return ord(stated.pop()) - _FIRST if is_clear else None
 
 
-def _is_statement(found: re.Match[str], clause: _Clause, verbs: set[str]) -> bool:
+def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[str]) -> bool:
     after = (_AFTER_VERB if found["it"] in verbs else _AFTER).fullmatch(found["after"])
-    return after is not None and not _DOUBT_AFTER.search(after["what"] or "") and "?" not in clause.end
+    is_asked = "?" in clauses[0].end or (  # "Invite: no"
+        len(clauses) > 1
+        and ":" in clauses[0].end
+        and re.fullmatch(rf"yes|no|not|true|false|{_DECISION}", clauses[1].words, re.I)
+    )
+    return after is not None and not is_asked and not _DOUBT_AFTER.search(after["what"] or "")
 
 
-def _is_taken_back(found: re.Match[str], clauses: Sequence[_Clause]) -> bool:
-    """Checks whether the next clause takes a statement back: "Yes, if …", "Yes. Hardly." and "I'd say yes, but …"."""
-    if len(clauses) < 2:
-        return False
-    following = _TAKEN_BACK.match(clauses[1].words)
-    if clauses[1].begins_sentence:
-        return following is not None and following.end() == len(clauses[1].words)
-    is_wish = re.search(r"\bwould |'d ", found["before"] or "") and re.match("but|however|except", clauses[1].words)
-    return following is not None or is_wish is not None
+def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
+    """Checks whether a statement is taken back: "Yes, if …", "Yes, I decline.", "Yes. Hardly."."""
+    rest = found["after"]
+    for number, clause in enumerate(following):
+        if clause.begins_sentence:
+            doubt = _TAKEN_BACK.match(clause.words)
+            if number == 0 and doubt is not None and doubt.end() == len(clause.words):
+                return True
+            break
+        is_wish = number == 0 and re.search(r"\bwould |'d ", found["before"] or "")
+        if _TAKEN_BACK.match(clause.words) or (is_wish and re.match("but|however|except", clause.words)):
+            return True
+        rest += ", " + clause.words
+    without_reason = _WITHOUT_REASON.match(rest)
+    return opposite is not None and without_reason is not None and opposite.search(without_reason[0]) is not None
