@@ -14,7 +14,7 @@ A prompt may have the slots in `SLOTS`. In a prompt, `{{` and `}}` stand for sin
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -93,7 +93,11 @@ def read_own_prompts(source: str, replaced: Sequence[str] = ()) -> list[OwnPromp
     rows = _rows(source)
     if not rows:
         raise ValueError(f"'{source}' has no prompts; write one prompt per row, in the column 'prompt'")
-    _check_columns(source, dict.fromkeys(name for _, row in rows for name in row))
+    columns = {name for _, row in rows for name in row}
+    for name in sorted(columns - {*_COLUMNS}):
+        # A column that is spelled almost like a known one would be ignored.
+        if hint := did_you_mean(name.casefold().strip(), {*_COLUMNS} - columns, cutoff=0.85):
+            raise ValueError(f"'{source}' has the unknown column '{name}'; {hint}rename the column")
     if replaced:
         rows = _replaced(rows, replaced)
     prompts: list[OwnPrompt] = []
@@ -132,14 +136,6 @@ def _rows(source: str) -> list[tuple[str, dict[str, Any]]]:
     if len(rows) > MAX_ROWS:
         raise ValueError(f"'{source}' has more than {MAX_ROWS:,} rows; draw a sample of them")
     return rows
-
-
-def _check_columns(source: str, columns: Collection[str]) -> None:
-    """Raises `ValueError` if a column is spelled almost like a known one. It would be ignored otherwise."""
-    missing = [name for name in _COLUMNS if name not in columns]
-    for name in columns:
-        if name not in _COLUMNS and (hint := did_you_mean(name.casefold().strip(), missing, cutoff=0.85)):
-            raise ValueError(f"'{source}' has the unknown column '{name}'; {hint}rename the column")
 
 
 def _own_prompt(place: str, row: Mapping[str, Any], number: int) -> OwnPrompt:

@@ -44,7 +44,7 @@ def show_prompts(settings: Settings, prompts: "pa.Table") -> None:
     own = own_prompts(settings) if run.prompts is not None else []
     if gendered := [prompt.id for prompt in own if prompt.kind != "cue" and GENDERED.search(prompt.prompt)]:
         print(
-            f"\nwarning: {len(gendered):,} prompts (such as '{gendered[0]}') contain a gendered pronoun, which does not "
-            "agree with all people; if it means the person, write {they}, {them} or {their} instead"
+            f"\nwarning: {len(gendered):,} prompts (such as '{gendered[0]}') contain a gendered pronoun, which does "
+            "not agree with all people; if it means the person, write {they}, {them} or {their} instead"
         )
     print(f"\n{len(shown)} of {len(prompts):,} prompts, from {of_shown} of {of_all:,} templates")

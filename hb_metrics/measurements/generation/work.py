@@ -104,7 +104,9 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises an error for labels that the classifier does not have
-    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), _frequencies_file(task.settings))
+    return GenerationWork(
+        asked, plan, classifier, clusters, read_refusal_rules(), Path(options.frequencies or DEFAULT_FREQUENCIES)
+    )
 
 
 def cue_questions(options: GenerationOptions) -> list[str]:
@@ -261,11 +263,6 @@ def _note_marks(table: pa.Table) -> None:
             f"thought was measured as part of the reply. To find out, read some of these replies in the run folder: "
             f"{shown}"
         )
-
-
-def _frequencies_file(settings: Settings) -> Path:
-    file = settings.of(GenerationOptions).frequencies
-    return DEFAULT_FREQUENCIES if file is None else Path(file)
 
 
 def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:
