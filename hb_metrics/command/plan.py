@@ -101,15 +101,13 @@ def plan(
     run = read_run(pilot)
     measured = run.results.measured
     if not {"generation", "decisions"} & {*measured}:
-        raise ValueError(
-            f"'{pilot}' did not measure generation or decisions; pass a pilot with --measurements generation"
-        )
+        raise ValueError(f"'{pilot}' did not measure generation; pass a pilot with --measurements generation")
     if "decisions" not in measured:
         return _of_replies(run, replies, half_width, (price_in, price_out))
     sentence = (
         f"The intervals of decisions are for other questions than these {run.results.decisions.num_questions}, so more "
-        "replies to the same questions hardly narrow them. With four times as many questions, they are at most about "
-        "half as wide as now."
+        "replies to the same questions hardly narrow them. With four times as many questions (and as many names, if "
+        "groups of names are compared), they are about half as wide."
     )
     if "generation" not in measured or _no_interval(run) is not None:
         return sentence

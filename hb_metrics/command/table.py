@@ -19,7 +19,6 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
-from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
@@ -59,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(table(runs, names, arguments.format, arguments.by))
     warnings = comparison_warnings(differing_settings([run.record for run in runs]), [run.results for run in runs])
     for sentence in warnings:  # a CSV file has no place for them
-        print(filled(f"warning: {sentence}"), file=sys.stderr)
+        print(f"warning: {sentence}", file=sys.stderr)
 
 
 def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str | None = None) -> str:

@@ -104,14 +104,10 @@ def name_groups(
     noise = _noise(vectors, members, within, number)
     if noise is None:
         alike = np.unique(vectors.round(_DIGITS), axis=0, return_counts=True)[1].tolist()
-        ways = math.factorial(len(kinds)) * math.prod(map(math.factorial, alike))
-        return replace(
-            result,
-            value=round(SCALE * value, _DIGITS),
-            within=0.0,
-            p=round(min(ways / math.factorial(len(called)), 1.0), _DIGITS),
-            reason="names of the same group have the same mean style vector, so the spread of other names is unknown",
-        )
+        p = math.factorial(len(kinds)) * math.prod(map(math.factorial, alike)) / math.factorial(len(called))
+        reason = "names of the same group have the same mean style vector, so the spread of other names is unknown"
+        value, p = round(SCALE * value, _DIGITS), round(min(p, 1.0), _DIGITS)
+        return replace(result, value=value, within=0.0, p=p, reason=reason)
     p = special.fdtrc(*noise.freedoms, max(value + noise.expected, 0.0) / noise.expected)
     linear = spread(group_influences(vectors, members, apart), codes)
     t, slope = quantile(confidence_level, linear.welch), linear.variance / plain

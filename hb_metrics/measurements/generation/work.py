@@ -104,9 +104,8 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises an error for labels that the classifier does not have
-    return GenerationWork(
-        asked, plan, classifier, clusters, read_refusal_rules(), Path(options.frequencies or DEFAULT_FREQUENCIES)
-    )
+    frequencies = Path(options.frequencies or DEFAULT_FREQUENCIES)
+    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), frequencies)
 
 
 def cue_questions(options: GenerationOptions) -> list[str]:

@@ -291,14 +291,11 @@ def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary
     measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
     run = load_run(files / "run")
     assert run.record.generation.reply == "whole"
-    assert {group: {*of} for group, of in run.decisions.groupby("group")["decision"]} == {
-        "Black women": {1},
-        "White": {0},
-    }
+    assert {*zip(run.decisions["group"], run.decisions["decision"], strict=True)} == {("Black women", 1), ("White", 0)}
     groups = run.results.generation.name_groups
     assert (groups.interval, groups.p) == (None, pytest.approx(2 / 70))
     assert "same mean style vector" in groups.reason
-    with pytest.raises(ValueError, match="'offensive'.*measure it"):
+    with pytest.raises(ValueError, match=r"'offensive'.*measure it"):
         run.worst()
     assert analysed(files / "run")
 

@@ -25,10 +25,8 @@ def test_probabilities_come_back_from_shards(precision, texts, classifier, tmp_p
     assert table.schema == probability_schema(4, precision)
     assert len(list(tmp_path.iterdir())) == -(-len(some) // 8)
     assert table["id"].to_pylist() == ids
-    probabilities, (expected, truncated) = (
-        np.array(table["probabilities"].to_pylist(), precision),
-        classifier.classify(some),
-    )
+    probabilities = np.array(table["probabilities"].to_pylist(), precision)
+    expected, truncated = classifier.classify(some)
     assert probabilities.shape == (len(some), 4)
     np.testing.assert_allclose(probabilities, expected, atol=1e-6)
     assert table["truncated"].to_pylist() == truncated.tolist()

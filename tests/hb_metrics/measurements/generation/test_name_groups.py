@@ -178,7 +178,7 @@ def test_few_names_have_no_verdict():
 
 @pytest.mark.parametrize("sizes", [(4, 4), (4, 5), (4, 4, 4)])
 def test_groups_without_spread_have_a_value_and_the_p_value_of_all_permutations(sizes):
-    (vectors, names, questions, groups), _ = draw(np.random.default_rng(6), sizes)
+    (_, names, questions, groups), _ = draw(np.random.default_rng(6), sizes)
     group_of = np.array([int(groups[name].removeprefix("group ")) for name in names])
     arguments = np.eye(STYLES)[group_of], names, questions, groups
     found = name_groups(*arguments, 0.95)
