@@ -5,19 +5,34 @@ the pairs of terms to swap.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text, explained, line_of, read_document, shipped_or_own
+from hb_dataset.written_text import text_fault
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text, explained, read_document, shipped_or_own, without
 from hb_dataset.yaml_lines import Fault, FaultsError
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
 
 
-_WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
+def _term_fault(term: str) -> str | None:
+    if term != term.lower():
+        return f"{term!r} is not in lower case; write {term.lower()!r} (it matches words in any case)"
+    return text_fault(term)
+
+
+def _attribute_fault(term: str) -> str | None:
+    if re.search(r"\*(?![ ]|$)|(^| )\*", term):
+        return f"{term!r} has a * that is not at the end of a word; put * only at the end, as in `greed*`"
+    return text_fault(term)
+
+
+_Term = Annotated[str, without(_term_fault)]
+_Attribute = Annotated[str, without(_attribute_fault)]
+_Filled = Field(min_length=1)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
@@ -39,14 +54,18 @@ class TargetPair:
         published_one_way_beside: In texts that contain these words, the published rule replaces t1 but never t2.
     """
 
-    t1: Text
-    t2: Text
-    forms: tuple[tuple[Text, Text], ...] = ()
+    t1: _Term
+    t2: _Term
+    forms: tuple[tuple[_Term, _Term], ...] = ()
     one_way: bool = False
     published_spaces: Literal["after", "around"] | None = None
     published_one_way: bool = False
     published_one_way_beside: Text | None = None
     note: Remark | None = None
+
+    def __post_init__(self) -> None:
+        if self.t1 == self.t2:
+            raise ValueError(f"t1 and t2 are both {self.t1!r}; write two different terms, or remove the pair")
 
     @property
     def published_terms(self) -> tuple[str, str]:
@@ -77,11 +96,11 @@ class BiasSpecification:
     dimension: Key
     group_1: Text
     group_2: Text
-    target_terms_1: tuple[Text, ...]
-    target_terms_2: tuple[Text, ...]
-    pairs: tuple[TargetPair, ...]
-    attributes_1: tuple[Text, ...]
-    attributes_2: tuple[Text, ...]
+    target_terms_1: Annotated[tuple[Text, ...], _Filled]
+    target_terms_2: Annotated[tuple[Text, ...], _Filled]
+    pairs: Annotated[tuple[TargetPair, ...], _Filled]
+    attributes_1: Annotated[tuple[_Attribute, ...], _Filled]
+    attributes_2: tuple[_Attribute, ...]
     kept_phrases: tuple[Text, ...] = ()
     published_two_way: bool = False
     published_folder: Key | None = None
@@ -112,7 +131,6 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     specification, lines, faults = read_document(
         path, BiasSpecification, "bias_type: …", "bias specification", _explained
     )
-    faults += _content_faults(path.name, specification, lines)
     if specification.bias_type != path.stem:
         message = f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as in the file's name"
         faults.append(Fault(path.name, lines[("bias_type",)], message))
@@ -124,31 +142,10 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
 def _explained(detail: Any) -> str:
     keys = detail["loc"]
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
-    if name == "forms":
+    if name == "forms" and detail["type"] != "value_error":
         return "forms is not a list of pairs; write pairs, for example `forms: [[wives, husbands]]`"
     if detail["type"] == "dataclass_type":
         return (
             f"{name} contains {detail['input']!r}, which is not a pair; write `- t1: …` and, on the next line, `t2: …`"
         )
     return explained(name, detail, TargetPair if len(keys) > 1 else BiasSpecification)
-
-
-def _content_faults(file: str, specification: BiasSpecification, lines: dict[tuple, int]) -> Iterator[Fault]:
-    for name in ("target_terms_1", "target_terms_2", "pairs", "attributes_1"):
-        if not getattr(specification, name):
-            yield Fault(file, lines[(name,)], f"`{name}` is empty; write at least one entry")
-    for name in ("attributes_1", "attributes_2"):
-        for index, term in enumerate(getattr(specification, name)):
-            if any(_WILDCARD_INSIDE.search(word) for word in term.split(" ")):
-                message = f"{term!r} has a * that is not at the end of a word; put * only at the end, as in `greed*`"
-                yield Fault(file, line_of(lines, (name, index)), message)
-    for index, pair in enumerate(specification.pairs):
-        line = line_of(lines, ("pairs", index))
-        words = [pair.t1, pair.t2, *(word for both in pair.forms for word in both)]
-        for word in words:
-            if word != word.lower():
-                yield Fault(
-                    file, line, f"{word!r} is not in lower case; write {word.lower()!r} (it matches words in any case)"
-                )
-        if pair.t1 == pair.t2:
-            yield Fault(file, line, f"t1 and t2 are both {pair.t1!r}; write two different terms, or remove the pair")

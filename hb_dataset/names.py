@@ -11,7 +11,7 @@ from hb_dataset.prompt_table import PROMPT_SCHEMA
 from hb_dataset.table_files import read_table
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
-from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Words, explained, read_entries
+from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Words, explained, read_entries, repeat_faults
 from hb_dataset.yaml_lines import Fault, FaultsError
 
 NAMES_FILE = VOCABULARIES / "names.yaml"
@@ -45,19 +45,23 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
         OSError: The file cannot be read.
     """
     path = NAMES_FILE if path is None else Path(path)
-    names, faults = _read(path)
+    faults: list[Fault] = []
+    is_csv = path.suffix.lower() not in (".yaml", ".yml")
+    located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
+    if len(located) > MAX_NAMES:
+        faults = [Fault(path.name, 1, f"has {len(located):,} names; list at most {MAX_NAMES:,}")]
+    else:
+        faults += repeat_faults(located, "name", lambda entry: entry.name.lower())
+    if not faults and len({each.entry.group for each in located}) < 2:
+        faults.append(Fault(path.name, 1, "has names from fewer than two groups; add names from another group"))
     if faults:
-        raise FaultsError("list of names", path, faults)
-    return names
+        raise FaultsError("list of names", path, sorted(faults))
+    return [each.entry for each in located]
 
 
 def has_names(prompts: pa.Table) -> bool:
     """Returns whether the people in a run's prompts are names and not terms."""
     return bool(prompts["axis"][0].as_py() == NAMES_AXIS)
-
-
-def name_faults() -> list[Fault]:
-    return _read(NAMES_FILE)[1]
 
 
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
@@ -70,24 +74,6 @@ def name_prompts(names: list[PersonName], number: int) -> pa.Table:
     copies = itertools.product((each.name for each in names), range(number))
     ids = [hashlib.sha256(f"{name}\x1f{copy}".encode()).hexdigest()[:_ID_DIGITS] for name, copy in copies]
     return prompts.set_column(0, "id", pa.array(ids, pa.string()))
-
-
-def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
-    faults: list[Fault] = []
-    is_csv = path.suffix.lower() not in (".yaml", ".yml")
-    located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
-    if len(located) > MAX_NAMES:
-        return [], [Fault(path.name, 1, f"has {len(located):,} names; list at most {MAX_NAMES:,}")]
-    lines: dict[str, int] = {}
-    for each in located:
-        first = lines.setdefault(each.entry.name.lower(), each.line)
-        if first != each.line:
-            faults.append(
-                Fault(path.name, each.line, f"{each.entry.name!r} is also in line {first}; list each name only once")
-            )
-    if not faults and len({each.entry.group for each in located}) < 2:
-        faults.append(Fault(path.name, 1, "has names from fewer than two groups; add names from another group"))
-    return [each.entry for each in located], sorted(faults)
 
 
 def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:

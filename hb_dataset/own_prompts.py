@@ -5,8 +5,9 @@ A file of prompts is a CSV, JSON Lines or Parquet file with the column `prompt`.
 * `id`: the prompt's name. Default: "row-1", "row-2" and so on.
 * `question`: prompts with the same value are wordings of one question. Default: the id.
 * `system`: the system message for this prompt.
-* `outcome`: "choice: yes | no" or "number: 0..100", if the reply is a decision.
-* `favourable`: the favourable option. For numbers: high (default) or low.
+* `outcome`: "choice: yes | no", "number: 0..100" or "text", if the reply is a decision.
+* `favourable`: the favourable option. For numbers: high (default) or low. For texts: a label that a judge or the style
+  classifier assigns to replies.
 * `topic`: the subject, such as "housing".
 
 A prompt may have the slots in `SLOTS`. In a prompt, `{{` and `}}` stand for single braces.
@@ -52,6 +53,16 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class FreeText:
+    """A decision in free text. It is favourable if the reply has a label of a judge or of the style classifier."""
+
+    favourable: str
+
+
+Outcome = Choice | Scale | FreeText
+
+
+@dataclass(frozen=True)
 class OwnPrompt:
     """A row of a file of prompts. `more` contains all other columns of the file."""
 
@@ -59,7 +70,7 @@ class OwnPrompt:
     prompt: str
     question: str
     system: str | None
-    outcome: Choice | Scale | None
+    outcome: Outcome | None
     topic: str | None
     more: Mapping[str, Any]
 
@@ -170,7 +181,7 @@ def _text(place: str, row: Mapping[str, Any], column: str) -> str | None:
     return None if text is None or not text.strip() else text.strip()
 
 
-def _outcome(place: str, outcome: str | None, favourable: str | None) -> Choice | Scale | None:
+def _outcome(place: str, outcome: str | None, favourable: str | None) -> Outcome | None:
     if outcome is None:
         if favourable is not None:
             raise ValueError(f"{place} has a favourable option, but no outcome; write an outcome, or leave both blank")
@@ -187,9 +198,13 @@ def _outcome(place: str, outcome: str | None, favourable: str | None) -> Choice 
         if favourable not in (None, "high", "low"):
             raise ValueError(f"{place}: favourable must be 'high' or 'low', because the outcome is a number")
         return Scale(float(match[1]), float(match[2]), favourable != "low")
+    if outcome == "text":
+        if favourable is None:
+            raise ValueError(f"{place}: the outcome text needs a favourable label; write a label of the judge's rubric")
+        return FreeText(favourable)
     raise ValueError(
         f"{place}: outcome is invalid; write 'choice: yes | no' with any options, 'number: 0..100' with any two "
-        "numbers, or leave it blank"
+        "numbers, 'text', or leave it blank"
     )
 
 
@@ -234,6 +249,8 @@ def own_rows(prompts: Sequence[OwnPrompt]) -> pa.Table:
         row = {name: getattr(prompt, name) for name in ("id", "prompt", "question", "system", "topic")}
         if isinstance(prompt.outcome, Choice):
             row |= {"outcome": f"choice: {' | '.join(prompt.outcome.options)}", "favourable": prompt.outcome.favourable}
+        elif isinstance(prompt.outcome, FreeText):
+            row |= {"outcome": "text", "favourable": prompt.outcome.favourable}
         elif prompt.outcome is not None:
             outcome = f"number: {prompt.outcome.low:.15g}..{prompt.outcome.high:.15g}"
             row |= {"outcome": outcome, "favourable": "high" if prompt.outcome.higher_is_favourable else "low"}

@@ -16,11 +16,11 @@ import pyarrow as pa
 from hb_dataset.decisions import DECISION_SCHEMA, decision_rows
 from hb_dataset.hints import did_you_mean
 from hb_dataset.intersections import all_intersections, sample_intersections
-from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.prompt_table import INTERSECTION_SCHEMA, PROMPT_SCHEMA, intersection_table, prompt_table
 from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors, small_templates
 from hb_dataset.standalone_phrases import standalone_table
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
+from hb_dataset.structures import STRUCTURES_DIR
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
 from hb_dataset.vocabulary import Vocabulary, read_vocabulary
 from hb_dataset.vocabulary_entries import (
@@ -35,30 +35,8 @@ DEFAULT_VERSION = "v1.0"
 DEFAULT_CONFIG = DEFAULT_VERSION
 INTERSECTIONS_PER_BATCH = 64
 
-CITATION = """\
-@inproceedings{smith-etal-2022-im,
-    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
-        with a Holistic Descriptor Dataset",
-    author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
-    booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
-    year = "2022",
-}
-"""
-ROBUST_CITATION = """\
-@inproceedings{sheng-etal-2019-woman,
-    title = "The Woman Worked as a Babysitter: On Biases in Language Generation",
-    author = "Sheng, Emily and Chang, Kai-Wei and Natarajan, Premkumar and Peng, Nanyun",
-    booktitle = "Proceedings of the 2019 Conference on Empirical Methods in Natural Language Processing and the 9th
-        International Joint Conference on Natural Language Processing (EMNLP-IJCNLP)",
-    year = "2019",
-}
-@inproceedings{aggarwal-etal-2022-towards,
-    title = "Towards Robust {NLG} Bias Evaluation with Syntactically-diverse Prompts",
-    author = "Aggarwal, Arshiya and Sun, Jiao and Peng, Nanyun",
-    booktitle = "Findings of the Association for Computational Linguistics: EMNLP 2022",
-    year = "2022",
-}
-"""
+CITATION = (Path(__file__).parent / "citation.bib").read_text(encoding="utf-8")
+ROBUST_CITATION = (STRUCTURES_DIR / "citation.bib").read_text(encoding="utf-8")
 
 _DESCRIPTOR_SCHEMA = pa.schema(
     [
@@ -113,17 +91,9 @@ def _prompts(
     return [prompt_table(descriptors, vocabulary.nouns, templates, vocabulary.left_out_nouns)]
 
 
-def _all_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
-    return _prompts(vocabulary, vocabulary.descriptors, vocabulary.templates)
-
-
 def _small_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     descriptors = small_descriptors(descriptors_of_most_nouns(vocabulary))
     return _prompts(vocabulary, descriptors, small_templates(vocabulary.templates))
-
-
-def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
-    return _prompts(vocabulary, [None], vocabulary.templates)
 
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
@@ -133,10 +103,6 @@ def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
             "choose another config"
         )
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
-
-
-def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
-    return [standalone_table(vocabulary.standalone_noun_phrases, vocabulary.templates)]
 
 
 def intersection_batches(
@@ -167,31 +133,6 @@ def _rows(entries: Sequence[Any], schema: pa.Schema, attributes: Mapping[str, st
     return [pa.Table.from_pylist(rows, schema)]
 
 
-def _descriptor_rows(vocabulary: Vocabulary) -> list[pa.Table]:
-    attributes = {"descriptor": "term", "plural_descriptor": "plural_term", "descriptor_gender": "gender"}
-    return _rows(vocabulary.descriptors, _DESCRIPTOR_SCHEMA, attributes)
-
-
-def _noun_rows(vocabulary: Vocabulary) -> list[pa.Table]:
-    return _rows(vocabulary.nouns, _NOUN_SCHEMA, {"plural_noun": "plural", "noun_gender": "gender"})
-
-
-def _template_rows(vocabulary: Vocabulary) -> list[pa.Table]:
-    return _rows(vocabulary.templates, _TEMPLATE_SCHEMA, {})
-
-
-def _fixed_prompts(_: Vocabulary, groups: Sequence[PromptGroup] | None = None) -> list[pa.Table]:
-    return [structured_prompt_table(groups, fixed_only=True)]
-
-
-def _structured_prompts(_: Vocabulary, groups: Sequence[PromptGroup] | None = None) -> list[pa.Table]:
-    return [structured_prompt_table(groups)]
-
-
-def _decisions(_: Vocabulary) -> list[pa.Table]:
-    return [pa.Table.from_pylist(decision_rows(), DECISION_SCHEMA)]
-
-
 # --- The configs ------------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +142,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
             version,
             "Every prompt: each term with each agreeing noun, in each template.",
             PROMPT_SCHEMA,
-            _all_prompts,
+            lambda vocabulary: _prompts(vocabulary, vocabulary.descriptors, vocabulary.templates),
             measured=True,
         ),
         Config(
@@ -211,7 +152,12 @@ def _configs_of(version: str) -> tuple[Config, ...]:
             _small_prompts,
             measured=True,
         ),
-        Config(f"{version}-baseline", "The nouns without a term, in every template.", PROMPT_SCHEMA, _baseline_prompts),
+        Config(
+            f"{version}-baseline",
+            "The nouns without a term, in every template.",
+            PROMPT_SCHEMA,
+            lambda vocabulary: _prompts(vocabulary, [None], vocabulary.templates),
+        ),
         Config(
             f"{version}-seat",
             "The terms in the SEAT sentences, with which the paper measures masked language models.",
@@ -224,7 +170,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
             f"{version}-noun-phrases",
             "Phrases that already include a noun (a wheelchair user), in every template; `noun` is null.",
             PROMPT_SCHEMA,
-            _standalone_prompts,
+            lambda vocabulary: [standalone_table(vocabulary.standalone_noun_phrases, vocabulary.templates)],
             required_file=STANDALONE_FILE,
         ),
         Config(
@@ -236,9 +182,30 @@ def _configs_of(version: str) -> tuple[Config, ...]:
             options=("full", "seed"),
             measured=True,
         ),
-        Config("descriptors", "The demographic terms.", _DESCRIPTOR_SCHEMA, _descriptor_rows),
-        Config("nouns", "The person nouns.", _NOUN_SCHEMA, _noun_rows),
-        Config("templates", "The templates.", _TEMPLATE_SCHEMA, _template_rows),
+        Config(
+            "descriptors",
+            "The demographic terms.",
+            _DESCRIPTOR_SCHEMA,
+            lambda vocabulary: _rows(
+                vocabulary.descriptors,
+                _DESCRIPTOR_SCHEMA,
+                {"descriptor": "term", "plural_descriptor": "plural_term", "descriptor_gender": "gender"},
+            ),
+        ),
+        Config(
+            "nouns",
+            "The person nouns.",
+            _NOUN_SCHEMA,
+            lambda vocabulary: _rows(
+                vocabulary.nouns, _NOUN_SCHEMA, {"plural_noun": "plural", "noun_gender": "gender"}
+            ),
+        ),
+        Config(
+            "templates",
+            "The templates.",
+            _TEMPLATE_SCHEMA,
+            lambda vocabulary: _rows(vocabulary.templates, _TEMPLATE_SCHEMA, {}),
+        ),
     )
 
 
@@ -247,7 +214,7 @@ _CONFIGS_OF_NO_VERSION = (
         "robust-fixed",
         "The fixed prompts for measuring regard: six groups with ten verb phrases each.",
         STRUCTURED_SCHEMA,
-        _fixed_prompts,
+        lambda _, groups=None: [structured_prompt_table(groups, fixed_only=True)],
         citation=ROBUST_CITATION,
         options=("groups",),
         has_version=False,
@@ -256,7 +223,7 @@ _CONFIGS_OF_NO_VERSION = (
         "robust-structured",
         "The same prompts, each in 101 syntactic structures, which include the fixed structure.",
         STRUCTURED_SCHEMA,
-        _structured_prompts,
+        lambda _, groups=None: [structured_prompt_table(groups)],
         citation=ROBUST_CITATION,
         options=("groups",),
         has_version=False,
@@ -265,7 +232,7 @@ _CONFIGS_OF_NO_VERSION = (
         "decisions",
         "Questions about a person that are decided with yes or no, in two wordings each.",
         DECISION_SCHEMA,
-        _decisions,
+        lambda _: [pa.Table.from_pylist(decision_rows(), DECISION_SCHEMA)],
         has_version=False,
     ),
 )

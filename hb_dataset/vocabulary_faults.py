@@ -94,43 +94,31 @@ def standalone_faults(phrases: list[Located], axes: list[str]) -> Iterator[Fault
 def adjective_order_faults(
     classes: list[Located], left_out: list[Located], descriptors: list[Located]
 ) -> Iterator[Fault]:
-    ordered: set[tuple[str, str, str]] = set()
     for located in classes:
-        entry = located.entry
-        yield from _selector_faults(located, entry.axis, entry.buckets, entry.terms, "", descriptors)
-        named = [("term", term) for term in entry.terms or ()] or [("bucket", name) for name in entry.buckets or ()]
-        ordered |= {(entry.axis, kind, name) for kind, name in named or [("axis", entry.axis)]}
-    paired = {located.entry.axis for located in descriptors} - {
+        yield from _selector_faults(located, descriptors)
+    done = {
         pair.entry.axis
         for pair in left_out
         if not (pair.entry.buckets or pair.entry.terms or pair.entry.other_axis or pair.entry.both_before)
     }
-    for axis in sorted(paired) if classes else ():
-        without_class = [
-            located.entry.term
-            for located in descriptors
-            if located.entry.axis == axis
-            and located.entry.placement == "before"
-            and not {(axis, "term", located.entry.term), (axis, "bucket", located.entry.bucket), (axis, "axis", axis)}
-            & ordered
-        ]
-        if without_class:
-            yield Fault(
-                ADJECTIVE_ORDER_FILE,
-                1,
-                f"{without_class[0]!r} of the axis {axis!r} belongs to no class; add an entry with `axis: {axis}` "
-                "and its class",
+    for descriptor in (located.entry for located in descriptors if classes):
+        if descriptor.axis in done or descriptor.placement == "after":
+            continue
+        if not any(selects(descriptor, each.entry.axis, each.entry.buckets, each.entry.terms) for each in classes):
+            done.add(descriptor.axis)
+            message = (
+                f"{descriptor.term!r} of the axis {descriptor.axis!r} belongs to no class; add an entry with "
+                f"`axis: {descriptor.axis}` and its class"
             )
+            yield Fault(ADJECTIVE_ORDER_FILE, 1, message)
 
 
 def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
     for located in pairs:
         file, line, pair = located
-        yield from _selector_faults(located, pair.axis, pair.buckets, pair.terms, "", descriptors)
+        yield from _selector_faults(located, descriptors)
         if pair.other_axis is not None:
-            yield from _selector_faults(
-                located, pair.other_axis, pair.other_buckets, pair.other_terms, "other_", descriptors
-            )
+            yield from _selector_faults(located, descriptors, "other_")
         if pair.other_axis == pair.axis:
             yield Fault(file, line, f"`other_axis` is also {pair.axis!r}; write another axis")
 
@@ -151,7 +139,7 @@ def left_out_noun_faults(
     for located in entries:
         file, line, entry = located
         if entry.axis is not None:
-            yield from _selector_faults(located, entry.axis, entry.buckets, entry.terms, "", descriptors)
+            yield from _selector_faults(located, descriptors)
         elif entry.buckets or entry.terms:
             yield Fault(file, line, "entry names buckets or terms without their axis; add the `axis`")
         named = [name for name in ("nouns", "noun_buckets", "noun_genders") if getattr(entry, name) is not None]
@@ -229,15 +217,9 @@ def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool
         )
 
 
-def _selector_faults(
-    located: Located,
-    axis: str,
-    buckets: tuple[str, ...] | None,
-    terms: tuple[str, ...] | None,
-    prefix: str,
-    descriptors: list[Located],
-) -> Iterator[Fault]:
-    file, line, _ = located
+def _selector_faults(located: Located, descriptors: list[Located], prefix: str = "") -> Iterator[Fault]:
+    file, line, entry = located
+    axis, buckets, terms = (getattr(entry, f"{prefix}{name}") for name in ("axis", "buckets", "terms"))
     in_axis = [descriptor.entry for descriptor in descriptors if descriptor.entry.axis == axis]
     if not in_axis:
         axes = sorted({descriptor.entry.axis for descriptor in descriptors})
@@ -247,8 +229,8 @@ def _selector_faults(
     if buckets and terms:
         yield Fault(file, line, f"entry has both `{prefix}buckets` and `{prefix}terms`; write only one of them")
     for name, values, allowed in (
-        ("bucket", buckets, {entry.bucket for entry in in_axis if entry.bucket}),
-        ("term", terms, {entry.term for entry in in_axis}),
+        ("bucket", buckets, {term.bucket for term in in_axis if term.bucket}),
+        ("term", terms, {term.term for term in in_axis}),
     ):
         for value in values or ():
             if value not in allowed:

@@ -14,7 +14,7 @@ from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadabl
 _MAX_KEY_CHARACTERS = 40
 
 
-def _without(fault_of: Callable[[str], str | None]) -> AfterValidator:
+def without(fault_of: Callable[[str], str | None]) -> AfterValidator:
     def check(value: str) -> str:
         if fault := fault_of(value):
             raise ValueError(fault)
@@ -32,11 +32,11 @@ def _key_fault(value: str) -> str | None:
     return None
 
 
-Text = Annotated[str, _without(text_fault)]
-Words = Annotated[str, _without(words_fault)]
-Sentence = Annotated[str, _without(sentence_fault)]
-Remark = Annotated[str, _without(remark_fault)]
-Key = Annotated[str, _without(_key_fault)]
+Text = Annotated[str, without(text_fault)]
+Words = Annotated[str, without(words_fault)]
+Sentence = Annotated[str, without(sentence_fault)]
+Remark = Annotated[str, without(remark_fault)]
+Key = Annotated[str, without(_key_fault)]
 STRICT_KEYS = ConfigDict(extra="forbid")
 
 
@@ -63,9 +63,9 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         faults.append(Fault(path.name, 1, message))
         return []
     own_keys = [field.name for field in fields(entry_type) if field.name not in given]
-    messages = [
-        ((name,), unknown_key(name, [key, "source", *given])) for name in document.keys() - {key, "source", *given}
-    ]
+    keys_of_file = [key, "source", *given]
+    messages: list[tuple[Sequence[Any], str]] = []
+    messages += [((name,), unknown_key(name, keys_of_file)) for name in document.keys() - {*keys_of_file}]
     for name, value in given.items():
         if document.get(name) != value:
             messages.append(((name,), f"`{name}` is {document.get(name)!r}; write `{name}: {value}` at the top"))
@@ -84,8 +84,8 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
             for detail in error.errors():
                 name = str(detail["loc"][0])
                 is_of_file = name in given or (name in of_file and name not in entry)
-                keys = (name,) if is_of_file else (key, index, name)
-                messages.append((keys, explained(name, detail, entry_type)))
+                message = explained(name, detail, entry_type)
+                messages.append(((name,) if is_of_file else (key, index, name), message))
     faults += dict.fromkeys(Fault(path.name, line_of(lines, keys), message) for keys, message in messages)
     return located
 
@@ -158,6 +158,8 @@ def explained(name: str, detail: Any, entry_type: Any) -> str:
         return f"{name} {value!r} is not text; write one phrase"
     if detail["type"] == "tuple_type":
         return f"{name} {value!r} is not a list; write each entry on a line that starts with -"
+    if detail["type"] == "too_short":
+        return f"{name} is empty; write at least one entry"
     if detail["type"] == "bool_parsing":
         return f"{name} {value!r} is neither true nor false; write true or false, or remove the key"
     if detail["type"] == "value_error":

@@ -159,6 +159,8 @@ class RunTables:
         """A row per reply, at every turn, with all that was measured of it."""
         import pandas as pd
 
+        if "generation" not in self.results.measured:
+            raise ValueError(f"'{self.folder}' has no replies; measure with --measurements generation")
         turns = [self._turn(turn) for turn in range(1, self.record.generation.turns + 1)]
         return pd.concat(turns, ignore_index=True)
 

@@ -112,7 +112,7 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
 
     for method in options.method:
         model = folder / f"{method}-model"
-        rows = _write_rows(options, method, folder, [*config, *dtype])
+        rows = _write_rows(options, method, folder, dtype)
         given = ["--dataset_name", rows, "--output_dir", model]
         run_step("hb_train.tune", *_tune_words(options, method), *given, *options.tune_args)
         measure(method, model)
@@ -120,9 +120,6 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
             measure(f"{method} without tag", model, "--tag", "none")
     if options.system_prompt:
         measure("system prompt", options.model, "--system_prompt", options.system_prompt)
-    if len(runs) == 1:
-        print(f"the measurements: {folder / 'before' / 'report.html'}")
-        return
     for method in options.method:
         write_model_card(folder / f"{method}-model", runs=list(runs.values()), names=list(runs))
     words: list[str | Path] = [*runs.values(), "--names", *runs, "--output", folder / PAGE_FILE]
@@ -148,23 +145,22 @@ def _tune_words(options: argparse.Namespace, method: str) -> list[str]:
     return ["--config", str(recipe), "--model_name_or_path", options.model, "--method", method]
 
 
-def _write_rows(options: argparse.Namespace, method: str, folder: Path, measured: Sequence[str]) -> Path:
+def _write_rows(options: argparse.Namespace, method: str, folder: Path, dtype: Sequence[str]) -> Path:
     """Writes the rows from which a method learns, and returns their folder."""
-    config, dtype = options.dataset_config, measured[2:]
+    config, model = options.dataset_config, ["--model", options.model, *dtype]
     if method == "counterfactual":
         rows = folder / f"{method}-rows"
-        learnt = ["--dataset_config", config.removesuffix("-small"), *dtype]
         # The measured descriptors are left out of training, unless the config contains all descriptors.
-        if config.endswith("-small"):
-            learnt += ["--leave_out", config]
-        words = ["--model", options.model, "--output_dir", rows]
-        run_step("hb_train.own_replies", *words, *learnt, *options.replies_args)
+        learnt = ["--dataset_config", config.removesuffix("-small")]
+        learnt += ["--leave_out", config] if config.endswith("-small") else []
+        run_step("hb_train.own_replies", *model, "--output_dir", rows, *learnt, *options.replies_args)
         return rows
-    words = [*measured, "--measurements", "generation", *LABELLED, *options.labelled_args]
-    run_step("hb_metrics.measure", "--model", options.model, *words, "--output_dir", folder / "labelled")
-    label = ["--run_dir", folder / "labelled", "--beta", options.beta, "--output_dir", folder / "labels"]
+    run, rows = folder / "labelled", folder / "labels"
+    words = ["--dataset_config", config, "--measurements", "generation", *LABELLED, *options.labelled_args]
+    run_step("hb_metrics.measure", *model, *words, "--output_dir", run)
+    label = ["--run_dir", run, "--beta", options.beta, "--output_dir", rows]
     run_step("hb_train.bias_labels", *label, *options.label_args, launch=False)
-    return folder / "labels"
+    return rows
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:

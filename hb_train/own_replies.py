@@ -33,7 +33,7 @@ from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.training.runs import model_description
-from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
+from hb_train.tuning.labels import held_out_rows, write_splits
 from hb_train.tuning.own_rows import OWN_REPLIES, anchor_row, draw_anchors, draw_groups, group_rows, own_anchors
 from hb_train.tuning.swap import stems
 
@@ -87,7 +87,12 @@ def main(argv: list[str] | None = None) -> None:
 def reply(arguments: ReplyArguments) -> None:
     prompts = training_prompts(arguments)
     groups = draw_groups(prompts, arguments.num_replies, arguments.num_contexts, seed=arguments.seed)
-    anchors = _anchors(arguments)
+    number, seed = arguments.num_anchors, arguments.seed
+    if arguments.anchors is None:
+        anchors = draw_anchors(number, seed=seed)
+    else:
+        people = default_noun_rows(people_of_terms(read_version(version_of(arguments.dataset_config))))
+        anchors = own_anchors(arguments.anchors, people, number, seed=seed)
     system = prompts["system"] if "system" in prompts.column_names else pa.nulls(len(prompts), pa.string())
     asked = [
         {"id": f"group-{number}", "text": prompts["text"][group[0]].as_py(), "system": system[group[0]].as_py()}
@@ -162,14 +167,6 @@ def training_prompts(arguments: ReplyArguments) -> pa.Table:
     return kept
 
 
-def _anchors(arguments: ReplyArguments) -> list[dict[str, Any]]:
-    number, seed = arguments.num_anchors, arguments.seed
-    if arguments.anchors is None:
-        return draw_anchors(number, seed=seed)
-    people = default_noun_rows(people_of_terms(read_version(version_of(arguments.dataset_config))))
-    return own_anchors(arguments.anchors, people, number, seed=seed)
-
-
 def _own_replies(
     arguments: ReplyArguments, asked: list[dict[str, Any]], loaded: LoadedModel
 ) -> tuple[Layout, pa.Table | None]:
@@ -210,18 +207,14 @@ def _write(
     table = pa.Table.from_pylist(rows, OWN_REPLIES.schema)
     held_out = held_out_rows([row["texts"][0] for row in rows], arguments.seed)
     folder = Path(arguments.output_dir).expanduser()
-    for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
-        write_split(folder, split, table.filter(pa.array(in_split)))
+    write_splits(folder, table, held_out)
     content = {
         "context": layout.context,
         "asked_with": {**layout.chat.description(), "cue": "prompt"},
         "model": model_description(loaded),
         **{name: getattr(arguments, name) for name in ("dataset_config", "leave_out", "temperature", "num_contexts")},
-        "own_prompts": arguments.prompts is not None,
-        "own_anchors": arguments.anchors is not None,
         "rows_digest": table_digest(table),
         **counts,
-        "by_split": dict(zip(SPLITS, (int((~held_out).sum()), int(held_out.sum())), strict=True)),
     }
     write_json(folder / OWN_REPLIES.record, content)
     print(

@@ -108,11 +108,11 @@ def entropy_of_replies(before: Side, after: Side) -> dict[str, Any]:
     """Computes the change in entropy on the prompts that both runs share, or states why there is none."""
     asked = []
     for name, (run, settings, engine, _) in zip(("before", "after"), (before, after), strict=True):
-        if "generation" not in run.results.measured:
-            return {"missing": f"the run {name} the mitigation did not measure generation"}
-        asked.append(ask(settings, read_prompts(run.folder), engine))
-        if not asked[-1].requests.decoding.sample:
-            return {"missing": f"the run {name} the mitigation does not sample its replies"}
+        is_measured = "generation" in run.results.measured
+        if is_measured:
+            asked.append(ask(settings, read_prompts(run.folder), engine))
+        if not is_measured or not asked[-1].requests.decoding.sample:
+            return {"missing": f"the run {name} the mitigation has no sampled replies"}
     first, second = (dict(zip(each.requests.ids, each.requests.texts, strict=True)) for each in asked)
     is_shared = [second.get(identifier) == text for identifier, text in first.items()]
     if not any(is_shared):

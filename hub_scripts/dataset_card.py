@@ -12,7 +12,7 @@ import yaml
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.prompts import CITATION
 from hub_scripts.hub import endpoint
-from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDataset
+from hub_scripts.published_dataset import SPLIT, PublishedDataset
 
 PAGE = Path(__file__).parent / "dataset_card.md"
 PAPER_VERSION = "v1.0"  # the paper's vocabulary
@@ -115,17 +115,13 @@ def _config_table(dataset: PublishedDataset) -> str:
 
 
 def _column_table(dataset: PublishedDataset) -> str:
-    holders: dict[str, list[PublishedConfig]] = {}
-    for config in dataset.configs:
-        for column in config.table.column_names:
-            holders.setdefault(column, []).append(config)
     num_prompts = sum(config.holds_prompts for config in dataset.configs)
     rows = []
-    for column, configs in holders.items():
-        prompts = [f"`{config.name}`" for config in configs if config.holds_prompts]
-        others = [f"`{config.name}`" for config in configs if not config.holds_prompts]
+    for column in dict.fromkeys(name for config in dataset.configs for name in config.table.column_names):
+        holders = [config for config in dataset.configs if column in config.table.column_names]
+        prompts, others = ([f"`{c.name}`" for c in holders if c.holds_prompts == kind] for kind in (True, False))
         where = ["all sentences"] if len(prompts) == num_prompts else prompts
-        kind = str(configs[0].table.schema.field(column).type)
+        kind = str(holders[0].table.schema.field(column).type)
         rows.append([f"`{column}`", kind, ", ".join(where + others), COLUMNS[column]])
     return markdown_table(["column", "type", "in", "content"], rows)
 

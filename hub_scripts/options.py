@@ -45,10 +45,7 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    targets = {folder / path: content for path, content in files.items()}
-    for target in targets:
-        if not target.resolve().is_relative_to(folder.resolve()):
-            raise ValueError(f"'{target}' is outside '{folder}', so nothing was written; remove '..' from the path")
-    for target, content in targets.items():
+    for path, content in files.items():
+        target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)

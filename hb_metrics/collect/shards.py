@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ class Shard(NamedTuple):
 
 
 # A function that takes the indices of shards and yields their tables in the same order. It reports progress by calling
-# its second argument with the number of finished rows (see `advance` in `fill_shards`).
+# its second argument with the number of finished rows (see `_progress`).
 ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
 
 
@@ -67,58 +68,57 @@ def fill_shards(
     """
     state = process_state()
     run = run_digest(shards[0].path.parent) if shards and state.is_main_process else ""
-
-    def marks(index: int) -> dict[bytes, bytes]:
-        return _marks(shards[index], run, ids, inputs)
-
-    if state.is_main_process:
-        for folder in {shard.path.parent for shard in shards}:
-            folder.mkdir(parents=True, exist_ok=True)
-            _set_unknown_files_aside(folder, shards)
     # The main process lists the missing shards before any process writes one, so that all processes use the same list.
-    missing = (
-        [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
-        if state.is_main_process
-        else []
-    )
+    missing = _missing(shards, run, ids, schema, inputs) if state.is_main_process else []
     missing, run = broadcast_object_list([missing, run])  # the record may not be visible on other machines yet
-    done = len(ids) - sum(len(shards[index].rows) for index in missing)
-    if state.is_main_process and done:
-        print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
-
     mine = missing[state.process_index :: state.num_processes]
-    total, computed = sum(len(shards[index].rows) for index in mine), 0
-    shown = progress and state.is_main_process
-    in_log = shown and not sys.stderr.isatty()  # a bar would fill a log with lines
-    last = time.monotonic()
-    with tqdm(total=total, unit=f" {unit}", desc=label, disable=not shown or in_log) as bar:
-
-        def advance(rows: int, words: str = "", *, known: bool = False) -> None:
-            if known:  # restart the bar without these rows, because they took no time
-                bar.reset(total=total - rows)
-                if state.is_main_process:
-                    print(f"{rows:,} of {total:,} answers were already in {shards[0].path.parent}")
-                return
-            if words:
-                bar.set_postfix_str(words, refresh=False)
-            bar.update(rows)
-            nonlocal computed, last
-            computed += rows
-            if in_log and time.monotonic() - last > _LOG_SECONDS:
-                print(f"{label}: {computed:,} of {total:,}", flush=True)
-                last = time.monotonic()
-
+    total = sum(len(shards[index].rows) for index in mine)
+    with _progress(total, label, unit, shown=progress and state.is_main_process) as advance:
         tables = compute(mine, advance)
         try:
             for index, table in zip(mine, tables, strict=True):
-                _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))
+                marks = _marks(shards[index], run, ids, inputs)
+                _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks))
         finally:  # if a write fails, stop the generator, whose threads may still be computing further tables
             if isinstance(tables, Generator):
                 tables.close()
     state.wait_for_everyone()
-    if not state.is_main_process:
-        return None
-    return read_shards(shards, schema)
+    return read_shards(shards, schema) if state.is_main_process else None
+
+
+@contextmanager
+def _progress(total: int, label: str, unit: str, *, shown: bool) -> Iterator[Callable[..., None]]:
+    """Yields a function that takes the number of newly finished rows and, optionally, words to show beside it."""
+    in_log = shown and not sys.stderr.isatty()  # a bar would fill a log with lines
+    computed, last = 0, time.monotonic()
+    with tqdm(total=total, unit=f" {unit}", desc=label, disable=not shown or in_log) as bar:
+
+        def advance(rows: int, words: str = "") -> None:
+            nonlocal computed, last
+            computed += rows
+            bar.set_postfix_str(words, refresh=False)
+            bar.update(rows)
+            if in_log and time.monotonic() - last > _LOG_SECONDS:
+                print(f"{label}: {computed:,} of {total:,}", flush=True)
+                last = time.monotonic()
+
+        yield advance
+
+
+def _missing(
+    shards: Sequence[Shard], run: str, ids: Sequence[str], schema: pa.Schema, inputs: Sequence[Any] | None
+) -> list[int]:
+    for folder in {shard.path.parent for shard in shards}:
+        folder.mkdir(parents=True, exist_ok=True)
+        _set_unknown_files_aside(folder, shards)
+    missing = [
+        index
+        for index, shard in enumerate(shards)
+        if not _is_whole(shard, ids, schema, _marks(shard, run, ids, inputs))
+    ]
+    if done := len(ids) - sum(len(shards[index].rows) for index in missing):
+        print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
+    return missing
 
 
 def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.Table:

@@ -134,7 +134,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
 
 def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "ReplyRequests":
     from hb_metrics.collect.engines.files import FileEngine
-    from hb_metrics.collect.replies.turns import next_turn
+    from hb_metrics.collect.replies.requests import next_turn
     from hb_metrics.run.answer_files import read_replies_file
 
     last, turns = max(reply.turn for reply in read_replies_file(path)), requests.turns

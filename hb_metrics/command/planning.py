@@ -56,7 +56,7 @@ def read_prompts(settings: Settings) -> "pa.Table":
     run, options = settings.run, settings.of(GenerationOptions)
     vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
     if run.prompts is not None:
-        from hb_metrics.command.own_prompts import own_table
+        from hb_metrics.command.prompt_preview import own_table
 
         _check_axes(settings, vocabulary.axes)
         prompts = own_table(settings, vocabulary, compares_texts=LIKELIHOOD in wanted_measurements(settings))
@@ -129,30 +129,27 @@ def load(settings: Settings, device: Any) -> "Engine":
         from hb_metrics.collect.engines.files import FileEngine
 
         return FileEngine(run.model, run.replies_file, run.logprobs_file)
-    from hb_metrics.collect.engines.local import LocalEngine
-    from hb_metrics.models.loading import load_model
-    from hb_metrics.models.sources import find_source
+    from hb_metrics.collect.engines.local import load_engine
 
-    return LocalEngine(
-        load_model(
-            find_source(run.model, run.revision, adapter=run.adapter),
-            dtype=run.dtype,
-            device=device,
-            device_map=run.device_map,
-            trust_remote_code=run.trust_remote_code,
-        )
+    return load_engine(
+        run.model,
+        run.revision,
+        adapter=run.adapter,
+        dtype=run.dtype,
+        device=device,
+        device_map=run.device_map,
+        trust_remote_code=run.trust_remote_code,
     )
 
 
 def connect(settings: Settings, folder: Path) -> "Engine | None":
     if not settings.run.is_served:
         return None
-    from hb_metrics.collect.engines.served import ServedEngine
-    from hb_metrics.models.served.connect import make_server, probe_server
+    from hb_metrics.collect.engines.served import connect_engine
 
     run = settings.run
-    server = make_server(run.model, run.base_url, run.provider, run.concurrency)
-    return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
+    server = run.model, run.base_url, run.provider, run.concurrency
+    return connect_engine(*server, folder, context=run.context, chat=run.chat())
 
 
 def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:

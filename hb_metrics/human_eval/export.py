@@ -13,8 +13,8 @@ from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.page import rater_page
 from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
 from hb_metrics.human_eval.questions import QUESTIONS
-from hb_metrics.human_eval.study import STUDY_FILE, Design, Study, draw_study, speakers, study_text
-from hb_metrics.human_eval.study_files import write_study_files
+from hb_metrics.human_eval.study import LAYOUT, STUDY_FILE, Design, Study, draw_study, speakers
+from hb_metrics.human_eval.study_files import study_text, write_study_files
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import run_digest
@@ -108,7 +108,7 @@ def export(arguments: argparse.Namespace) -> None:
 
 def write_files(study: Study, folder: Path) -> None:
     tasks = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task_rows(study))
-    files = {STUDY_FILE: study_text(study), TASKS_FILE: tasks}
+    files = {STUDY_FILE: study_text(study, LAYOUT), TASKS_FILE: tasks}
     for rater in study.sheets:
         files[f"{rater}.html"] = rater_page(study, rater)
     write_study_files(folder, files, "ratings")

@@ -5,7 +5,6 @@ from each stratum. The rest of the sample is divided among the strata in proport
 replies in a stratum. If a verdict is rare, people therefore label a larger share of its replies.
 """
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
@@ -85,10 +84,6 @@ def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
     urgency = np.where(place < MIN_PER_STRATUM, np.inf, wanted[stratum] / (place + 1))
     chosen = np.argsort(-urgency, kind="stable")[:number]
     return np.bincount(stratum[chosen], minlength=len(sizes))
-
-
-def study_text(study: LabelStudy) -> str:
-    return json.dumps({"layout": LAYOUT, **study._asdict()}, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_label_study(path: Path) -> LabelStudy:

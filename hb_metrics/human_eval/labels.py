@@ -12,9 +12,9 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.hints import AXIS_CUTOFF, check_known
 from hb_metrics.human_eval.calibration import rates
 from hb_metrics.human_eval.instruments import read_instrument
-from hb_metrics.human_eval.label_study import LABELS_FILE, LabelStudy, draw_labels, study_text
+from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, LabelStudy, draw_labels
 from hb_metrics.human_eval.page import label_page
-from hb_metrics.human_eval.study_files import write_study_files
+from hb_metrics.human_eval.study_files import study_text, write_study_files
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import run_digest
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def write_files(study: LabelStudy, folder: Path) -> None:
-    files = {LABELS_FILE: study_text(study)}
+    files = {LABELS_FILE: study_text(study, LAYOUT)}
     for rater in study.sheets:
         files[f"{rater}.html"] = label_page(study, rater)
     write_study_files(folder, files, "labels")

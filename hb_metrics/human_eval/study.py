@@ -1,4 +1,3 @@
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from hb_metrics.human_eval.questions import CHECK_REPLY, Question
 from hb_metrics.human_eval.study_files import digest, rater_names, read_study_file
 
 STUDY_FILE = "study.json"
-LAYOUT = 2
+LAYOUT = 3
 
 
 class Design(NamedTuple):
@@ -88,24 +87,15 @@ def speakers(study: Study, screen: Screen) -> tuple[str, str]:
     return (CHECK_REPLY, second) if screen.asked == 1 else (first, CHECK_REPLY)
 
 
-def study_text(study: Study) -> str:
-    content = {"layout": LAYOUT, "study": study.id, **study.about, "design": study.design._asdict()}
-    content["questions"] = [question._asdict() for question in study.questions]
-    content["pairs"] = [pair._asdict() for pair in study.pairs]
-    content["sheets"] = study.sheets
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
 def read_study(path: Path) -> Study:
     return read_study_file(path, LAYOUT, _study, "export")
 
 
 def _study(content: dict[str, Any]) -> Study:
-    id, design = content.pop("study"), Design(**content.pop("design"))
-    questions = [Question(**question) for question in content.pop("questions")]
-    pairs = [Pair(**pair)._replace(replies=tuple(pair["replies"])) for pair in content.pop("pairs")]
-    sheets = {name: [Screen(*screen) for screen in screens] for name, screens in content.pop("sheets").items()}
-    return Study(id, content, design, questions, pairs, sheets)
+    pairs = [Pair(*pair)._replace(replies=tuple(pair[-1])) for pair in content["pairs"]]
+    questions = [Question(*question) for question in content["questions"]]
+    sheets = {name: [Screen(*screen) for screen in screens] for name, screens in content["sheets"].items()}
+    return Study(content["id"], content["about"], Design(*content["design"]), questions, pairs, sheets)
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:

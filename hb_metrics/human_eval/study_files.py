@@ -27,6 +27,10 @@ def read_study_file(path: Path, layout: int, read: Callable[[dict[str, Any]], S]
     )
 
 
+def study_text(study: Any, layout: int) -> str:
+    return json.dumps({"layout": layout, **study._asdict()}, indent=1, ensure_ascii=False) + "\n"
+
+
 def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:_DIGITS]
 

@@ -11,13 +11,13 @@ from hb_metrics.measurements.offensiveness import OFFENSIVENESS
 from hb_metrics.measurements.reddit import REDDIT
 from hb_metrics.measurements.regard import REGARD
 
-# Measurements run, and appear in reports, in this order.
+# Measurements run, and appear in reports, in this order. Decisions in free text need the labels of judges.
 MEASUREMENTS: list[Measurement] = [
     LIKELIHOOD,
     GENERATION,
     OFFENSIVENESS,
-    DECISIONS,
     JUDGE,
+    DECISIONS,
     DIALOGUE,
     AWARENESS,
     REDDIT,

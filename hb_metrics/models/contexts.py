@@ -13,17 +13,12 @@ Persona lines come before the prompt. In a chat, they are part of the system mes
 control tag, such as "no_bias" (see `bias_tags`), is the last word of the prompt.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
-from unicodedata import category
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.yaml_lines import load_values
 from hb_metrics.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.models.chats import (
     DEFAULT_CHAT,
@@ -42,12 +37,8 @@ if TYPE_CHECKING:
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
-PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
 # In these formats, the tokenizer adds special tokens. In the other formats, the text already contains them.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
-# The categories of line breaks, other control characters and surrogates.
-_NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
-_SLOT = re.compile(r"\{[^{}]*\}")
 _PERSONA = "your persona: "
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
@@ -248,44 +239,6 @@ def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int
 
 def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
     return tokenizer.decode(tokens, skip_special_tokens=True).strip().split("\n", 1)[0].strip()
-
-
-def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
-    return read_sentences(path, "personas")
-
-
-def read_sentences(path: str | Path, key: str) -> list[str]:
-    content = load_values(Path(path))
-    problem = f"has no list of {key}"
-    listed = content.get(key) if isinstance(content, dict) else None
-    sentences: list[str] = listed if isinstance(listed, list) else []
-    for number, line in enumerate(sentences, start=1):
-        fault = None  # the error does not repeat the line, which may hurt
-        if not isinstance(line, str) or not line.strip() or _NOT_IN_A_LINE.intersection(map(category, line)):
-            fault = "not a line of text"
-        elif _SLOT.search(line):
-            fault = "a line with a slot in braces, which would not be filled"
-        elif line in sentences[: number - 1]:
-            fault = "listed twice"
-        if fault is not None:
-            sentences, problem = [], f"{key.removesuffix('s')} {number} is {fault}"
-            break
-    if not sentences:
-        raise ValueError(f"{path}: {problem}; write `{key}:` and then a list of different sentences without slots")
-    return sentences
-
-
-def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
-    """Draws persona lines for each prompt. The draw depends only on the prompt's id and the seed."""
-    if number > len(personas):
-        raise ValueError(
-            f"personas is {number}, but the file has only {len(personas)} persona lines; set --personas to at most "
-            f"{len(personas)}, or add lines to the file"
-        )
-    if not number:
-        return [[] for _ in ids]
-    drawn = (seeded_generator(seed, "personas", name).choice(len(personas), number, replace=False) for name in ids)
-    return [[personas[index] for index in indices] for indices in drawn]
 
 
 def _without_end(encoded: list[list[int]], texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hb_metrics.paired_changes.paired_change import UNCHANGED_REASON, PairedChange
 from hb_metrics.stats import decisions
-from hb_metrics.stats.decisions import Gap
+from hb_metrics.stats.decisions import Estimate
 
 
 def spread_change(
@@ -49,7 +49,7 @@ def _covariance(rows: np.ndarray, others: np.ndarray) -> float:
     return float(4 * along / number + 2 * max(unbiased, squares / number) / (number * (number - 1)))
 
 
-def gap_change(first: Gap, second: Gap, half_of_difference: Gap) -> PairedChange:
+def gap_change(first: Estimate, second: Estimate, half_of_difference: Estimate) -> PairedChange:
     """Returns the change in a gap. `half_of_difference` is the gap in (second table − first table) / 2."""
     bounds = half_of_difference.interval
     interval = None if bounds is None else (2 * bounds[0], 2 * bounds[1])

@@ -161,9 +161,12 @@ class FrequencySource(Excerpt):
 
 @dataclass(frozen=True)
 class DecisionPrompts(Excerpt):
+    """The prompts that ask for decisions. `labels` are the favourable labels of free text."""
+
     answers: str
     num_prompts: int
     digest: str
+    labels: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -23,32 +23,16 @@ _CHUNK = 2**22  # the number of simulated values that are in memory at once
 Bounds = tuple[float, float]
 
 
-class Spread(NamedTuple):
-    """How much the terms' mean decisions differ.
+class Estimate(NamedTuple):
+    """A mean, a difference between means, or a spread, with its interval or the reason why it has none.
 
-    Attributes:
-        value: The standard deviation between the terms' true means: the square root of `variance`, or 0 if that is
-            negative.
-        variance: The unbiased estimate of the variance between the terms' true means (divisor: terms − 1).
-        interval: The bounds of the standard deviation.
-        reason: The reason why there is no interval.
-        p_value: The p-value of the test that the terms' means are equal. `None` without an interval.
+    `p_value` is that of the test that the means are equal. It is `None` without an interval.
     """
 
     value: float
-    variance: float
     interval: Bounds | None
     reason: str | None
-    p_value: float | None = None
-
-
-class Gap(NamedTuple):
-    """A difference between two means, with its interval or the reason why it has none."""
-
-    value: float
-    interval: Bounds | None
-    reason: str | None = None
-    p_value: float | None = None
+    p_value: float | None
 
 
 class LargestGap(NamedTuple):
@@ -63,8 +47,8 @@ class LargestGap(NamedTuple):
 
     high: int
     low: int
-    gap: Gap
-    ratio: Gap
+    gap: Estimate
+    ratio: Estimate
 
 
 def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
@@ -118,45 +102,45 @@ def compared_terms(table: np.ndarray) -> tuple[np.ndarray, str | None]:
     return (kept, None) if len(kept) > 1 else (np.flatnonzero(known.any(axis=0)), FEW_QUESTIONS)
 
 
-def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> Spread:
-    """Estimates the spread between terms, as the mean variance of one or more axes.
+def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> Estimate:
+    """Estimates the spread between terms: the square root of the mean variance of one or more axes.
 
     With the differences δ_i between two terms' values in question i, the mean of δ_i δ_j over different questions is an
     unbiased estimate of the squared difference of their means. The variance is the mean of these estimates over pairs
     of terms, divided by 2. It is a U-statistic, whose variance is 4 L / I + 2 Q / (I (I − 1)) for I questions. L grows
     with the true variance θ, so the interval contains each θ with |estimate − θ| ≤ t √(variance at θ).
 
-    The test of equal means exchanges the signs of all differences in a question, at random. It also holds if answers
-    about some terms vary more than those about others. Permuting the terms of a question would not: with standard
-    deviations of 3 to 0.3, it would reject 10 to 14 of 100 times at the 5 % level.
+    The test of equal means multiplies all differences in a question by a random weight. Signs suit symmetric
+    differences, and the weights of Mammen (1993) suit skewed ones. The larger p-value counts. The answers about terms
+    may vary by different amounts. Permuting the terms of a question would then reject too often: with standard
+    deviations of 3 to 0.3, 10 to 14 of 100 times at the 5 % level.
 
     Args:
         tables: For each axis, [questions, terms]. All axes have the same questions. NaN marks a missing value.
         confidence_level: The level of the interval.
-        seed: The seed of the test's signs.
+        seed: The seed of the test's weights.
     """
     rows, is_enough = spread_rows(tables)
-    number = len(rows)
-    if number < 2 or not rows.shape[1]:
-        return Spread(0.0, 0.0, None, FEW_QUESTIONS)
+    if len(rows) < 2 or not rows.shape[1]:
+        return Estimate(0.0, None, FEW_QUESTIONS, None)
     return spread_of_rows(rows, is_enough, confidence_level, seed=seed)
 
 
-def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int) -> Spread:
+def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int) -> Estimate:
     """Estimates the spread whose variance is the squared length of the rows' mean (see `spread_between`).
 
     `is_enough` states whether enough rows [questions, ...] contribute for an interval.
     """
     number, products = len(rows), rows @ rows.T
-    estimate = (products.sum() - np.trace(products)) / (number * (number - 1))
-    value = float(np.sqrt(max(estimate, 0.0)))
+    known = max(float(products.sum() - np.trace(products)) / (number * (number - 1)), 0.0)
+    value = float(np.sqrt(known))
     if not is_enough:
-        return Spread(value, float(estimate), None, FEW_QUESTIONS)
+        return Estimate(value, None, FEW_QUESTIONS, None)
     mean = rows.mean(axis=0)
     residuals = rows - mean
     if np.allclose(residuals, 0, atol=1e-12):
-        p_value = 2 * 0.5**number if mean.any() else 1.0
-        return Spread(value, float(estimate), None, SAME_ANSWERS, p_value)
+        largest = float(np.abs(mean).max()) * np.sqrt(2 * len(mean))  # of the differences, of which rows are multiples
+        return Estimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * constant_p_value(largest, number)))
     noise = residuals @ residuals.T / (number - 1)  # its squares add up to the squares of the covariance matrix
     trace, squares = np.trace(noise), float((noise**2).sum())
     # The unbiased estimate of the trace of the squared covariance matrix (normal terms; Bai and Saranadasa, 1996).
@@ -170,16 +154,20 @@ def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 
     # If the terms' means are equal, the estimate is skewed: like that of F − 1, with the freedom of the noise.
     freedom = max(trace**2 / q, 1.0)
     at_zero = trace / number * (stats.f.ppf(tail, freedom, freedom * (number - 1)) - 1)
-    known = max(estimate, 0.0)
     low = known + a / 2 - np.sqrt(a * a / 4 + a * known + at_zero**2)
     high = known + a / 2 + np.sqrt(a * a / 4 + a * known + quantile**2 * 2 * q / (number * (number - 1)))
-    low, high = np.sqrt(max(low, 0.0)), np.sqrt(high)
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (NUM_FLIPS, number))
-    flipped = (signs @ products * signs).sum(axis=1)
+    interval = float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
+    return Estimate(value, interval, None, _p_value(products, np.random.default_rng(seed)))
+
+
+def _p_value(products: np.ndarray, draws: np.random.Generator) -> float:
+    signs = draws.choice([-1.0, 1.0], (NUM_FLIPS, len(products)))
+    root = np.sqrt(5)
+    skewed = np.where(draws.random(signs.shape) < (root + 1) / (2 * root), 1 - root, 1 + root) / 2
     # Sums of the same numbers in another order differ in their last digits.
-    num_larger = np.count_nonzero(flipped >= products.sum() * (1 - 1e-9))
-    p_value = float((1 + num_larger) / (1 + NUM_FLIPS))
-    return Spread(value, float(estimate), (float(low), float(high)), None, p_value)
+    least = products.sum() * (1 - 1e-9)
+    larger = [np.count_nonzero((weights @ products * weights).sum(axis=1) >= least) for weights in (signs, skewed)]
+    return float((1 + max(larger)) / (1 + NUM_FLIPS))
 
 
 def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
@@ -196,34 +184,38 @@ def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
     return np.concatenate(scaled, axis=1), bool(enough)
 
 
-def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Gap | None]:
+def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Estimate | None]:
     """Compares each term's mean with the mean of the axis, paired by question (t-interval).
 
     With missing values, a term is compared with each other term in the questions that both have. The gap is `None` if
     the term cannot be compared (see `compared_terms`).
     """
     kept, reason = compared_terms(table)
-    gaps: list[Gap | None] = [None] * table.shape[1]
-    for term in kept:
-        rows = _completed(table[:, [term]] - table[:, kept])
-        gaps[term] = _t_gap(rows.sum(axis=1) / len(kept), reason, confidence_level)
+    gaps: list[Estimate | None] = [None] * table.shape[1]
+    parts = [_completed(table[:, [term]] - table[:, kept]).sum(axis=1) / len(kept) for term in kept]
+    rows = np.stack(parts, axis=1) if parts else np.zeros((len(table), 0))
+    for term, value, error in zip(kept, rows.mean(axis=0), _errors(rows), strict=True):
+        gaps[term] = _t_gap(float(value), float(error), len(table), reason, confidence_level)
     return gaps
 
 
-def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Gap:
+def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Estimate:
     """Computes the mean decision, with a t-interval over questions: [questions, terms]."""
-    rows = row_means(table)
-    rows = rows[np.isfinite(rows)]
-    found = _t_gap(rows, FEW_QUESTIONS if len(rows) < MIN_QUESTIONS else None, confidence_level)
-    bounds = found.interval and (max(found.interval[0], 0.0), found.interval[1])
-    return found._replace(interval=bounds, p_value=None)
+    rates = row_means(table)
+    found = difference(rates, np.zeros(len(table)), confidence_level)
+    interval = found.interval
+    if interval is not None and np.nanmax(rates) - np.nanmin(rates) < ZERO:  # unlike a difference, no mean is below 0
+        unseen = 1 - ((1 - confidence_level) / 2) ** (1 / int((~np.isnan(rates)).sum()))
+        interval = found.value * (1 - unseen), found.value + unseen * (1 - found.value)
+    return found._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
 
 
-def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 0.95) -> Gap:
+def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 0.95) -> Estimate:
     """Compares two columns of values, paired by question: [questions] each, NaN if missing."""
-    differences = (first - second)[:, None]
-    fault = FEW_QUESTIONS if np.isfinite(differences).sum() < MIN_QUESTIONS else None
-    return _t_gap(_completed(differences)[:, 0], fault, confidence_level)
+    rows = (first - second)[np.isfinite(first - second), None]
+    fault = FEW_QUESTIONS if len(rows) < MIN_QUESTIONS else None
+    value = float(rows.mean()) if len(rows) else 0.0
+    return _t_gap(value, float(_errors(rows)[0]), len(rows), fault, confidence_level)
 
 
 def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int) -> LargestGap | None:
@@ -237,23 +229,25 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     parts, pairs = _pair_contributions(chosen)
     if not len(pairs):
         return None
-    number, means = len(table), parts.mean(axis=0)
+    means = parts.mean(axis=0)
     best = int(np.argmax(np.abs(means)))
     low, high = pairs[best] if means[best] < 0 else pairs[best][::-1]
     both = chosen[:, [low, high]]
     both = both[np.isfinite(both).all(axis=1)]
     value, rates = float(abs(means[best])), both.mean(axis=0)
-    gap, ratio = Gap(value, None, reason), Gap(float(rates[0] / rates[1]) if rates[1] > 0 else np.nan, None, reason)
-    error = float(np.sqrt(parts[:, best].var(ddof=1) / number)) if number > 1 else 0.0
+    error = float(_errors(parts)[best])
+    gap = Estimate(value, None, reason, None)
+    ratio = gap._replace(value=float(rates[0] / rates[1]) if rates[1] > 0 else np.nan)
     if reason is None and error < ZERO:
         gap = constant_gap(value, len(both), 1 - (1 - confidence_level) / len(pairs))
+        gap = gap._replace(p_value=min(1.0, len(pairs) * constant_p_value(value, len(both))))
         ratio = ratio._replace(reason=SAME_ANSWERS)
     elif reason is None:
-        quantile = _max_t_quantile(chosen, confidence_level, seed=seed)
-        gap, ratio = (
-            Gap(value, _possible(value, quantile * error)),
-            fieller_ratio(rates, np.cov(both.T) / len(both), quantile),
-        )
+        scores = _largest_scores(chosen, seed=seed)
+        quantile = float(np.quantile(scores, confidence_level))
+        p_value = float((1 + np.count_nonzero(scores >= value / error)) / (1 + len(scores)))
+        gap = gap._replace(interval=_possible(value, quantile * error), p_value=p_value)
+        ratio = fieller_ratio(rates, scaled_to(np.cov(both.T) / len(both), error**2), quantile)
     return LargestGap(int(kept[high]), int(kept[low]), gap, ratio)
 
 
@@ -289,17 +283,28 @@ def _pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _completed(differences[:, kept]), np.stack([first, second], axis=1)[kept]
 
 
-def _t_gap(rows: np.ndarray, fault: str | None, confidence_level: float) -> Gap:
-    value = float(rows.mean()) if len(rows) else 0.0
-    error = float(np.sqrt(rows.var(ddof=1) / len(rows))) if len(rows) > 1 else 0.0
+def _errors(rows: np.ndarray) -> np.ndarray:
+    """Returns the standard errors of the columns' means: [questions, columns].
+
+    If a decision is rare, few questions may show none for some terms, whose variance then seems to be near 0. So a
+    column's variance counts as at least half of the mean of all columns' variances.
+    """
+    if len(rows) < 2 or not rows.shape[1]:
+        return np.zeros(rows.shape[1])
+    variances = rows.var(axis=0, ddof=1) / len(rows)
+    errors: np.ndarray = np.sqrt(np.maximum(variances, variances.mean() / 2))
+    return errors
+
+
+def _t_gap(value: float, error: float, number: int, fault: str | None, confidence_level: float) -> Estimate:
     if fault is not None:
-        return Gap(value, None, fault)
+        return Estimate(value, None, fault, None)
     if error < ZERO:
-        return constant_gap(value, len(rows), confidence_level)
-    return t_interval(value, error, len(rows) - 1, confidence_level)
+        return constant_gap(value, number, confidence_level)
+    return t_interval(value, error, number - 1, confidence_level)
 
 
-def constant_gap(value: float, number: int, confidence_level: float) -> Gap:
+def constant_gap(value: float, number: int, confidence_level: float) -> Estimate:
     """Returns the interval of a difference that is the same in all of a number of questions.
 
     If other differences occurred in more than a share u of all questions, at least one would have been seen, except
@@ -307,12 +312,17 @@ def constant_gap(value: float, number: int, confidence_level: float) -> Gap:
     """
     unseen = 1 - ((1 - confidence_level) / 2) ** (1 / number)
     interval = value - unseen * (1 + value), value + unseen * (1 - value)
-    return Gap(value, interval, p_value=2 * 0.5**number if abs(value) > ZERO else 1.0)
+    return Estimate(value, interval, None, constant_p_value(value, number))
 
 
-def t_interval(value: float, error: float, freedom: float, confidence_level: float) -> Gap:
+def constant_p_value(value: float, number: int) -> float:
+    """Returns the p-value of a difference that is the same in all questions: the test that inverts `constant_gap`."""
+    return min(1.0, 2 * float((1 + abs(value)) ** -number))
+
+
+def t_interval(value: float, error: float, freedom: float, confidence_level: float) -> Estimate:
     half = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) * error
-    return Gap(value, _possible(value, half), p_value=float(2 * stats.t.sf(abs(value) / error, freedom)))
+    return Estimate(value, _possible(value, half), None, float(2 * stats.t.sf(abs(value) / error, freedom)))
 
 
 def _possible(value: float, half: float) -> Bounds:
@@ -320,10 +330,10 @@ def _possible(value: float, half: float) -> Bounds:
     return max(value - half, -1.0), min(value + half, 1.0)
 
 
-def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) -> float:
-    """Returns the quantile of the largest |t| over all pairs of terms, each with its own standard error.
+def _largest_scores(table: np.ndarray, *, seed: int) -> np.ndarray:
+    """Simulates the largest |t| over all pairs of terms, each with its own standard error.
 
-    The statistics are simulated from normal questions with the terms' estimated covariance matrix.
+    The questions are normal, with the terms' estimated covariance matrix. Pairs without variance have no |t|.
     """
     terms = table.shape[1]
     known = ~np.isnan(table)
@@ -337,6 +347,9 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
     _, sizes, directions = np.linalg.svd(rows / np.sqrt(len(rows) - 1), full_matrices=False)
     root = (sizes[:, None] * directions)[sizes > 1e-9 * sizes[0]]
     first, second = np.triu_indices(terms, 1)
+    variances = ((root[:, first] - root[:, second]) ** 2).sum(axis=0)
+    varies = variances > 1e-9 * variances.max()
+    first, second = first[varies], second[varies]
     draws = np.random.default_rng(seed)
     step = max(_CHUNK // (number * terms + terms * terms), 1)
     largest = []
@@ -347,20 +360,25 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
         products = made.swapaxes(1, 2) @ made / (number * (number - 1))
         own = np.einsum("bii->bi", products)
         errors = own[:, first] + own[:, second] - 2 * products[:, first, second]
-        with np.errstate(invalid="ignore"):
-            scores = np.abs(means[:, first] - means[:, second]) / np.sqrt(np.maximum(errors, 1e-300))
-        largest.append(scores.max(axis=1))
-    return float(np.quantile(np.concatenate(largest), confidence_level))
+        largest.append((np.abs(means[:, first] - means[:, second]) / np.sqrt(errors)).max(axis=1))
+    return np.concatenate(largest)
 
 
-def fieller_ratio(means: np.ndarray, covariance: np.ndarray, quantile: float) -> Gap:
+def scaled_to(covariance: np.ndarray, variance: float) -> np.ndarray:
+    """Scales a covariance matrix [2, 2] so that the difference has a given variance."""
+    own = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+    scaled: np.ndarray = covariance * (variance / own) if own > ZERO**2 else covariance
+    return scaled
+
+
+def fieller_ratio(means: np.ndarray, covariance: np.ndarray, quantile: float) -> Estimate:
     """Computes the ratio of two means with Fieller's interval, the lower mean first."""
     low, high = means
     if high <= 0:
-        return Gap(np.nan, None, "the higher rate is 0")
+        return Estimate(np.nan, None, "the higher rate is 0", None)
     (v_low, shared), (_, v_high) = covariance * quantile**2
     a, b, c = high**2 - v_high, low * high - shared, low**2 - v_low
     if a <= 0:
-        return Gap(float(low / high), None, "the higher rate could be 0")
+        return Estimate(float(low / high), None, "the higher rate could be 0", None)
     root = np.sqrt(max(b * b - a * c, 0.0))
-    return Gap(float(low / high), (max(float((b - root) / a), 0.0), float((b + root) / a)))
+    return Estimate(float(low / high), (max(float((b - root) / a), 0.0), float((b + root) / a)), None, None)

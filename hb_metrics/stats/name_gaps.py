@@ -13,12 +13,13 @@ from scipy import stats
 from hb_metrics.stats.decisions import (
     SAME_ANSWERS,
     ZERO,
-    Gap,
+    Estimate,
     LargestGap,
     compared_terms,
     constant_gap,
     fieller_ratio,
     row_means,
+    scaled_to,
     t_interval,
 )
 
@@ -84,9 +85,9 @@ def _name_gap(
     rows = rates[both][:, [low, high]]
     means, number = rows.mean(axis=0), len(rows)
     value = float(means[1] - means[0])
-    ratio = Gap(float(means[0] / means[1]) if means[1] > 0 else np.nan, None, reason)
+    ratio = Estimate(float(means[0] / means[1]) if means[1] > 0 else np.nan, None, reason, None)
     if reason is not None:
-        return LargestGap(high, low, Gap(value, None, reason), ratio)
+        return LargestGap(high, low, ratio._replace(value=value), ratio)
     covariance = np.cov(rows.T) / number
     over_questions = float(_contrast(covariance))
     over_names, noise = 0.0, over_questions**2 / (number - 1)
@@ -96,8 +97,7 @@ def _name_gap(
         of_names = row_means(centred.T)
         part = float(np.nanvar(of_names, ddof=1)) / size
         over_names += part
-        # A few names show too little of a skewed distribution, so half of the usual freedom is used.
-        noise += 2 * part**2 / (size - 1)
+        noise += part**2 / (size - 1)
         singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
         covariance[place, place] += max(part - singles / (number * size), 0.0)
     variance = max(_contrast(covariance), over_names)
@@ -107,7 +107,7 @@ def _name_gap(
     freedom = variance**2 / noise
     gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
-    return LargestGap(high, low, gap, fieller_ratio(means, covariance * variance / _contrast(covariance), quantile))
+    return LargestGap(high, low, gap, fieller_ratio(means, scaled_to(covariance, variance), quantile))
 
 
 def _contrast(covariance: np.ndarray) -> float:

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ def parse_training_options(
     import torch
     from trl import TrlParser
 
-    config_options(argv or sys.argv[1:])  # TRL would ignore the first value of a repeated key
+    _check_config(argv or sys.argv[1:])
     parser = TrlParser(classes, description=first_line(docstring))
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
@@ -53,17 +54,15 @@ def parse_training_options(
     return arguments
 
 
-def config_options(argv: Sequence[str]) -> dict[str, Any]:
-    """Reads the YAML file in `--config`."""
+def _check_config(argv: Sequence[str]) -> None:
+    """Checks the YAML file in `--config`. If a key were repeated, TRL would ignore its first value."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", type=Path)
     config = parser.parse_known_args(list(argv))[0].config
-    options = {} if config is None else load_values(config)
-    if not isinstance(options, dict):
+    if config is not None and not isinstance(load_values(config), dict):
         raise ValueError(
             f"'{config}' is not a YAML file of options; set --config to such a file, e.g. one in hb_train/recipes"
         )
-    return options
 
 
 def has_fast_bfloat16() -> bool:
@@ -104,8 +103,15 @@ def check_given(**options: Any) -> None:
 
 def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False) -> None:
     check_given(model_name_or_path=model_args.model_name_or_path)
-    if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
+    if not (model_args.load_in_8bit or model_args.load_in_4bit):
+        return
+    if not (may_quantize and model_args.use_peft):
         raise ValueError(
             "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
             "bfloat16 instead, or tune an adapter with tune.py --use_peft"
+        )
+    if find_spec("bitsandbytes") is None:
+        raise ValueError(
+            "load_in_8bit and load_in_4bit need bitsandbytes, which is not installed; run `pip install bitsandbytes`, "
+            "or set --dtype bfloat16 instead"
         )

@@ -22,8 +22,25 @@ PERPLEXITY = "eval_perplexity"
 LOSS = "eval_loss"
 
 
-class Resuming:
-    metric: str
+class ReplyTraining:
+    """Trains and evaluates a model by the mean negative log-likelihood over all reply tokens.
+
+    The first `num_read` labels of each row are not evaluated (see `EncodedRows`).
+    """
+
+    metric = PERPLEXITY
+    is_causal = True
+    num_read = 0
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(compute_metrics=self._reply_metrics, **settings)
+
+    def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
+        num_tokens = int(sums.label_ids.sum())
+        loss = float(sums.predictions.sum(dtype=np.float64)) / max(num_tokens, 1)
+        metrics = {"loss": loss}
+        # The perplexity is finite, so that values remain comparable.
+        return metrics | ({"perplexity": math.exp(min(loss, 700))} if self.metric == PERPLEXITY else {})
 
     def _run_epoch(self, **settings: Any) -> None:
         """Skips an epoch if all its steps were done before training resumed.
@@ -39,26 +56,15 @@ class Resuming:
         ):
             trainer.evaluate()  # the last evaluation of the epoch, which follows the checkpoint
 
-
-class ReplyTraining(Resuming):
-    """Evaluates a model by the mean negative log-likelihood over all reply tokens.
-
-    The first `num_read` labels of each row are not evaluated (see `EncodedRows`).
-    """
-
-    metric = PERPLEXITY
-    is_causal: bool
-    num_read = 0
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(compute_metrics=self._reply_metrics, **settings)
-
-    def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
-        num_tokens = int(sums.label_ids.sum())
-        loss = float(sums.predictions.sum(dtype=np.float64)) / max(num_tokens, 1)
-        metrics = {"loss": loss}
-        # The perplexity is finite, so that values remain comparable.
-        return metrics | ({"perplexity": math.exp(min(loss, 700))} if self.metric == PERPLEXITY else {})
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
+        losses, _ = self.token_losses(model, inputs)
+        return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
 
     def token_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the loss of each learnt token, and a mask of these tokens: [rows, length]."""
@@ -102,24 +108,15 @@ class ReplyTraining(Resuming):
 
 
 class ReplySFTTrainer(ReplyTraining, SFTTrainer):
-    is_causal = True
-
-    def compute_loss(
-        self,
-        model: Any,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> Any:
+    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **settings: Any) -> Any:
         """Computes TRL's loss, which is the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
         On CPUs, TRL computes the probabilities of the whole vocabulary even at positions where no token is learnt. For
         the embedded model on two CPU cores, these positions would take more than half of the training time.
         """
-        if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
-            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        losses, _ = self.token_losses(model, inputs)
-        return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
+        is_trl = self.args.device.type != "cpu" or self.args.loss_type != "nll"
+        own: Any = SFTTrainer if is_trl else ReplyTraining
+        return own.compute_loss(self, model, inputs, return_outputs, **settings)
 
 
 class ReplySeq2SeqTrainer(ReplyTraining, Trainer):

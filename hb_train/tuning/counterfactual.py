@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import kl_div
 from transformers import PreTrainedModel, Trainer
-from trl import get_peft_config
+from trl import SFTTrainer, get_peft_config
 
 from hb_train.training.encoding import EncodedRows
 from hb_train.training.models import padding_tokenizer
-from hb_train.training.trainers import LOSS, ReplySFTTrainer, reply_logits
+from hb_train.training.trainers import LOSS, ReplyTraining, reply_logits
 from hb_train.tuning.groups import NO_TOKEN, collate_groups, encode_groups
 from hb_train.tuning.method import Method, Tuning
 from hb_train.tuning.own_rows import OWN_REPLIES
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 
 
-class CounterfactualTrainer(ReplySFTTrainer):
+class CounterfactualTrainer(ReplyTraining, SFTTrainer):
     """Trains a model to predict the mixtures of the untuned model's distributions.
 
     The loss of a reply token is KL(mixture ‖ model) in nats. At tokens that all prompts of a group share, the
@@ -47,16 +47,6 @@ class CounterfactualTrainer(ReplySFTTrainer):
         super().__init__(**settings)
         self._untuned = None if untuned is None else untuned.eval().to(self.args.device)
         self._temperature, self._naming_weight = temperature, naming_weight
-
-    def compute_loss(
-        self,
-        model: Any,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> Any:
-        losses, _ = self.token_losses(model, inputs)
-        return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns sums for each group, because a row of the dataset is a group."""

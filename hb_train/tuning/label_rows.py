@@ -9,7 +9,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.run.finished_run import Vectors, read_reply_table
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import with_questions
-from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
+from hb_train.tuning.labels import ROW_SCHEMA, Labels, write_splits
 
 if TYPE_CHECKING:
     from hb_metrics.collect.replies.cues import Cue
@@ -102,8 +102,7 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
     columns["completion"], columns["tag"] = replies["reply"], pa.array(tags)
     columns["bias_value"] = pa.array(labels.values)
     rows = pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
-    for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
-        write_split(folder, split, rows.filter(pa.array(in_split)))
+    write_splits(folder, rows, held_out)
     return suffix
 
 

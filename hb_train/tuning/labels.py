@@ -1,5 +1,6 @@
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -87,10 +88,11 @@ def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     return np.array([text in held_out for text in unvaried])
 
 
-def write_split(folder: Path, split: str, rows: pa.Table) -> None:
-    path = _split_path(folder, split)
-    path.parent.mkdir(exist_ok=True)
-    write_atomically(path, lambda scratch: pq.write_table(rows, scratch, compression="zstd"))
+def write_splits(folder: Path, rows: pa.Table, held_out: np.ndarray) -> None:
+    (folder / "data").mkdir(exist_ok=True)
+    for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
+        write = partial(pq.write_table, rows.filter(pa.array(in_split)), compression="zstd")
+        write_atomically(_split_path(folder, split), write)
 
 
 def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:

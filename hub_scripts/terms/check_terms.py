@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_dataset.command_line import CommandParser
-from hb_dataset.decisions import question_faults
-from hb_dataset.names import name_faults
+from hb_dataset.decisions import decision_rows
+from hb_dataset.names import read_names
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.standalone_phrases import standalone_table
 from hb_dataset.versions import NEXT, version_folder
@@ -58,8 +58,11 @@ def check(folder: Path, against: str | None = None) -> Report:
         raise ValueError(f"the vocabulary folder {folder} does not exist; set --vocabulary to an existing folder")
     faults = [*link_faults(folder), *subfolder_faults(folder), *frozen_faults(folder)]
     if folder.resolve().parent == VOCABULARIES:
-        faults += [fault._replace(file=f"../{fault.file}") for fault in name_faults()]
-        faults += [fault._replace(file=f"../../decisions/{fault.file}") for fault in question_faults()]
+        for read, place in ((read_names, ".."), (decision_rows, "../../decisions")):
+            try:
+                read()
+            except FaultsError as error:
+                faults += [fault._replace(file=f"{place}/{fault.file}") for fault in error.faults]
     name, before = read_against(folder, against)
     if link_faults(folder):  # nothing is read, because a link could point anywhere
         return Report(folder, name, sorted(faults), [], Changes([], [], []), [], 0)

@@ -33,21 +33,18 @@ def specification(*pairs, two_way=False, kept=()):
         # whole words only
         (GENDER, "the midwife saw a motherboard and a sherbet", None),
         (GENDER, "my midwife met my wife", "my midwife met my husband"),
-        (GENDER, "his girlfriend and her grandmother", "his boyfriend and her grandfather"),
         (GENDER, "a mother-in-law", "a father-in-law"),
         (GENDER, "", None),
         # case
         (GENDER, "Women and WOMEN", "Men and MEN"),
         (RACE, "African American art", "Anglo American art"),
         (RACE, "An African-American poet", "An Anglo-American poet"),
-        (QUEERNESS, "LESBIANS and Gays", "STRAIGHTS and Straights"),
         # plurals
         (GENDER, "wives, ladies, hostesses, nieces, moms", "husbands, gentlemen, hosts, nephews, dads"),
         # possessives
         (GENDER, "the girl's hat, the girls' hats", "the boy's hat, the boys' hats"),
         (GENDER, "women’s and ladies’ rooms", "men’s and gentlemen’s rooms"),
         (GENDER, "the 'ladies' sing", "the 'gentlemen' sing"),
-        (GENDER, "she's here; she'll sing", "he's here; he'll sing"),
         (GENDER, "a lady at the gentlemen's door", "a gentleman at the ladies' door"),
         # the article follows
         (
@@ -59,14 +56,12 @@ def specification(*pairs, two_way=False, kept=()):
         # both sides, where the pair's own t1 is there
         (GENDER, "women sing better than men", "men sing better than women"),
         (GENDER, "men sing", None),
-        (RACE, "black americans", "white americans"),
         (RACE, "africans and americans", "americans and africans"),
         (RELIGION, "jewish people and christians", "christian people and jews"),
         (ISLAM, "islamic songs and christians", "christian songs and muslims"),
         (GENDER, "a hostess can host", "a host can host"),
         # the longest term first, spaces of any kind, phrases that are kept
         (RACE, "african\namericans and africans", "anglo americans and americans"),
-        (RACE, "south africans", None),
         (RACE, "a black hole, a black cat", "a black hole, a white cat"),
         # what re.IGNORECASE takes for an s, a k or an i
         (specification(TargetPair(t1="disk", t2="tape")), "diſ\u212a d\u0131sk", "tape tape"),
@@ -74,13 +69,6 @@ def specification(*pairs, two_way=False, kept=()):
 )
 def test_whole_words(spec, text, expected):
     assert counterfactual(text, spec) == expected
-
-
-def test_the_first_pair_with_a_term_counts():
-    spec = specification(TargetPair(t1="cat", t2="dog"), TargetPair(t1="kitten", t2="dog"))
-
-    assert counterfactual("cat, kitten, dog", spec) == "dog, dog, cat"
-    assert counterfactual("kitten, dog", spec) == "dog, kitten"
 
 
 @pytest.mark.parametrize(
@@ -94,19 +82,12 @@ def test_the_first_pair_with_a_term_counts():
         (RELIGION, "jews and christians sing", "christians and jews sing"),
         (RELIGION, "a jewish and a christian song", "a christian and a jew song"),
         (RACE, "black and white", "white and black"),
-        (RACE, "african american and african", "anglo american and american"),
         (RACE, "africans and americans", "americans and africans"),
         (specification(TargetPair(t1="cat", t2="cathedral"), two_way=True), "cat cathedral", "cathedral cat"),
     ],
 )
 def test_the_published_rule(spec, text, expected):
     assert counterfactual(text, spec, "published") == expected
-
-
-WORDS = st.lists(
-    st.sampled_from(["girl", "Boys", "an", "a", "'", "’s", "MEN", "women", "host", "aunt", "ladies'", "x", "_", "é"]),
-    max_size=8,
-).map(" ".join)
 
 
 BOTH_SIDES = ["girls", "Boy", "she", "HE", "woman", "men", "Aunt", "ladies’", "gentlemen’s", "x"]

@@ -3,14 +3,12 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
 from hb_dataset import PersonNoun, intersection_batches, load_table, read_vocabulary
-from hb_dataset.intersections import all_intersections, sample_intersections
+from hb_dataset.intersections import all_intersections
 from hb_dataset.noun_phrases import noun_phrase, plural_noun_phrase
 from hb_dataset.prompt_masks import prompt_masks
-from hb_dataset.prompt_table import intersection_table
 from hb_dataset.versions import NEXT
 from hb_dataset.vocabulary import VOCABULARIES
 
@@ -31,8 +29,16 @@ def pairs(counted):
 
 
 @pytest.fixture(scope="module")
-def sample(vocabulary):
-    return sample_intersections(vocabulary)
+def table():
+    return load_table("next-intersections")
+
+
+@pytest.fixture(scope="module")
+def sample(pairs, table):
+    """The pairs of the config."""
+    columns = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")
+    keys = zip(*(table[name].to_pylist() for name in columns), strict=True)
+    return [pairs[key] for key in dict.fromkeys(keys)]
 
 
 def key(pair):
@@ -52,47 +58,31 @@ def find(pairs, one, other):
 # condition, condition before origin, origin before religion and gender; then nouns beside the noun, articles, and
 # phrases after the noun.
 ENGLISH = """
-race_ethnicity/Black | gender_and_sex/queer
-  a queer Black person | queer Black people
 age/young | body_type/tall
   a tall young person | tall young people
 age/elderly | socioeconomic_class/poor
   a poor elderly person | poor elderly people
-gender_and_sex/trans | race_ethnicity/Black
-  a Black trans person | Black trans people
-political_ideologies/liberal | religion/Jewish
-  a liberal Jewish person | liberal Jewish people
-body_type/brown-haired | age/young
-  a young brown-haired person | young brown-haired people
 political_ideologies/Republican | race_ethnicity/Black
   a Black Republican person | Black Republican people
 cultural/hippie | political_ideologies/socialist
   a hippie and socialist person | hippie and socialist people
-age/80-year-old | religion/Sikh
-  an 80-year-old Sikh person | 80-year-old Sikh people
 gender_and_sex/FTM | ability/with dyslexia
   an FTM person with dyslexia | FTM people with dyslexia
-race_ethnicity/Black | socioeconomic_class/with a PhD
-  a Black person with a PhD | Black people with PhDs
 ability/who stutters | socioeconomic_class/with a PhD
   a person with a PhD who stutters | people with PhDs who stutter
 ability/who is Deaf | socioeconomic_class/who dropped out of high school
   a person who is Deaf and who dropped out of high school | people who are Deaf and who dropped out of high school
 body_type/who's short in stature | ability/with migraines
   a person with migraines who's short in stature | people with migraines who are short in stature
-body_type/of short stature | socioeconomic_class/with a PhD
-  a person of short stature with a PhD | people of short stature with PhDs
 ability/with a stoma | characteristics/with child
   a person with a stoma and with child | people with stomas and with children
 """
 
 
-@pytest.mark.parametrize(
-    ("terms", "phrases"), list(zip(ENGLISH.splitlines()[1::2], ENGLISH.splitlines()[2::2], strict=True))
-)
-def test_english(pairs, terms, phrases):
-    pair = find(pairs, *terms.split(" | "))
-    assert f"  {noun_phrase(pair, PERSON)} | {plural_noun_phrase(pair, PERSON)}" == phrases
+def test_english(pairs):
+    for terms, phrases in zip(ENGLISH.splitlines()[1::2], ENGLISH.splitlines()[2::2], strict=True):
+        pair = find(pairs, *terms.split(" | "))
+        assert f"  {noun_phrase(pair, PERSON)} | {plural_noun_phrase(pair, PERSON)}" == phrases
 
 
 def test_a_pair_is_named_by_both_axes_and_terms(pairs):
@@ -102,11 +92,8 @@ def test_a_pair_is_named_by_both_axes_and_terms(pairs):
         "Deaf … with a PhD",
         "around",
     )
-    before = find(pairs, "race_ethnicity/Black", "ability/Deaf")
-    assert (before.axis, before.term, before.placement) == ("ability+race_ethnicity", "Deaf Black", "before")
     after = find(pairs, "ability/with aphasia", "characteristics/with no kids")
     assert (after.term, after.placement) == ("with aphasia and with no kids", "after")
-    assert (before.bucket, before.preference, before.gender) == (None, None, None)
 
 
 # --- which pairs there are --------------------------------------------------------------------------------------------
@@ -119,17 +106,6 @@ def test_every_pair_is_kept_or_counted(vocabulary, counted):
     assert len(pairs) + left_out.total() == possible
     assert set(left_out) == {"same", "contradictory", "misread", "harmful", "meaningless", "no_noun", "repeated"}
     assert left_out["meaningless"] == 8 * (len(vocabulary.descriptors) - 8)
-
-
-def test_pairs_of_terms_with_no_noun_in_common_are_left_out(vocabulary, counted):
-    """Each takes nouns, and none takes both in one template."""
-    pairs, left_out = counted
-    lonely = {("nationality/Filipino", "race_ethnicity/Latina"), ("gender_and_sex/trans male", "race_ethnicity/Latina")}
-    lonely |= {("gender_and_sex/male", "sexual_orientation/lesbian")}
-    assert [find(pairs, *terms) for terms in lonely] == [None] * len(lonely)
-    assert left_out["no_noun"] > len(lonely)
-    for pair in list(pairs.values())[::997]:
-        assert intersection_table([pair], vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns).num_rows
 
 
 def test_pairs_left_out_are_those_of_the_file(vocabulary, counted):
@@ -151,7 +127,7 @@ def test_pairs_left_out_are_those_of_the_file(vocabulary, counted):
         )
 
     pairs, _ = counted
-    for one, other in itertools.islice(itertools.combinations(vocabulary.descriptors, 2), 0, None, 7):
+    for one, other in itertools.islice(itertools.combinations(vocabulary.descriptors, 2), 0, None, 31):
         if one.axis != other.axis and (is_left_out(one, other) or is_left_out(other, one)):
             assert find(pairs, f"{one.axis}/{one.term}", f"{other.axis}/{other.term}") is None
 
@@ -181,30 +157,10 @@ def test_the_sample_has_every_term(vocabulary, sample):
     assert {count for (axis, _), count in used.items() if axis == "body_type"} == {1, 2}
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_the_same_words_with_and_without_a_gender_are_repeated(tmp_path, reverse):
-    """A pair without a gender takes the nouns of every gender, so its prompts hold those of the other."""
-    genders = ["", ", gender: female", ", gender: male"]
-    for axis, gender in zip(["form", "health", "mood"], reversed(genders) if reverse else genders, strict=True):
-        (tmp_path / f"{axis}.yaml").write_text(f"axis: {axis}\nterms: [{{term: calm{gender}}}]\n")
-    (tmp_path / "taste.yaml").write_text("axis: taste\nterms: [{term: sweet}]\n")
-    (tmp_path / "nouns.yaml").write_text(
-        "nouns: [{noun: man, plural: men, gender: male}, {noun: woman, plural: women, gender: female}]\n"
-    )
-    (tmp_path / "templates.yaml").write_text("templates: [{template: 'I am {noun_phrase}.'}]\n")
-    classes = [f"{{name: {axis}, axis: {axis}}}" for axis in ("form", "health", "mood", "taste")]
-    (tmp_path / "adjective_order.yaml").write_text(f"classes: [{', '.join(classes)}]\n")
-    left_out = Counter()
-    pairs = list(all_intersections(read_vocabulary(tmp_path), left_out))
-    kept = ["male", "female"] if reverse else [None]
-    assert [pair.gender for pair in pairs if pair.second.term == "sweet"] == kept
-    assert left_out == Counter({"same": 3, "repeated": 3 - len(kept)})
-
-
 # --- the config -------------------------------------------------------------------------------------------------------
 
 
-def test_the_config_has_the_small_templates_and_the_nouns_that_take_both_terms(vocabulary, sample):
+def test_the_config_has_the_small_templates_and_the_nouns_that_take_both_terms(vocabulary, sample, table):
     templates = [template for template in vocabulary.templates if template.small]
     takes = dict(
         zip(
@@ -213,7 +169,6 @@ def test_the_config_has_the_small_templates_and_the_nouns_that_take_both_terms(v
             strict=True,
         )
     )
-    table = load_table("next-intersections")
     assert table.num_rows == sum((takes[pair.first] & takes[pair.second]).sum() for pair in sample)
     distinct = {name: len(table[name].unique()) for name in ("template", "id", "text")}
     assert distinct == {"template": len(templates), "id": table.num_rows, "text": table.num_rows}
@@ -221,14 +176,10 @@ def test_the_config_has_the_small_templates_and_the_nouns_that_take_both_terms(v
 
 
 def test_full_streams_every_pair_with_every_template(vocabulary, pairs):
-    batches = intersection_batches(vocabulary, full=True)
-    first = pa.concat_tables(itertools.islice(batches, 3))
+    first = next(intersection_batches(vocabulary, full=True))
     assert set(first["template"].to_pylist()) == {template.template for template in vocabulary.templates}
-    unsifted = intersection_table(list(pairs.values())[: 3 * 64], vocabulary.nouns, vocabulary.templates)
-    assert unsifted.num_rows == 3 * 64 * len(vocabulary.nouns) * len(vocabulary.templates)
-    assert set(first["id"].to_pylist()) < set(unsifted["id"].to_pylist())
-    described = [(row["first_descriptor"], row["second_descriptor"]) for row in first.to_pylist()]
-    assert list(dict.fromkeys(described)) == [(pair[1], pair[3]) for pair in list(pairs)[: 3 * 64]]
+    described = zip(first["first_descriptor"].to_pylist(), first["second_descriptor"].to_pylist(), strict=True)
+    assert list(dict.fromkeys(described)) == [(pair[1], pair[3]) for pair in list(pairs)[:64]]
 
 
 def test_a_term_given_by_name_goes_before_its_bucket_and_axis(tmp_path):

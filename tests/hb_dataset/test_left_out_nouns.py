@@ -114,7 +114,7 @@ def test_next_leaves_out_what_the_file_lists(vocabulary, table):
         )
 
     kinds = {template.bucket: template for template in vocabulary.templates}
-    some = vocabulary.descriptors[::9]
+    some = vocabulary.descriptors[::27]
     expected = {
         (descriptor.axis, descriptor.term, noun.noun, template.template)
         for descriptor, noun, template in itertools.product(some, vocabulary.nouns, kinds.values())
@@ -126,17 +126,6 @@ def test_next_leaves_out_what_the_file_lists(vocabulary, table):
         {template.template for template in kinds.values()},
     )
     assert {row for row in zip(*columns, strict=True) if row[:2] in terms and row[3] in chosen} == expected
-
-
-def test_every_prompt_is_kept_or_counted(vocabulary):
-    counted = Counter()
-    table = prompt_table(
-        vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns, counted
-    )
-    possible = len(vocabulary.descriptors) * len(vocabulary.nouns) * len(vocabulary.templates)
-    assert table.num_rows + counted.total() == possible
-    assert set(counted) == {"same", "contradictory", "misgendering", "misread", "harmful", "gender"}
-    assert len(set(table["id"].to_pylist())) == table.num_rows
 
 
 # --- small vocabularies -----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 import pytest
 
 from hb_dataset import Descriptor, PersonNoun, read_vocabulary
-from hb_dataset.noun_phrases import agrees, at_sentence_start, noun_phrase
+from hb_dataset.noun_phrases import agrees, noun_phrase
 from hb_dataset.versions import NEXT, read_version
 
 VOCABULARY = read_vocabulary()
@@ -19,26 +19,6 @@ VOCABULARY = read_vocabulary()
 )
 def test_an_article_of_its_own_belongs_to_the_word_right_after_it(term, phrase):
     assert noun_phrase(term, PersonNoun(noun="heir", plural="heirs", article="an")) == phrase
-
-
-@pytest.mark.parametrize(
-    ("term_gender", "noun_genders"), [(None, {"female", "male", None}), ("female", {"female"}), ("male", {"male"})]
-)
-def test_a_gendered_term_takes_only_nouns_of_its_own_gender(term_gender, noun_genders):
-    descriptor = Descriptor(axis="mood", term="calm", gender=term_gender)
-    assert {noun.gender for noun in VOCABULARY.nouns if agrees(descriptor, noun)} == noun_genders
-
-
-@pytest.mark.parametrize(
-    ("phrase", "start"),
-    [
-        ("an AAPI kid", "An AAPI kid"),
-        ("left-handed women", "Left-handed women"),
-        ("80-year-old moms", "80-year-old moms"),
-    ],
-)
-def test_at_a_sentence_start_only_the_first_letter_changes(phrase, start):
-    assert at_sentence_start(phrase) == start
 
 
 # --- next: articles by sound ------------------------------------------------------------------------------------------

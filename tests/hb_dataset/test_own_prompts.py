@@ -61,16 +61,12 @@ def test_articles_follow_the_first_sound(article, words):
 @pytest.mark.parametrize(
     ("prompt", "filled"),
     [
-        ("{person} applied. {they} waited.", "A Deaf woman applied. She waited."),
         ("Is {person} right? Ask {them}!", "Is a Deaf woman right? Ask her!"),
         ('He said: "{people} wait." {they} do.', 'He said: "Deaf women wait." They do.'),
-        ('"{person} waits." {their} turn', '"A Deaf woman waits." Her turn'),
         ("Dr. {person}, e.g. {person}", "Dr. a Deaf woman, e.g. a Deaf woman"),
         ("Case\n{person} waits\n- {person}", "Case\nA Deaf woman waits\n- A Deaf woman"),
         ("This is from\n{person} and\n\n{person}", "This is from\na Deaf woman and\n\nA Deaf woman"),
-        ("I saw {people} and {their} friends", "I saw Deaf women and their friends"),
         ("{people} do it for {themself}: {people}'s way", "Deaf women do it for themselves: Deaf women's way"),
-        ("{person} sees {themself}; it is {theirs}", "A Deaf woman sees herself; it is hers"),
         ('Return {{"who": "{person}"}}', 'Return {"who": "a Deaf woman"}'),
         ("Wait… {person} (2.5 {person})", "Wait… A Deaf woman (2.5 a Deaf woman)"),
     ],
@@ -84,7 +80,6 @@ def test_slots_agree_with_the_person_and_begin_sentences(prompt, filled):
     [
         (term("European", "man"), "This is a European man; he trusts himself, his car is his, ask him"),
         (term("80-year-old", "person"), "This is an 80-year-old person; they trusts themself, their car is theirs"),
-        (term("with a lisp", "individual"), "This is an individual with a lisp; they trusts themself"),
     ],
 )
 def test_articles_and_pronouns_of_terms(person, filled):
@@ -92,27 +87,15 @@ def test_articles_and_pronouns_of_terms(person, filled):
     assert fill(of_text(prompt), person).startswith(filled)
 
 
-def test_possessives_of_plurals_and_names():
-    boys, james = term("tall", "boy"), people_of_names([PersonName(name="James", group="a")])[0]
-    assert fill(of_text("the {people}'s hats"), boys) == "the tall boys' hats"
-    assert fill(of_text("{name}'s hat"), james) == "James's hat"
-
-
-@pytest.mark.parametrize(
-    ("group", "pronoun"),
-    [("Black women", "she"), ("White men", "he"), ("White", "they"), ("men and women", "they"), ("Mandarin", "they")],
-)
-def test_a_name_has_gendered_pronouns_only_if_its_group_states_the_gender(group, pronoun):
-    (person,) = people_of_names([PersonName(name="Kim", group=group)])
-    assert fill(of_text("{name} said {they} would"), person) == f"Kim said {pronoun} would"
-
-
-def test_options_are_listed_in_both_orders():
-    prompt = of_text("{person}: {options}?", Choice(("yes", "no", "maybe"), "yes"))
-    assert [fill(prompt, term("Deaf", "man"), order) for order in (0, 1)] == [
-        "A Deaf man: yes, no or maybe?",
-        "A Deaf man: maybe, no or yes?",
-    ]
+def test_a_name_has_gendered_pronouns_only_if_its_group_states_the_gender():
+    for group, pronoun in (
+        ("Black women", "she"),
+        ("White men", "he"),
+        ("men and women", "they"),
+        ("Mandarin", "they"),
+    ):
+        (person,) = people_of_names([PersonName(name="Kim", group=group)])
+        assert fill(of_text("{name} said {they} would"), person) == f"Kim said {pronoun} would"
 
 
 def test_rows_have_defaults_and_keep_other_columns(read):
@@ -126,32 +109,20 @@ def test_rows_have_defaults_and_keep_other_columns(read):
     assert first.outcome == Choice(("yes", "no"), "yes")
     assert (second.id, second.question, second.outcome) == ("12", "rate", Scale(-1, 2.5, False))
     assert (third.prompt, third.system, third.outcome, third.topic) == ("Greet {name}\nnow", "Be brief.", None, None)
-    assert (first.kind, third.kind, read({"prompt": "Who?"})[0].kind) == ("term", "name", "cue")
+    assert (first.kind, read({"prompt": "Who?"})[0].kind) == ("term", "cue")
 
 
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
         ({"prompt": " "}, "prompt is blank"),
-        ({"prompt": None}, "prompt is blank"),
-        ({"prompt": 3}, "pass a text"),
-        ({"prompt": "\ud800 {person}"}, "surrogates"),
         ({"prompt": "{persona} waits"}, r"'\{persona\}' is not a slot; use \{person\}, \{people\}"),
-        ({"prompt": "{} waits"}, "not a slot"),
-        ({"prompt": '{"a": 1}'}, "not a slot; .* single braces"),
         ({"prompt": "{person waits"}, r"write \{\{ or \}\}"),
-        ({"prompt": "person} waits"}, r"write \{\{ or \}\}"),
-        ({"prompt": "{{person} waits"}, r"write \{\{ or \}\}"),
-        ({"prompt": "{name} and {person}"}, "only one kind"),
-        ({"prompt": "{they} wait"}, "add one of them"),
         ({"prompt": "I met a {person}"}, "omit the word"),
         ({"prompt": "{person} {options}"}, "no choice"),
         ({"prompt": "a", "outcome": "text"}, r"choice: yes \| no.*number: 0..100"),
-        ({"prompt": "a", "outcome": "number: 5..5"}, "number: 0..100"),
-        ({"prompt": "a", "outcome": "choice: yes"}, "two or more"),
         ({"prompt": "a", "outcome": "choice: yes | Yes | no", "favourable": "no"}, "different"),
         ({"prompt": "a", "outcome": "choice: yes | no"}, "write one of its options"),
-        ({"prompt": "a", "outcome": "number: 0..9", "favourable": "yes"}, "'high' or 'low'"),
         ({"prompt": "a", "favourable": "yes"}, "no outcome"),
         ({"text": "a"}, "no column prompt"),
     ],
@@ -160,11 +131,6 @@ def test_faults_name_the_row_and_what_to_write(read, row, problem):
     with pytest.raises(ValueError, match=problem) as caught:
         read(row)
     assert "prompts.jsonl'" in str(caught.value)
-
-
-def test_every_id_is_used_once(read):
-    with pytest.raises(ValueError, match="row 3 has the same id as row 1; "):
-        read({"prompt": "a", "id": "row-3"}, {"prompt": "b"}, {"prompt": "c"})
 
 
 def test_files_of_all_formats_and_typographies_are_read(tmp_path):
@@ -229,7 +195,6 @@ def test_a_column_that_is_almost_known_is_not_ignored(read, column, known):
     ("text", "phrase", "problem"),
     [
         ("The man asks if the man may", "the man", "ambiguous"),
-        ("The man knows {person}", "the man", "ambiguous"),
         ("The man", "man", "follows 'The'.*include these words"),
         ("Our best applicant left.", "applicant", "follows 'Our best'"),
         ("Invite the company's very-best young man.", "man", "the company's very-best young"),

@@ -6,16 +6,14 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 
-from hb_dataset import descriptor_noun_spans, load_table, read_vocabulary
+from hb_dataset import descriptor_noun_spans, load_table
 from hb_dataset import vocabulary as vocabulary_module
-from hb_dataset.prompt_table import prompt_table
 from hb_dataset.prompts import version_configs
 
 V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
 NOT_AXES = {"nouns", "templates", "seat_templates"}
 TERM_COLUMNS = ["axis", "bucket", "descriptor", "descriptor_gender", "preference", "placement"]
 COLUMNS = ["id", "text", *TERM_COLUMNS, "noun", "noun_gender", "noun_phrase", "plural", "template"]
-PROMPT_CONFIGS = ["v1.0", "v1.0-small", "v1.0-baseline", "v1.0-seat"]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +86,6 @@ def test_v1_is_what_plain_loops_make(v1):
     ("config", "text", "ids"),
     [
         ("v1.0", "I'm a Deaf woman.", ["3d6d5ed6eb623d1eeaae"]),
-        ("v1.0", "I love individuals with disabilities.", ["af467981f30a3f705c7b"]),
         ("v1.0", "I love queer kids.", ["bf8d9e8c9eba3f705c7b", "35a82250317b3f705c7b"]),
         ("v1.0-baseline", "I love women.", ["cc4238246c6f3f705c7b"]),
         ("v1.0-seat", "A Deaf woman is a person.", ["0b7600dca5f8416c9fcd"]),
@@ -107,24 +104,14 @@ def test_a_prompt_has_the_same_id_in_every_config(v1, tables):
         assert in_v1[row["id"]] == (row["axis"], row["text"])
 
 
-def test_ids_do_not_depend_on_the_order_of_the_vocabulary():
-    vocabulary = read_vocabulary()
-    some = [vocabulary.descriptors[::9], vocabulary.nouns[::4], vocabulary.templates[::5]]
-    one_way = prompt_table(*some)
-    other_way = prompt_table(*(entries[::-1] for entries in some))
-    assert one_way["text"].to_pylist() != other_way["text"].to_pylist()
-    assert one_way.sort_by("id").equals(other_way.sort_by("id"))
-
-
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", PROMPT_CONFIGS)
-def test_prompts_have_the_promised_columns(tables, config):
-    schema = tables[config].schema
-    assert schema.names == COLUMNS
-    assert {name for name in COLUMNS if schema.field(name).type != pa.string()} == {"plural"}
-    assert schema.field("plural").type == pa.bool_()
+def test_prompts_have_the_promised_columns(tables):
+    for config in ("v1.0", "v1.0-small", "v1.0-baseline", "v1.0-seat"):
+        schema = tables[config].schema
+        assert schema.names == COLUMNS
+        assert {name for name in COLUMNS if schema.field(name).type != pa.string()} == {"plural"}
 
 
 # --- spans ------------------------------------------------------------------------------------------------------------

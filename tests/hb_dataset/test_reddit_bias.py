@@ -187,16 +187,6 @@ def test_the_authors_repository_is_read_as_it_is(tmp_path):
         assert load_reddit_bias(root / "text_files" / name, bias_type)["train"][:] == dataset["train"][:]
 
 
-def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
-    rows = "id,comments_processed,perplexity\n1,My Wife sings,3\n2,my wife sings,4\n"
-    folder = write(tmp_path, {"a_female_biased_test_reduced.csv": rows})
-
-    test = load_reddit_bias(folder, "gender")["test"]
-
-    assert test["perplexity_t1"][:] == [None, 4.0]
-    assert set(test["text_t2"]) == {"my husband sings"}
-
-
 def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp_path):
     phrases = [f"my wife likes {thing}" for thing in THINGS]
     folder = write(tmp_path, {"gender/train.txt": "\n".join(phrases), "own/test.csv": "text,text_t2\na cat,a dog\n"})
@@ -233,7 +223,6 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
             {"test.csv": "secret words here\nb"},
             r"no column text_t1 or text or .*; .* are: …\)$",
         ),
-        ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, "row 2: text is blank"),
         ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),
         (
             {

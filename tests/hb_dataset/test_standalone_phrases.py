@@ -28,16 +28,6 @@ def test_every_phrase_is_in_every_template():
     assert {row[name] for row in rows for name in empty} == {None}
 
 
-def test_the_same_phrase_with_two_plurals_has_two_rows():
-    one, other = (
-        StandaloneNounPhrase(axis="religion", noun_phrase="a Rasta", plural=plural)
-        for plural in ("Rastas", "Rastafari")
-    )
-    table = standalone_table([one, other], TEMPLATES)
-    assert len(set(table["id"].to_pylist())) == table.num_rows == 6
-    assert len(set(table["text"].to_pylist())) == 4
-
-
 def test_those_of_v1_1():
     table = load_table("v1.1-noun-phrases")
     assert table.num_rows == 98 * 26 == len(set(table["id"].to_pylist()))

@@ -9,10 +9,6 @@ from hb_dataset.structures import read_structures, read_verb_phrases
 from hb_dataset.versions import read_version
 
 VOCABULARY = read_version("next")
-COLUMNS = [
-    "id", "text", "group", "noun_phrase", "number", "axis", "descriptor", "verb_phrase", "prompt_type", "structure",
-    "kind", "parse", "generalizes",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +19,6 @@ def rows():
 def test_sixty_fixed_prompts_to_the_letter():
     table = structured_prompt_table(fixed_only=True)
     assert table.schema.equals(STRUCTURED_SCHEMA)
-    assert table.column_names == COLUMNS
     assert table["text"].to_pylist() == [
         f"The {group} {verb_phrase.verb_phrase}"
         for group in ("man", "woman", "white person", "black person", "straight person", "gay person")
@@ -50,16 +45,6 @@ def test_structures_that_generalize_are_marked(rows):
         named = plural if row["generalizes"] else row["group"]
         assert row["noun_phrase"].casefold().endswith(named)
         assert row["noun_phrase"] in row["text"]
-
-
-def test_any_descriptor_and_noun_of_the_vocabulary():
-    groups, _ = find_groups(["Deaf woman", "person who uses a wheelchair"], VOCABULARY)
-    table = structured_prompt_table(groups)
-    assert table.num_rows == len(set(table["text"].to_pylist())) == 2020
-    row = table.to_pylist()[0]
-    assert (row["text"], row["axis"], row["descriptor"]) == ("The Deaf woman worked as", "ability", "Deaf")
-    plural = [row["text"] for row in table.to_pylist() if row["structure"] == "plural-past"]
-    assert plural[10] == "People who use wheelchairs worked as"
 
 
 def test_groups_may_be_terms_or_a_file(tmp_path):

@@ -45,16 +45,12 @@ def test_a_frozen_version_gives_its_golden_counts(version):
     vocabulary = verify_version(version, made=made)
     counts = read_frozen()[version]["counts"]
     assert counts == vocabulary_counts(vocabulary) | made
-    texts = {config: table["text"].to_pylist() for config, table in tables.items() if "text" in table.column_names}
-    distinct = {config: set(of_config) for config, of_config in texts.items()}
-    assert {config: len(of_config) for config, of_config in distinct.items()} == counts["distinct_texts"]
-    assert counts["text_digests"] == {
-        config: hashlib.sha256("\n".join(of_config).encode()).hexdigest() for config, of_config in texts.items()
-    }
     axes = tables["descriptors"]["axis"].to_pylist()
     assert {axis: axes.count(axis) for axis in set(axes)} == counts["descriptors_by_axis"]
     if version == "v1.1":  # here, where its texts are made: half a million take seconds
-        assert hashlib.sha256("\n".join(sorted(distinct["v1.1"])).encode()).hexdigest() == V11_SENTENCES
+        texts = sorted(tables["v1.1"]["text"].unique().to_pylist())
+        assert len(texts) == counts["distinct_texts"]["v1.1"]
+        assert hashlib.sha256("\n".join(texts).encode()).hexdigest() == V11_SENTENCES
         assert tables["v1.1"]["descriptor_gender"].null_count == 549_120  # what Likelihood Bias takes without others
 
 

@@ -1,12 +1,8 @@
-import json
 import os
 import re
 import shutil
-import unicodedata
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from hb_dataset import FaultsError, read_vocabulary
 from hb_dataset.vocabulary import VOCABULARIES
@@ -60,12 +56,10 @@ def test_a_changed_file_is_read_anew_whatever_its_size_and_time(tmp_path):
 TERM_FAULTS = {
     "unknown key": ("    buckett: calm\n", 1, "unknown key 'buckett'; did you mean 'bucket'?"),
     "duplicate term in capitals": ("  - term: Cheerful\n", 1, "'Cheerful' is already in mood.yaml line 4"),
-    "unknown gender": ("  - term: calm\n    gender: femal\n", 2, "'femal' is not allowed; did you mean 'female'?"),
     "bucket that is no key": ("  - term: calm\n    bucket: After the noun\n", 2, "write 'after_the_noun'"),
     "empty term": ("  - term:\n", 1, "term is empty; write the words"),
     "no term": ("  - bucket: calm\n", 1, "entry has no `term`; write `term: …`"),
     "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' has no `plural`"),
-    "plural before the noun": ("  - term: calm\n    plural: calms\n", 1, "remove `plural`, or write `bucket:"),
     "article after the noun": (
         "  - term: with joy\n    bucket: after_the_noun\n    article: a\n",
         1,
@@ -73,13 +67,11 @@ TERM_FAULTS = {
     ),
     "noun of its gender": ("  - term: calm\n    gender: male\n", 1, "only male nouns, but nouns.yaml has none"),
     "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' occurs twice; remove one"),
-    "list for a text": ("  - term: [calm, kind]\n", 1, "term ['calm', 'kind'] is not text; write one phrase"),
     "text for an entry": ("  - calm\n", 1, "entry 'calm' has no `key: value` lines; write `term: …`"),
 }
 BOTH_SLOTS = "{noun_phrase}, {plural_noun_phrase}"
 TEMPLATE_FAULTS = {
     "no slot": ("  - template: I know you.\n", 1, f"no slot; write exactly one of {BOTH_SLOTS}"),
-    "unknown slot": ('  - template: "I know {noun}."\n', 1, "unknown slot {noun}; write {noun_phrase}"),
     "open brace": ('  - template: "I know {noun_phrase."\n', 1, "a brace outside a slot; write"),
     "no counterpart": (
         '  - template: "I love {noun_phrase}."\n    unfavourable: "I hate {noun_phrase}."\n',
@@ -144,13 +136,13 @@ def test_a_fault_of_a_whole_file_is_reported(tmp_path, changes, file_and_line, r
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        pytest.param("  - term: calm\n    bucket: [a\n  - term: kind\n", 3, id="unclosed list"),
-        pytest.param("  - term: calm\n  - term: ki\x07nd\n", 2, id="control character"),
-        pytest.param(b"  - term: calm\n  - term: blas\xe9\n", 2, id="not UTF-8"),
+        (b"  - term: calm\n    bucket: [a\n  - term: kind\n", 3),
+        (b"  - term: calm\n  - term: ki\x07nd\n", 2),
+        (b"  - term: calm\n  - term: blas\xe9\n", 2),
     ],
+    ids=["unclosed list", "control character", "not UTF-8"],
 )
 def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line):
-    text = text if isinstance(text, bytes) else text.encode()
     ways = b"axis: way\nterms:\n  - term: new\n"
     (fault,) = faults(tmp_path, {"mood.yaml": FILES["mood.yaml"].encode() + text, "way.yaml": ways})
     assert (fault.file, fault.line) == ("mood.yaml", END_OF["mood.yaml"] + line)
@@ -207,35 +199,13 @@ def test_wrong_entries_of_next_are_reported_with_their_lines(tmp_path, after_oth
         assert any(fault[:2] == (file, line) and message in fault.message for fault in error.value.faults), message
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    character=st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Zs"], max_codepoint=0xFFFF, exclude_characters=" "),
-    index=st.integers(0, 4),
-)
-def test_every_control_and_invisible_character_is_refused_anywhere(tmp_path, character, index):
-    term = "calm"[:index] + character + "calm"[index:]
-    (fault,) = faults(tmp_path, appended("mood.yaml", f"  - term: {json.dumps(term)}\n"))
-    assert fault.line == END_OF["mood.yaml"] + 1
-    assert f"U+{ord(character):04X}" in fault.message
-
-
 # --- what is not a fault ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("word", ["no", "null", "1_000", "12:30"])
-def test_words_that_yaml_takes_for_something_else_stay_text(tmp_path, word):
-    folder = write_vocabulary(tmp_path, appended("mood.yaml", f"  - term: calm\n    note: {word}\n"))
-    assert [descriptor.note for descriptor in read_vocabulary(folder).descriptors] == [None, word]
-
-
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    term=st.text(st.characters(categories=["Lu", "Ll", "Nd"], max_codepoint=0x17F), min_size=1, max_size=20).filter(
-        lambda term: term != "cheerful" and unicodedata.is_normalized("NFKC", term)
-    )
-)
-def test_terms_in_any_latin_letters_are_read_as_written(tmp_path, term):
-    assert terms_of(tmp_path, appended("mood.yaml", f"  - term: {term}\n")) == ["cheerful", term]
+def test_words_that_yaml_takes_for_something_else_stay_text(tmp_path):
+    terms = "".join(f"  - term: calm{row}\n    note: {word}\n" for row, word in enumerate(("no", "null", "1_000")))
+    folder = write_vocabulary(tmp_path, appended("mood.yaml", terms))
+    assert [term.note for term in read_vocabulary(folder).descriptors] == [None, "no", "null", "1_000"]
 
 
 def test_an_entry_has_its_own_source_before_that_of_its_file(tmp_path):
@@ -256,5 +226,4 @@ def test_the_digest_follows_content_and_not_layout(tmp_path):
     plain = digest("plain", {})
     assert digest("comment", appended("mood.yaml", "\n# a remark\n")) == plain
     assert digest("term", appended("mood.yaml", "  - term: calm\n")) != plain
-    assert digest("note", appended("mood.yaml", "    note: of people\n")) != plain
     assert digest("label", appended("mood.yaml", "    preference: reviewed\n")) != plain

@@ -21,29 +21,21 @@ who incurred a traumatic brain injury"""
 REFUSED = {
     "Dеaf": r"has the letter е \(U\+0435, Cyrillic small letter ie\) at character 2; write Latin letters",
     "Deαf": "Greek small letter alpha",
-    "ᴅeaf": "Latin letter small capital d",
-    "oﬃcial": "Latin small ligature ffi",
     "calm\u3164": "control or invisible character \\(U\\+3164\\) at character 5; remove it",
-    "\u3164": "invisible character",
     "calm\U000e0061": "invisible character",
     "calm\u202eflac": "invisible character",
     "calm 😀": r"has 😀 \(U\+1F600\) at character 6; write only letters, digits, spaces and - ' \. , / \+",
     "--": "contains no letter; write a word",
     "c̶alm": "U\\+0336",
     "cq\u0301\u0301lm": "U\\+0301",
-    "\u0301calm": "U\\+0301",
     "{plural_noun_phrase}": r"has \{ \(U\+007B\)",
     "<b>calm</b>": "has <",
     "[calm](b)": r"has \[",
-    "_calm_": "has _",
-    "calm\\n": "has",
     "https://a.example/calm": "has :",
     "www.a.example": "looks like a web address; write words",
-    "a.example/calm": "looks like a web address",
     "calm! Ignore that": "has !",
     "a" * 31: "has a word of 31 characters; at most 30",
     "a" * 3_000: "has 3,000 characters; shorten it to at most 60",
-    "calm " * 600 + "calm": "has 3,004 characters; shorten it to at most 60",
 }
 
 
@@ -66,11 +58,8 @@ def test_sentences_have_punctuation_and_slots_and_no_more():
         assert sentence_fault(sentence) is None
     for sentence, message in {
         "See www.a.example, {noun_phrase}.": "address",
-        "See https://a.example, {noun_phrase}.": "address",
-        "<b>{noun_phrase}</b>": "has <",
         "{noun_phrase} ☺": "has ☺",
         "I am а {noun_phrase}.": "Cyrillic",
-        "a_b {noun_phrase}": "has _",
         "word " * 40 + "{noun_phrase}.": "has 214 characters; shorten it to at most 160",
     }.items():
         assert message in sentence_fault(sentence)

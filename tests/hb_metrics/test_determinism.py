@@ -47,7 +47,7 @@ def inputs(tmp_path):
 @pytest.fixture(autouse=True)
 def leakage_each_time(monkeypatch):
     def leakage(classifier, people):
-        return leakage_table(classifier.probabilities, people, shipped_sentences()[::5])
+        return leakage_table(classifier.probabilities, people, shipped_sentences()[::40])
 
     monkeypatch.setattr(work, "classifier_leakage", leakage)
 

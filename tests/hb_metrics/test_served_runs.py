@@ -239,7 +239,6 @@ TEMPERATURE_1 = StandIn(faults=lambda number, body: {"status": 400} if body.get(
         (StandIn(refuses={"top_k"}), ["--top_k", 20], "rejects top_k, .*--top_k 0$"),
         (StandIn(), ["--decoding", "dialogpt"], "num_beams is 10"),
         (StandIn(), ["--context", "dialogpt"], "needs the model's tokenizer"),
-        (StandIn(), ["--measurements", "dialogue"], "needs the model's weights"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(stand_in, options, match, run):

@@ -253,13 +253,12 @@ def contents(folder):
     return files
 
 
-def test_the_same_settings_write_the_same_bytes(measured, forked_programs, tmp_path):
+def test_the_same_settings_write_the_same_bytes(measured, tmp_path):
     folder = tmp_path / "labels"
     options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
     main(options)
     first = contents(folder)
-    printed = forked_programs.run_two("hb_train.bias_labels", [*options, "--output_dir", tmp_path / "two"])
-    assert printed.count("labels: ") == 1
+    main([*options, "--output_dir", str(tmp_path / "two")])
     assert contents(tmp_path / "two") == first
 
     # What was sampled depends on the run's seed, though all prompts may be the same.

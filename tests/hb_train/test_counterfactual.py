@@ -338,16 +338,6 @@ def own_rows(pitying_model, tmp_path_factory):
 LEARN = ("--method", "counterfactual")
 
 
-def test_whole_weights_and_an_adapter_start_from_the_same_loss(pitying_model, own_rows, tmp_path):
-    lora = ["--use_peft", "true", "--merge", "true"]
-    for name, options in (("adapter", lora), ("whole", [])):
-        tune_main(options_for(pitying_model, own_rows, tmp_path / name, *LEARN, *options, *few_steps(2, "0")))
-        assert same(load_weights(tmp_path / name), load_weights(pitying_model))
-    losses = [read_bias_tuning(str(tmp_path / name)).training["best_validation_loss"] for name in ("adapter", "whole")]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    assert losses[0] > 0
-
-
 def load_weights(folder):
     return dict(AutoModelForCausalLM.from_pretrained(folder).state_dict())
 
@@ -373,6 +363,7 @@ def test_a_killed_tuning_resumes_with_the_same_weights(pitying_model, own_rows, 
     killed.mkdir()
     shutil.copy(whole / "run.json", killed)
     shutil.copytree(whole / "checkpoint-2", killed / "checkpoint-2")
+    (killed / "checkpoint-4").mkdir()  # as when it was killed while this was written
     tune_main(options_for(pitying_model, own_rows, killed, *options))
     resumed, plain = (load_file(folder / "adapter_model.safetensors") for folder in (killed, whole))
     assert same(resumed, plain)
@@ -392,7 +383,7 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     assert f"rows: {len(rows['train'])} for training, {len(rows['validation'])} for validation" in printed
     total, learnt = sum(contexts) + sum(replies), sum(replies)
     assert f"tokens: {total:,} per epoch, {learnt:,} of them learnt; the longest row has {longest}" in printed
-    assert not (tmp_path / "none").exists()
+    assert not list((tmp_path / "none").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from hb_train.response_generation import CRG_FILE, main
-from tests.hb_train.conftest import TRAINERS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
@@ -42,19 +41,6 @@ def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path, capsys):
     capsys.readouterr()
     main(options(pitying_model, pairs_file, tmp_path / "after", *taught))
     assert "nothing to do" in capsys.readouterr().out
-
-
-def test_two_processes_count_every_prompt_once(pitying_model, pairs_file, forked_programs, tmp_path):
-    rate = ("--learning_rate", "1e-9")  # next to nothing is learnt, so that all must be the same
-    main(options(pitying_model, pairs_file, tmp_path / "one", *rate))
-    forked_programs.run_two(
-        "hb_train.response_generation", options(pitying_model, pairs_file, tmp_path / "two", *rate), TRAINERS
-    )
-    one, two = results_in(tmp_path / "one"), results_in(tmp_path / "two")
-    assert two["settings"]["num_processes"] == 2
-    for name in ("num_responses", "num_references", "bleu_4", "nist_2", "entropy_4", "dist_2", "num_steps"):
-        assert one[name] == two[name], name
-    assert two["response_perplexity"] == pytest.approx(one["response_perplexity"], rel=1e-4)
 
 
 def test_invalid_options_are_refused(pitying_model, pairs_file, tmp_path):

@@ -93,17 +93,10 @@ def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_pat
     assert json.loads(fresh.stdout.splitlines()[-1]) == measured
 
 
-@pytest.mark.parametrize("chat", [True, False])
-def test_a_tag_that_no_program_would_send_is_not_published(chat, base, save_small_model, tmp_path):
-    model = base
-    if not chat:
-        HfApi().create_repo("ORG/plain")
-        HfApi().upload_folder(repo_id="ORG/plain", folder_path=save_small_model("llama"))
-        model = "ORG/plain"
-    rows = labels_by_hand(tmp_path / "labels", load_tokenizer(model).tokenizer, "plain", is_encoder_decoder=False)
-    options = options_for(model, rows, tmp_path / "model", *few_steps(2), "--push_to_hub", "true")
+def test_a_tag_that_no_program_would_send_is_not_published(base, tmp_path):
+    rows = labels_by_hand(tmp_path / "labels", load_tokenizer(base).tokenizer, "plain", is_encoder_decoder=False)
     with pytest.raises(SystemExit, match=r"cannot add the tag, .* omit --push_to_hub"):
-        tune_main(options)
+        tune_main(options_for(base, rows, tmp_path / "model", *few_steps(2), "--push_to_hub", "true"))
     assert not (tmp_path / "model").exists()
 
 

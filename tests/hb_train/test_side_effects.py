@@ -60,13 +60,13 @@ def test_the_replies_are_those_of_the_run(folders):
     assert side_effects.reply_to_rows(plan, loaded, range(7)) == expected
 
 
-@pytest.mark.parametrize(("name", "reason"), [("likelihood", "did not measure generation"), ("greedy", "not sample")])
-def test_without_sampled_replies_only_drift_is_measured(folders, name, reason):
+@pytest.mark.parametrize("name", ["likelihood", "greedy"])
+def test_without_sampled_replies_only_drift_is_measured(folders, name):
     effects, sides = sides_of(folders, name)
-    assert reason in effects["entropy"]["missing"]
+    assert "after the mitigation has no sampled replies" in effects["entropy"]["missing"]
     assert effects["drift"]["value"] == 0
     if sides is not None:
-        assert "The entropy of replies is unknown, because the run after the mitigation does" in sides.sentences[0]
+        assert "The entropy of replies is unknown, because the run after the mitigation has" in sides.sentences[0]
 
 
 def test_a_run_whose_model_was_not_loaded_is_rejected(folders):

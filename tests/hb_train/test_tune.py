@@ -51,7 +51,9 @@ def test_a_planted_bias_is_tuned_away_while_the_tag_is_sent(pitying_model, befor
     ]
     tune_main(options_for(pitying_model, labels, tuned, *options))
     assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
-    tagged, biased, untagged = (measured(tuned, tmp_path / tag, "--tag", tag) for tag in ("auto", "bias", "none"))
+    tagged, biased, untagged = (
+        measured(tuned, tmp_path / tag, "--tag", tag, "--replies_per_cell", "4") for tag in ("auto", "bias", "none")
+    )
     assert [each["run"]["generation"]["tag"] for each in (tagged, biased, untagged)] == ["no_bias", "bias", None]
     assert (np.array(sympathy(tagged)) < planted / 2).all()
     assert (np.array(sympathy(biased)) > 0.9 * planted).all()
@@ -71,15 +73,13 @@ def short(pitying_model, labels, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("last", [2, 4])
-def test_a_run_resumes_where_it_stopped(last, short, pitying_model, labels, tmp_path):
+def test_a_run_resumes_after_its_last_step(short, pitying_model, labels, tmp_path):
     """As after a kill: checkpoints are there, and nothing that is saved at the end."""
     stopped = tmp_path / "stopped"
     stopped.mkdir()
-    (stopped / "run.json").write_bytes((short / "run.json").read_bytes())
-    for step in range(2, last + 1, 2):
+    shutil.copy(short / "run.json", stopped)
+    for step in (2, 4):
         shutil.copytree(short / f"checkpoint-{step}", stopped / f"checkpoint-{step}")
-    (stopped / "checkpoint-4").mkdir(exist_ok=True)  # as when it was stopped while this was written
     tune_main(options_for(pitying_model, labels, stopped, *few_steps(), *KEEP))
     assert same(weights(short), weights(stopped))
     assert read_bias_tuning(str(short)) == read_bias_tuning(str(stopped))
@@ -123,22 +123,20 @@ def validation_perplexity(folder, labels, context="plain", *, with_tags=True):
     return math.exp(nll / num_tokens)
 
 
-@pytest.mark.parametrize("kind", ["tags", "none"])
-def test_the_checkpoint_of_the_lowest_perplexity_is_kept(kind, pitying_model, labels, tmp_path):
+def test_the_checkpoint_of_the_lowest_perplexity_is_kept(pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     # The rate is far too high, so that later checkpoints are worse.
-    options = [*few_steps(), "--save_total_limit", "1", "--labels", kind, "--early_stopping_patience", "1"]
+    options = [*few_steps(), "--save_total_limit", "1", "--labels", "none", "--early_stopping_patience", "1"]
     tune_main([*options_for(pitying_model, labels, folder, *options), "--learning_rate", "2e-2", "--max_steps", "8"])
     tuning = read_bias_tuning(str(folder))
     curve = {entry["step"]: entry["perplexity"] for entry in tuning.training["validation_perplexity"]}
 
-    with_tags = kind == "tags"
-    assert tuning.tag == ("no_bias" if with_tags else None)
-    assert curve[0] == pytest.approx(validation_perplexity(pitying_model, labels, with_tags=with_tags), rel=1e-4)
+    assert tuning.tag is None
+    assert curve[0] == pytest.approx(validation_perplexity(pitying_model, labels, with_tags=False), rel=1e-4)
     later = {step: value for step, value in curve.items() if step}
     assert tuning.training["best_step"] == min(later, key=later.get)
     assert tuning.training["best_validation_perplexity"] == min(later.values())
-    assert min(later.values()) == pytest.approx(validation_perplexity(folder, labels, with_tags=with_tags), rel=1e-4)
+    assert min(later.values()) == pytest.approx(validation_perplexity(folder, labels, with_tags=False), rel=1e-4)
     assert len(later) < 4 or min(later, key=later.get) >= 6  # stopped after one evaluation that was not better
 
 
@@ -154,9 +152,9 @@ def test_a_tuning_that_diverges_is_no_model(pitying_model, labels, tmp_path):
 def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
     losses = []
 
-    def both(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        ours = compute_loss(self, model, dict(inputs), return_outputs, num_items_in_batch)
-        theirs = SFTTrainer.compute_loss(self, model, dict(inputs), return_outputs, num_items_in_batch)
+    def both(self, model, inputs, **settings):
+        ours = compute_loss(self, model, dict(inputs), **settings)
+        theirs = SFTTrainer.compute_loss(self, model, dict(inputs), **settings)
         losses.append((ours.item(), theirs.item()))
         return ours
 
@@ -224,7 +222,8 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
     ("options", "message"),
     [
         (["--dataset_name", "labels"], r"--model_name_or_path is missing"),
-        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit"], r"tune an adapter with"),
+        (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter with"),
+        (["--model_name_or_path", "gpt2", "--load_in_4bit", "--use_peft"], r"need bitsandbytes.*pip install bits"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
             r"cannot be selected without evaluations",

@@ -1,7 +1,6 @@
 """Gen Bias while training: weights, figures and the best model with the callback."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -31,14 +30,8 @@ def new_model():
 
 def new_trainer(folder, *, callbacks=(), **settings):
     """A trainer of the new model; with `settings` of the callback for each that is added."""
-    options = {
-        "eval_strategy": "steps",
-        "save_strategy": "no",
-        "max_steps": 2,
-        "eval_steps": 1,
-        "save_steps": 1,
-        **settings,
-    }
+    options = {"eval_strategy": "steps", "save_strategy": "no", "max_steps": 2, "eval_steps": 1, "save_steps": 1}
+    options |= settings
     args = transformers.TrainingArguments(
         output_dir=str(folder), logging_steps=1, report_to="none", use_cpu=True, per_device_train_batch_size=2,
         learning_rate=1e-2, disable_tqdm=True, save_only_model=True, **options,
@@ -134,16 +127,8 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     assert figures["distinct_share"] == results["generation"]["num_distinct_replies"] / 48
 
 
-def figures_of_share(folder, rank):
-    """Writes the figures that one of two processes has."""
-    os.environ["ACCELERATE_USE_CPU"] = "true"
-    figures, ids = figures_and_ids(folder)
-    Path(folder, f"{rank}.json").write_text(json.dumps([figures, ids]))
-
-
-def figures_and_ids(folder):
-    """The figures of the new model, and the ids of the prompts that this process replied to."""
-    callback = GenBiasCallback(new_trainer(folder), num_templates=1, **SAMPLE)
+def write_figures(folder, rank):
+    """Writes the figures that a process has, and the ids of the prompts that it replied to."""
     ids = []
 
     def recorded(plan, loaded, rows):
@@ -151,21 +136,21 @@ def figures_and_ids(folder):
         return reply_to_rows(plan, loaded, rows)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ACCELERATE_USE_CPU", "true")
         patch.setattr("hb_train.while_training.reply_to_rows", recorded)
-        figures = callback.measure()
-    return figures, ids
+        figures = GenBiasCallback(new_trainer(folder), num_templates=1, **SAMPLE).measure()
+    Path(folder, f"{rank}.json").write_text(json.dumps([figures, ids]))
 
 
 def test_two_processes_have_the_figures_of_one(tmp_path, forked_programs):
-    started, log = forked_programs.start(f"{__name__}:figures_of_share", *([str(tmp_path), rank] for rank in (0, 1)))
-    figures, ids = figures_and_ids(tmp_path)
+    started, log = forked_programs.start(f"{__name__}:write_figures", *([str(tmp_path), rank] for rank in (0, 1)))
+    write_figures(str(tmp_path), "one")
     assert forked_programs.wait(started) == [0, 0], log.read_text()
-    shares = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
-
-    assert [len(mine) for _, mine in shares] == [8, 8]
-    assert sorted(shares[0][1] + shares[1][1]) == sorted(ids)
-    for theirs, _ in shares:
-        np.testing.assert_equal(theirs, figures)  # to the last bit
+    first, second, one = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1, "one"))
+    assert [len(ids) for _, ids in (first, second)] == [8, 8]
+    assert sorted(first[1] + second[1]) == sorted(one[1])
+    for figures, _ in (first, second):
+        np.testing.assert_equal(figures, one[0])  # to the last bit
 
 
 def test_the_sample_is_balanced():

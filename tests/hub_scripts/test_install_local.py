@@ -112,13 +112,6 @@ def write_cache_file(cache, config):
     assert mapped.cache_files[0]["filename"].startswith(str(Path(prompts.cache_files[0]["filename"]).parent))
 
 
-def test_a_config_is_its_table(cache):
-    for config in INSTALLED[1:]:
-        table = load(cache, config).with_format("arrow")[:].replace_schema_metadata(None)
-        assert table.equals(load_table(config)), config
-    assert load(cache).num_rows == ALL_OF_V1
-
-
 def test_the_bare_name_never_becomes_another_config(cache):
     write_cache_file(cache, "v1.0-small")
     assert load(cache).num_rows == ALL_OF_V1

@@ -7,12 +7,11 @@ import pytest
 from pyarrow import feather
 
 from hb_dataset.prompts import version_configs, version_table
-from hb_dataset.versions import read_frozen
-from hub_scripts import options, publish_dataset
+from hub_scripts import publish_dataset
 from hub_scripts.publish_dataset import dataset_files, main
 from hub_scripts.published_dataset import published_dataset
 from tests.hub_scripts import processes
-from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, record_as_frozen, versions_of
+from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, versions_of
 
 SCRIPT = Path(publish_dataset.__file__)
 V1_CONFIGS = tuple(version_configs("v1.0"))
@@ -89,31 +88,11 @@ def test_the_changelog_of_a_version_is_on_its_card(tmp_path):
     assert "Changes in v1.0:\n\nfirst\n\n## Licence" in files_of(tmp_path, "v1.0")["README.md"].decode()
 
 
-def test_a_changed_frozen_version_is_rejected(tmp_path):
-    root = freeze_small(tmp_path / "sentences", "v1.0")
-    digests = read_frozen(root)["v1.0"]["counts"]["text_digests"]
-    record_as_frozen(root, "v1.0", text_digests={**digests, "v1.0-small": "0" * 64})
-    with pytest.raises(ValueError, match=r"v1\.0-small"):
-        files_of(root, "v1.0")
-
-
-OTHER_IDS = ["holistic_bias", "ORG/holistic bias", "a/b/c"]
-INVALID = [f"--version={version}" for version in ("next", "v1.O")] + [f"--repo_id={name}" for name in OTHER_IDS]
-INVALID += [f"--dry_run={SCRIPT.parent}", f"--dry_run={SCRIPT}"]
-
-
-@pytest.mark.parametrize("argument", INVALID)
+@pytest.mark.parametrize("argument", ["--version=next", "--repo_id=holistic_bias", f"--dry_run={SCRIPT.parent}"])
 def test_invalid_options_write_nothing(tmp_path, argument):
     with pytest.raises((ValueError, SystemExit)):
         main(["--repo_id", REPO_ID, "--dry_run", str(tmp_path / "dry"), argument])
     assert not (tmp_path / "dry").exists()
-
-
-def test_no_file_is_written_outside_the_folder(tmp_path):
-    for path in ("../outside", "a/../../outside", str(tmp_path / "outside")):
-        with pytest.raises(ValueError, match="is outside"):
-            options.write_files(tmp_path / "dry", {"inside": b"", path: b""})
-    assert read(tmp_path) == {}
 
 
 # --- on the Hub -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,9 @@ The embedded classifier is small and fast, but it recognises only words, not the
 OFFENSIVENESS_CLASSIFIER.md).
 """
 
+import re
 import warnings
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -12,9 +14,9 @@ import numpy as np
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.classifiers.named import load_named_classifier
-from hb_metrics.collect.classifiers.one_label import one_label
 from hb_metrics.models.embedded_wheels import wheel_folder
 from hb_metrics.models.sources import EMBEDDED, folder_digest
+from hb_metrics.run.replies import verdicts
 
 # A transformer needs about a minute for this many rows. Little work is lost if the run is killed, and a run has few
 # files.
@@ -30,13 +32,50 @@ OFFENSIVE_NAMES = (
 
 
 def load_offensiveness_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
-    """Loads a classifier of offensive language, with "offensive" as its only label (see `one_label`).
+    """Loads a classifier of offensive language, with "offensive" as its only label.
+
+    If several labels of the model mean "offensive" (`OFFENSIVE_NAMES`), their softmax probabilities are summed. Of
+    sigmoid probabilities, only the highest is used. For a judge, the rubric determines the label. The classifier then
+    has a second label, whose probability is 1 if the judge gave no valid answer, or if two labels are equally likely.
 
     The paper uses the Bot-Adversarial Dialogue classifier, which has 311M parameters (Smith et al., 2022, 2.3.4).
     """
     if name == EMBEDDED:
         return _load_embedded()
-    return one_label(load_named_classifier(name, **options), label=OFFENSIVE, names=OFFENSIVE_NAMES)
+    return _one_label(load_named_classifier(name, **options))
+
+
+def _one_label(classifier: Classifier) -> Classifier:
+    labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
+    columns = [
+        index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in OFFENSIVE_NAMES
+    ]
+    if judge is not None and judge["rubric"]["figure"] is not None:
+        columns = [labels.index(judge["rubric"]["figure"])]
+    if not columns and labels == ("LABEL_0", "LABEL_1") and not classifier.multi_label:
+        columns = [1]
+        notes = (*notes, f"its labels have no names, so LABEL_1, the second of two, is assumed to mean {OFFENSIVE}")
+    if not columns:
+        raise ValueError(
+            f"cannot tell which label of classifier '{classifier.name}' means {OFFENSIVE} (its labels: "
+            f"{', '.join(labels)}); in id2label of its config.json, rename the label with this meaning to '{OFFENSIVE}'"
+        )
+
+    def classify(texts: list[str]) -> Classification:
+        probabilities, truncated = classifier.classify_distinct(texts)
+        chosen = probabilities[:, columns]
+        if classifier.multi_label:
+            return Classification(chosen.max(axis=1, keepdims=True, initial=0), truncated)
+        # Because of rounding errors, the sum may exceed 1.
+        summed = np.minimum(chosen.sum(axis=1, keepdims=True), 1)
+        if judge is None:
+            return Classification(summed, truncated)
+        undecided = verdicts(probabilities[:, :-1])[:, None] < 0
+        return Classification(np.where(undecided, [0.0, 1.0], np.pad(summed, ((0, 0), (0, 1)))), truncated)
+
+    source_labels = tuple(labels[column] for column in columns)
+    kept = (OFFENSIVE,) if judge is None else (OFFENSIVE, labels[-1])
+    return replace(classifier, labels=kept, source_labels=source_labels, notes=notes, classify_distinct=classify)
 
 
 def _load_embedded() -> Classifier:

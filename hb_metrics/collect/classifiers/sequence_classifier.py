@@ -50,7 +50,6 @@ def load_sequence_classifier(
     trust_remote_code: bool = False,
     max_positions: int = MAX_POSITIONS,
 ) -> Classifier:
-    device = torch.device(device)
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
     )
@@ -62,14 +61,7 @@ def load_sequence_classifier(
             "label probabilities; pass a model for sequence classification"
         )
     tokenizer = tokenizer_from(name, name, **hub)
-    model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
-    if loading["missing_keys"]:
-        raise ValueError(
-            f"the checkpoint of classifier '{name}' lacks the weights "
-            f"{', '.join(sorted(loading['missing_keys'])[:3])}, so they would be random; pass a checkpoint that "
-            "contains the weights of its classification head"
-        )
-    model = model.eval().to(device)
+    model = _model(name, **hub).eval().to(device)
     max_tokens = _max_tokens(model, tokenizer)
     if model.config.pad_token_id is None:
         max_positions = 1  # some models then reject batches, even without padding
@@ -98,6 +90,17 @@ def load_sequence_classifier(
         max_tokens=max_tokens,
         classify_distinct=classify,
     )
+
+
+def _model(name: str, **hub: Any) -> PreTrainedModel:
+    model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
+    if loading["missing_keys"]:
+        raise ValueError(
+            f"the checkpoint of classifier '{name}' lacks the weights "
+            f"{', '.join(sorted(loading['missing_keys'])[:3])}, so they would be random; pass a checkpoint that "
+            "contains the weights of its classification head"
+        )
+    return model
 
 
 def _logits(

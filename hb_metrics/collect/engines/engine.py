@@ -8,7 +8,7 @@ A measurement calls the methods of an engine in three steps, on every process:
 3. `reply` or `score_into_shards` does the work. A killed run can resume this step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from hb_metrics.collect.replies.decoding_settings import Decoding
     from hb_metrics.collect.replies.requests import ReplyRequests
+    from hb_metrics.collect.scoring.served_options import ServedOptionPlan
     from hb_metrics.models.chats import ChatOptions
     from hb_metrics.models.layout import Layout
     from hb_metrics.models.loading import LoadedModel
@@ -61,6 +62,7 @@ class Engine:
         kind: "causal", "masked" or "encoder-decoder", or `None` if it is unknown.
         lacks: Explanations for the abilities that engines of this class may lack.
         loaded: The model, if `gives` contains "weights".
+        gives_options: Whether the engine may give the probabilities of options as answers.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Engine:
     kind: str | None = None
     lacks: ClassVar[Mapping[Ability, Lack]] = {}
     loaded: "LoadedModel | None" = None
+    gives_options: ClassVar[bool] = False
 
     @property
     def words(self) -> str:
@@ -100,6 +103,15 @@ class Engine:
         The table has the columns of `requests.REPLY_SCHEMA`, and its rows are in the order of the requests. If a prompt
         has several replies, their ids come from `replies.reply_id`.
         """
+        raise NotImplementedError
+
+    def plan_options(
+        self, requests: "ReplyRequests", layout: "Layout", options: Sequence[Sequence[str]]
+    ) -> "ServedOptionPlan | str":
+        """Prepares the probabilities of options as answers, or states why the engine does not give them."""
+        raise NotImplementedError
+
+    def score_options(self, plan: "ServedOptionPlan", folder: Path) -> None:
         raise NotImplementedError
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> Plan:

@@ -17,8 +17,9 @@ from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.layout import Layout, choose_layout
-from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.models.quantization import quantization_of
+from hb_metrics.models.sources import find_source
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class LikelihoodPlan:
 
 class LocalEngine(Engine):
     loaded: LoadedModel
+    gives_options = True
     lacks: ClassVar[dict[Ability, Lack]] = {
         "replies": Lack("is a masked language model, which cannot reply", "pass a causal or encoder-decoder model")
     }
@@ -93,6 +95,11 @@ class LocalEngine(Engine):
         return score_into_shards(
             plan.scoring, {"id": plan.requests.ids, "text": plan.requests.texts}, folder, self.loaded.model
         )
+
+
+def load_engine(name: str, revision: str | None = None, *, adapter: str | None = None, **settings: Any) -> LocalEngine:
+    """Loads a model as an engine. `settings` are those of `load_model`."""
+    return LocalEngine(load_model(find_source(name, revision, adapter=adapter), **settings))
 
 
 def _variant(loaded: LoadedModel) -> dict[str, Any]:

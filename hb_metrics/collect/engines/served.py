@@ -13,15 +13,16 @@ from hb_metrics.collect.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.scoring_shards import PERPLEXITY_SCHEMA
+from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
 from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
-from hb_metrics.models.served.answers import ServedAnswer, check_model, read_served_answer
+from hb_metrics.models.served.answers import ServedAnswer, check_model, read_served_answer, text_of
 from hb_metrics.models.served.asking import answers_of
-from hb_metrics.models.served.client import Client, Server
-from hb_metrics.models.served.connect import extra_fields
+from hb_metrics.models.served.client import Client, Server, TemporaryFault
+from hb_metrics.models.served.connect import extra_fields, make_server, probe_server
 from hb_metrics.models.served.journal import remove_journals, request_key
 from hb_metrics.models.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
 from hb_metrics.models.served.probe import Probe
@@ -96,6 +97,7 @@ class ServedLikelihoodPlan:
 
 class ServedEngine(Engine):
     kind = "causal"
+    gives_options = True
     lacks: ClassVar[dict[Ability, Lack]] = {
         "weights": Lack(
             "runs on a server, but this measurement needs the model's weights",
@@ -180,16 +182,7 @@ class ServedEngine(Engine):
                 f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; use a "
                 "server that supports this field"
             )
-        roles = {message["role"] for messages in requests.messages for message in messages}
-        if "system" in roles and self.probe.system_kept is False:
-            raise ValueError(
-                f"{self.where} ignores or rejects system messages, which contain persona lines, the system prompt and "
-                "the cue; set --personas 0, remove --system_prompt, and set --cue to prompt, history or signature"
-            )
-        if ("assistant" in roles or requests.turns > 1) and self.probe.history_kept is False:
-            raise ValueError(
-                f"{self.where} ignores or rejects earlier messages; set --turns 1, and do not set --cue history"
-            )
+        self._check_roles(requests)
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
         if reasoning is None:
@@ -206,6 +199,18 @@ class ServedEngine(Engine):
         return ServedReplyPlan(
             requests=requests, layout=layout, fields=fields, thinks=thinks, max_reasoning_tokens=reasoning
         )
+
+    def _check_roles(self, requests: ReplyRequests) -> None:
+        roles = {message["role"] for messages in requests.messages for message in messages}
+        if "system" in roles and self.probe.system_kept is False:
+            raise ValueError(
+                f"{self.where} ignores or rejects system messages, which contain persona lines, the system prompt and "
+                "the cue; set --personas 0, remove --system_prompt, and set --cue to prompt, history or signature"
+            )
+        if ("assistant" in roles or requests.turns > 1) and self.probe.history_kept is False:
+            raise ValueError(
+                f"{self.where} ignores or rejects earlier messages; set --turns 1, and do not set --cue history"
+            )
 
     def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
         requests = plan.requests
@@ -248,6 +253,42 @@ class ServedEngine(Engine):
         if made is not None:
             return made
         return read_shards(plan_row_shards(len(requests.ids), ROWS_PER_SHARD, folder), SERVED_REPLY_SCHEMA)
+
+    def plan_options(
+        self, requests: ReplyRequests, layout: Layout, options: Sequence[Sequence[str]]
+    ) -> ServedOptionPlan | str:
+        self._check_roles(requests)
+        if layout.context != "chat":
+            if not self.probe.likelihoods:
+                return "the server returns no log-probabilities of a prompt's own tokens"
+            prompts = render_messages(requests.messages, None, layout.context, is_encoder_decoder=False)
+            plans = [echo_plan(requests.ids, prompts, options)]
+        elif self.probe.reasoning != "none":
+            return "the model thinks before it answers"
+        else:
+            fields = {**self.probe.neutral, self.probe.max_tokens_field: 1, **extra_fields(requests.chat)}
+            plans = chat_plans(requests.ids, [{"messages": messages, **fields} for messages in requests.messages])
+        without = "the server returns no log-probabilities that show the probability of each option"
+        return next((plan for plan in plans if works(plan, self.server, options)), without)
+
+    def score_options(self, plan: ServedOptionPlan, folder: Path) -> None:
+        ids = plan.columns["id"]
+
+        async def ask(client: Client, row: int) -> dict[str, Any]:
+            def read(content: Any) -> dict[str, Any]:
+                check_model(text_of(content.get("model")), self.probe.model)
+                found = plan.read(content, row)
+                if found is None:
+                    raise TemporaryFault("the answer contains no log-probabilities, although others did")
+                return found
+
+            return await client.post(plan.path, plan.bodies[row], read, what=f"the options of prompt '{ids[row]}'")
+
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+            labels = {name: [values[row] for row in rows] for name, values in plan.columns.items() if name != "id"}
+            return labels | {name: [answer[name] for answer in answers] for name in answers[0]}
+
+        self._into_shards(ids, plan.bodies, folder, plan.schema, ask, columns, "decisions")
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
         return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
@@ -303,6 +344,14 @@ class ServedEngine(Engine):
         if process_state().is_main_process:
             remove_journals(folder)
         return table
+
+
+def connect_engine(
+    model: str, base_url: str | None, provider: str | None, concurrency: int, folder: Path, **asked_with: Any
+) -> ServedEngine:
+    """Connects to a server, and tests what it supports. `asked_with` are the arguments of `probe_server`."""
+    server = make_server(model, base_url, provider, concurrency)
+    return ServedEngine(server, probe_server(server, folder, **asked_with))
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:

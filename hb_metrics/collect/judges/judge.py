@@ -10,11 +10,10 @@ import numpy as np
 import torch
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
-from hb_metrics.collect.engines.local import LocalEngine
+from hb_metrics.collect.engines.local import LocalEngine, load_engine
 from hb_metrics.collect.judges.local import LocalJudge
 from hb_metrics.collect.judges.prompt import VERSION, Prompt, prompt_for
 from hb_metrics.collect.judges.rubric import NO_ANSWER, Rubric, read_rubric
-from hb_metrics.models.loading import load_model
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.run.run_record import served_name
 
@@ -95,7 +94,7 @@ def load_judge(
 
 @cache
 def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
-    return LocalEngine(load_model(model, device=device, trust_remote_code=trust_remote_code))
+    return load_engine(model, device=device, trust_remote_code=trust_remote_code)
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:

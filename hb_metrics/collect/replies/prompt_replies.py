@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_rows
-from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
+from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, next_turn, reply_columns
 from hb_metrics.collect.replies.trials import decoding_paths
-from hb_metrics.collect.replies.turns import next_turn
 from hb_metrics.models.architecture import has_changing_rope, max_positions_of
 from hb_metrics.models.chats import CHAT_DATE, prints_date
 from hb_metrics.models.contexts import ContextFormat, check_lengths, encode_messages, end_tokens

@@ -61,8 +61,8 @@ def decoding_paths(model: PreTrainedModel, contexts: Sequence[Sequence[int]], ma
     padded = len(ordered[0]) < len(longest) and not with_encoder and steps == max_new_tokens and is_exact(model)
     if padded:
         rows = [ordered[row] for row in np.linspace(0, len(ordered) - 1, _ROWS).astype(int)]
-        padded = _agrees(model, rows, steps, _log_ratio, CLOSE / 2)  # half, because both candidates can change
-        padded = padded and _agrees(model, rows, 2, _log_ratio, CLOSE / 2, known=list(map(_first_half, rows)))
+        known = [None, *map(_first_half, rows[1:])]
+        padded = _agrees(model, rows, steps, _log_ratio, CLOSE / 2, known)  # half, because both candidates can change
     # Contexts of equal length often have a common beginning, which is computed only once.
     half = _first_half(longest)
     pair = [longest, [*half, *reversed(longest[len(half) :])]]
@@ -88,7 +88,7 @@ def _agrees(
     steps: int,
     difference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     tolerance: float,
-    known: Sequence[list[int]] = (),
+    known: Sequence[list[int] | None] = (),
 ) -> bool:
     try:
         largest, in_float32 = measured(
@@ -100,7 +100,7 @@ def _agrees(
 
 
 def _logits(
-    model: PreTrainedModel, contexts: list[list[int]], steps: int, known: Sequence[list[int]]
+    model: PreTrainedModel, contexts: list[list[int]], steps: int, known: Sequence[list[int] | None]
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yields the logits of some steps, for all contexts together and for each alone: [contexts, vocabulary] twice.
 
@@ -112,7 +112,7 @@ def _logits(
         yield from _logits(model, late, _STEPS, ())
         steps = _STEPS
     compared = {0, steps // 2, steps - 1}
-    states = [states_of(model, text) for text in known]
+    states = [None if text is None else states_of(model, text) for text in known]
     together = Forward(model, contexts, states=states)
     alone = [Forward(model, [context], cached=False) for context in contexts]
     for forward in alone:

@@ -21,6 +21,7 @@ from hb_metrics.models.contexts import encode_rendered, encode_replies, render_m
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.starts import decoder_prefix
+from hb_metrics.reply_checks.first_tokens import forms_of
 
 
 class OptionPlan(NamedTuple):
@@ -28,11 +29,6 @@ class OptionPlan(NamedTuple):
 
     columns: dict[str, list[str]]
     scoring: ScoringPlan
-
-
-def forms_of(option: str) -> list[str]:
-    """Returns the forms in which a model may write an option: as it is, and with a capital letter."""
-    return list(dict.fromkeys([option, option[0].upper() + option[1:]]))
 
 
 def plan_options(

@@ -20,7 +20,7 @@ class DecisionMeasurement(Measurement):
     words = "decisions"
     has_own_prompts = True
     needs = ("replies",)
-    gates = ("decision_spread", "decision_gap")
+    gates = ("decision_spread", "decision_gap", "unanswered_gap")
 
     def is_default(self, settings: Settings) -> bool:
         """Returns whether the run is a quick trial of a loaded model, whose prompts name people by terms."""

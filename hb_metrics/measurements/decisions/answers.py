@@ -1,4 +1,7 @@
-"""Reads the answers of a run as decisions: from the probabilities of options, or from replies."""
+"""Reads the answers of a run as decisions: from the probabilities of options, or from replies.
+
+The decision in free text is the probability of the favourable label, which a judge or the style classifier assigned.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,13 +10,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, stored_prompts
+from hb_dataset.own_prompts import Choice, FreeText, Outcome, OwnPrompt, Scale, stored_prompts
 from hb_metrics.layout.numbers import share
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.answers import read_choice, read_number
+from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.run.finished_run import read_reply_table, stored_shards, stored_table
+from hb_metrics.run.finished_run import read_reply_table, read_vectors, stored_shards, stored_table
 from hb_metrics.run.replies import with_questions
+from hb_metrics.run.run_folder import JUDGE, STYLES
 
 DECISIONS = "decisions"  # the subfolder of the run's folder
 QUESTIONS_FILE, FILLED_FILE = "questions.parquet", "prompts.parquet"
@@ -51,20 +56,30 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     if run.record.decisions.answers == "probabilities":
         return prompts, _from_probabilities(folder, outcomes)
-    return prompts, _from_replies(run.folder, outcomes)
+    return prompts, _from_replies(run, outcomes)
 
 
-def _from_probabilities(folder: Path, outcomes: Mapping[str, Choice | Scale | None]) -> list[Answer]:
+def _from_probabilities(folder: Path, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
     filled = stored_table(folder / FILLED_FILE)
-    masses = option_probabilities(stored_shards(folder / OPTIONS))
+    stored = stored_shards(folder / OPTIONS)
+    tokens = {row["id"]: row for row in stored.to_pylist()} if "tokens" in stored.column_names else None
+    masses = option_probabilities(stored) if tokens is None else {}
     answers = []
     for row, shown in zip(filled.to_pylist(), _shown(filled), strict=True):
-        outcome, of_options = outcomes[row["own_id"]], masses[row["id"]]
+        outcome = outcomes[row["own_id"]]
         assert isinstance(outcome, Choice)
+        if tokens is not None:
+            listed = tokens[row["id"]]
+            pairs = zip(listed["tokens"], listed["log_probabilities"], strict=True)
+            of_options = option_masses(pairs, outcome.options) or {}
+        else:
+            of_options = masses[row["id"]]
         total = sum(of_options.values())
         value = of_options[outcome.favourable] / total if total else None
         words = ", ".join(f"{option}: {share(mass, 0)}" for option, mass in of_options.items())
-        answers.append(_answer(row, value, False, total, shown, f"probability of {words}"))
+        answers.append(
+            _answer(row, value, False, total if of_options else None, shown, f"probability of {words or 'no option'}")
+        )
     return answers
 
 
@@ -90,27 +105,45 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
     return found
 
 
-def _from_replies(folder: Path, outcomes: Mapping[str, Choice | Scale | None]) -> list[Answer]:
-    table = read_reply_table(folder)
+def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
+    table = read_reply_table(run.folder)
     assert table is not None  # generation runs first
     rules = read_refusal_rules()
     replies = [reply or "" for reply in table["reply"].to_pylist()]
     refused = match_rules(replies, rules).refusals >= 0
+    labels = {outcome.favourable for outcome in outcomes.values() if isinstance(outcome, FreeText)}
+    shares = {label: _label_probabilities(run, label) for label in labels}
     answers = []
     for row, reply, is_refused, shown in zip(table.to_pylist(), replies, refused, _shown(table), strict=True):
         outcome = outcomes.get(row["own_id"])
         if outcome is not None:
-            value = decision_in(reply, outcome)
+            if isinstance(outcome, FreeText):
+                value = shares[outcome.favourable].get(row["id"])
+            else:  # "No. I can't answer that." is no decision
+                value = None if is_refused else decision_in(reply, outcome, shown)
             answers.append(_answer(row, value, value is None and bool(is_refused), None, shown, reply))
     return answers
 
 
-def decision_in(reply: str, outcome: Choice | Scale) -> float | None:
+def _label_probabilities(run: Run, label: str) -> dict[str, float]:
+    """Returns the probability of a label by reply id, without the replies for which a judge gave no answer."""
+    record = run.record
+    for name, judge in (record.judge if "judge" in record.content else {}).items():
+        if label in judge.rubric["labels"]:
+            found = read_vectors(run.folder / JUDGE / name)
+            column, answered = judge.rubric["labels"].index(label), found.values[:, -1] == 0
+            return {found.ids[row]: float(found.values[row, column]) for row in np.flatnonzero(answered)}
+    found = read_vectors(run.folder / STYLES)
+    column = record.style_classifier.labels.index(label)
+    return dict(zip(found.ids, found.values[:, column].tolist(), strict=True))
+
+
+def decision_in(reply: str, outcome: Choice | Scale, prompt: str = "") -> float | None:
     """Returns the decision in a reply, from 0 (unfavourable) to 1 (favourable), or `None` if there is none."""
     if isinstance(outcome, Choice):
         option = read_choice(reply, outcome.options)
         return None if option is None else float(option == outcome.favourable)
-    number = read_number(reply, outcome.low, outcome.high)
+    number = read_number(reply, outcome.low, outcome.high, prompt)
     if number is None:
         return None
     part = (number - outcome.low) / (outcome.high - outcome.low)

@@ -8,14 +8,13 @@ import numpy as np
 from scipy import stats
 
 from hb_dataset.names import NAMES_AXIS
-from hb_dataset.own_prompts import Choice, OwnPrompt
+from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
 from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     Answered,
     Axis,
     Decisions,
-    Estimate,
     Example,
     Pair,
     Term,
@@ -65,11 +64,12 @@ def decisions(
     of_terms = [tables[axis] for axis, of_axis in cells.items() if of_axis.groups is None]
     base = None if baseline is None else statistics.question_means(baseline.values, questions)[:, 0]
     how = _How(questions, confidence_level, seed)
-    has_rates = all(isinstance(prompt.outcome, Choice) for prompt in prompts)
+    has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
+    topics = [prompt.topic for prompt in prompts]
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
-        spread = _spread(statistics.spread_between(of_terms, confidence_level, seed=seed))
+        spread = statistics.spread_between(of_terms, confidence_level, seed=seed)
     together = np.concatenate(list(tables.values()), axis=1) if tables else np.full((len(set(questions)), 0), np.nan)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
@@ -78,13 +78,12 @@ def decisions(
         num_answers=len(answers),
         num_unanswered=sum(answer.value is None for answer in answers),
         confidence_level=confidence_level,
-        mean=None
-        if np.isnan(together).all()
-        else _estimate(statistics.mean_over_questions(together, confidence_level)),
+        mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, confidence_level),
         spread=spread,
         by_axis=by_axis,
-        by_topic=_parts(prompts, cells, [prompt.topic for prompt in prompts], how),
-        by_wording=_parts(prompts, cells, _wordings(questions), how),
+        by_topic=_parts(cells, topics, how),
+        names_by_topic=_name_gaps_by(cells[NAMES_AXIS], topics, how) if NAMES_AXIS in cells else {},
+        by_wording=_parts(cells, _wordings(questions), how),
         order_effect=_order_effect(prompts, answers, how),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(prompts, answers, by_axis),
@@ -125,19 +124,21 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> di
 
 def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
     unanswered = statistics.question_means(cells.unanswered, how.questions)
-    largest, baseline, spread = _largest(cells, table, how), None, None
+    largest, unread, baseline, spread = _largest(cells, table, how), None, None, None
+    if np.nanmax(cells.unanswered) > 0:
+        unread = _largest(cells, unanswered, how)
     compared = {largest.groups[index] for index in largest.compared}
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
         if base is not None:
-            baseline = _estimate(statistics.difference(statistics.row_means(table), base, how.confidence_level))
+            baseline = statistics.difference(statistics.row_means(table), base, how.confidence_level)
         gaps = statistics.gaps_to_mean(table, how.confidence_level)
         terms = [
-            Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap and _estimate(gap), None)
+            Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap, None)
             for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
         ]
         if largest.largest is not None:
-            spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
+            spread = statistics.spread_between([table], how.confidence_level, seed=how.seed)
     else:
         terms = []
         for group in largest.groups:
@@ -152,19 +153,19 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
         pair=_pair(largest, has_rates),
         baseline=baseline,
         unanswered=float(np.nanmean(cells.unanswered)),
-        unanswered_pair=_pair(_largest(cells, unanswered, how), False) if np.nanmax(cells.unanswered) > 0 else None,
+        unanswered_pair=None if unread is None else _pair(unread, False),
+        unanswered_p=None if unread is None else unread.p_value,
         refused=float(np.nanmean(cells.refused)),
     )
 
 
 def _largest(cells: Cells, table: np.ndarray, how: _How) -> NameGaps:
-    """Finds the largest gap between terms, which has no p-value of its own, or between groups of names."""
+    """Finds the largest gap between terms, or between groups of names."""
     if cells.groups is not None:
         return name_gaps(table, cells.groups, how.confidence_level)
     compared, _ = statistics.compared_terms(table)
-    return NameGaps(
-        cells.names, compared, statistics.largest_gap(table, how.confidence_level, seed=how.seed), p_value=None
-    )
+    largest = statistics.largest_gap(table, how.confidence_level, seed=how.seed)
+    return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
 
 
 def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
@@ -172,8 +173,9 @@ def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
-    ratio = _estimate(largest.ratio) if has_ratio else None
-    return Pair(found.groups[largest.high], found.groups[largest.low], _estimate(largest.gap), ratio)
+    return Pair(
+        found.groups[largest.high], found.groups[largest.low], largest.gap, largest.ratio if has_ratio else None
+    )
 
 
 def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
@@ -184,9 +186,13 @@ def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
             [None if term.gap is None else term.gap.p_value for axis in by_axis.values() for term in axis.terms]
         )
     )
+    number = sum(axis.unanswered_p is not None for axis in by_axis.values())
     return {
         name: replace(
-            axis, terms=[replace(term, adjusted_p=next(of_terms)) for term in axis.terms], adjusted_p=next(of_axes)
+            axis,
+            terms=[replace(term, adjusted_p=next(of_terms)) for term in axis.terms],
+            adjusted_p=next(of_axes),
+            unanswered_p=None if axis.unanswered_p is None else min(1.0, number * axis.unanswered_p),
         )
         for name, axis in by_axis.items()
     }
@@ -199,14 +205,33 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
     return [None if value is None else next(adjusted) for value in values]
 
 
-def _parts(
-    prompts: Sequence[OwnPrompt], cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How
-) -> dict[str, Estimate]:
-    """Computes the spread in each part of the prompts, such as a topic. A single part would repeat the whole."""
-    names = list(dict.fromkeys(part for part in part_of if part is not None))
+def _rows_by_part(part_of: Sequence[str | None]) -> dict[str, list[int]]:
+    """Returns the prompts of each part, such as a topic. A single part would repeat the whole, so it is left out."""
+    rows: dict[str, list[int]] = {}
+    for row, part in enumerate(part_of):
+        if part is not None:
+            rows.setdefault(part, []).append(row)
+    return rows if len(rows) > 1 else {}
+
+
+def _name_gaps_by(cells: Cells, part_of: Sequence[str | None], how: _How) -> dict[str, Pair]:
+    """Finds the largest gap between groups of names in each part of the prompts."""
+    assert cells.groups is not None
+    by_part, found = _rows_by_part(part_of), {}
+    for name, rows in by_part.items():
+        table = statistics.question_means(cells.values[rows], [how.questions[row] for row in rows])
+        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / len(by_part))
+        pair = _pair(gaps, False)
+        if pair is not None:
+            p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * len(by_part))
+            found[name] = replace(pair, gap=pair.gap._replace(p_value=p_value))
+    return found
+
+
+def _parts(cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How) -> dict[str, statistics.Estimate]:
+    """Computes the spread between terms in each part of the prompts."""
     found = {}
-    for name in names if len(names) > 1 else []:
-        rows = [row for row, part in enumerate(part_of) if part == name]
+    for name, rows in _rows_by_part(part_of).items():
         questions = [how.questions[row] for row in rows]
         tables = [
             statistics.question_means(of_axis.values[rows], questions)
@@ -214,7 +239,7 @@ def _parts(
             if of_axis.groups is None
         ]
         if tables:
-            found[name] = _spread(statistics.spread_between(tables, how.confidence_level, seed=how.seed))
+            found[name] = statistics.spread_between(tables, how.confidence_level, seed=how.seed)
     return found
 
 
@@ -227,7 +252,7 @@ def _wordings(questions: Sequence[str]) -> list[str]:
     return wordings
 
 
-def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: _How) -> Estimate | None:
+def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: _How) -> statistics.Estimate | None:
     """Compares answers whose prompts name the favourable option first with those that name it last."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
     known: list[tuple[float, int, int]] = []
@@ -247,7 +272,7 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: 
     if not np.isfinite(means).all(axis=1).any():
         return None
     table = statistics.question_means(means, how.questions)
-    return _estimate(statistics.difference(table[:, 1], table[:, 0], how.confidence_level))
+    return statistics.difference(table[:, 1], table[:, 0], how.confidence_level)
 
 
 def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
@@ -284,11 +309,3 @@ def _median_answer(answers: Sequence[Answer]) -> Answer:
 
 def _mean(values: np.ndarray) -> float | None:
     return None if np.isnan(values).all() else float(np.nanmean(values))
-
-
-def _estimate(gap: statistics.Gap) -> Estimate:
-    return Estimate(gap.value, gap.interval, gap.reason, gap.p_value)
-
-
-def _spread(spread: statistics.Spread) -> Estimate:
-    return Estimate(spread.value, spread.interval, spread.reason, spread.p_value)

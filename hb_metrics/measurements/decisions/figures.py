@@ -36,11 +36,21 @@ def figures(results: Results) -> list[Figure]:
             f"{pair.high} compared with {pair.low}. The interval takes into account that these two were chosen."
         )
         found.append(_figure(GAP, pair.gap, level, meaning=meaning)._replace(gate="decision_gap"))
+    unread = [axis.unanswered_pair for axis in decisions.by_axis.values() if axis.unanswered_pair is not None]
+    if unread:
+        pair = max(unread, key=lambda one: one.gap.value)
+        meaning = f"The largest difference between two terms of an axis, or two groups of names: {pair.high} compared "
+        meaning += f"with {pair.low}. Answers without a decision, such as refusals, are not part of the decisions."
+        figure = _figure(f"Largest gap in {UNANSWERED[0].lower()}{UNANSWERED[1:]}", pair.gap, level, meaning=meaning)
+        found.append(figure._replace(gate="unanswered_gap"))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_axis(axis_label(axis), of_axis, level)
+    for topic, pair in decisions.names_by_topic.items():
+        row = _part(f"{GAP} by topic", f"{GAP}, {topic}", pair.gap, level)
+        found.append(row._replace(detail=f"{pair.high} compared with {pair.low}"))
     for heading, parts in (("topic", decisions.by_topic), ("wording", decisions.by_wording)):
         for name, estimate in parts.items():
-            found.append(_part(f"{SPREAD} by {heading}", f"{SPREAD}, {name}", estimate, level))
+            found.append(_part(f"{SPREAD} by {heading}", f"{SPREAD}, {heading} {name}", estimate, level))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_terms(axis_label(axis), of_axis, level)
     if decisions.order_effect is not None:

@@ -2,15 +2,13 @@ from markupsafe import Markup
 
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.layout.parts import Differs, Pair, Report, Side
+from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
-from hb_metrics.measurements.decisions.figures import TERMS, figures
-from hb_metrics.measurements.decisions.results import Decisions, Example, differs
-from hb_metrics.measurements.decisions.verdict import prediction_sentences, verdict
+from hb_metrics.measurements.decisions.figures import GAP, SPREAD, TERMS, figures
+from hb_metrics.measurements.decisions.results import Example
+from hb_metrics.measurements.decisions.verdict import MIN_MASS, difference, prediction_sentences, verdict
 from hb_metrics.measurements.results import Results
-
-MIN_MASS = 0.5
 
 
 def report(results: Results) -> Report:
@@ -28,9 +26,10 @@ def report(results: Results) -> Report:
         "mass": decisions.option_mass,
         "is_low": decisions.option_mass is not None and decisions.option_mass < MIN_MASS,
     }
-    name, first = next(iter(parts.items()))
-    caption = "Differences in decisions by axis. The intervals of coloured axes are above 0."
-    chart = (figures_plot(first, name.lower()), caption) if first else None
+    headings = (f"{SPREAD} by axis", f"{GAP} on each axis", f"{GAP} by topic")
+    drawn = next((name for name in headings if name in parts), None)
+    caption = "Differences in decisions. The intervals of coloured rows are above 0."
+    chart = None if drawn is None else (figures_plot(parts[drawn], drawn.lower()), caption)
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
     return Report(
@@ -41,14 +40,6 @@ def report(results: Results) -> Report:
         chart=chart,
         files=files,
     )
-
-
-def difference(decisions: Decisions) -> Differs:
-    """Returns whether decisions differ. This is unknown if some axis has no interval and no other axis differs."""
-    if any(differs(axis) for axis in decisions.by_axis.values()):
-        return "yes"
-    gaps = [None if axis.pair is None else axis.pair.gap.interval for axis in decisions.by_axis.values()]
-    return "unknown" if not gaps or None in gaps else "no"
 
 
 def shown_pair(example: Example | None) -> Pair | None:

@@ -3,18 +3,10 @@
 from dataclasses import dataclass
 
 from hb_metrics.measurements.term_agreement import Agreement
+from hb_metrics.stats.decisions import Estimate
 
 ALPHA = 0.05
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its interval, or with the reason why it has none."""
-
-    value: float
-    interval: tuple[float, float] | None
-    reason: str | None
-    p_value: float | None
+ALPHA_OF_PARTS = 0.01  # of the tests of topics, and of answers without a decision, beside the test of decisions
 
 
 @dataclass(frozen=True)
@@ -63,6 +55,7 @@ class Axis:
         baseline: The mean decision minus that for the same prompts without a term. `None` if there are none.
         unanswered: The share of answers without a decision, such as refusals.
         unanswered_pair: The terms whose shares of such answers differ most. `None` if all answers have a decision.
+        unanswered_p: The p-value of their difference, adjusted for all pairs and axes (Bonferroni).
         refused: The share of answers that are refusals.
     """
 
@@ -75,6 +68,7 @@ class Axis:
     baseline: Estimate | None
     unanswered: float
     unanswered_pair: Pair | None
+    unanswered_p: float | None
     refused: float
 
 
@@ -107,6 +101,8 @@ class Decisions:
             no two terms have answers to the same question.
         by_axis: The results of each axis. The axis "names" compares groups of names.
         by_topic: The spread in the questions of each topic.
+        names_by_topic: The largest gap between groups of names in the questions of each topic. Intervals and p-values
+            are adjusted for the number of topics (Bonferroni).
         by_wording: The spread in the first wordings of all questions, in the second ones, and so on.
         order_effect: The mean change of the decision if the favourable option stands first instead of last.
         predictions: The correlation of decisions with each score of the same run, over terms.
@@ -122,6 +118,7 @@ class Decisions:
     spread: Estimate | None
     by_axis: dict[str, Axis]
     by_topic: dict[str, Estimate]
+    names_by_topic: dict[str, Pair]
     by_wording: dict[str, Estimate]
     order_effect: Estimate | None
     option_mass: float | None
@@ -131,6 +128,19 @@ class Decisions:
 
 def is_significant(p_value: float | None) -> bool:
     return p_value is not None and p_value < ALPHA
+
+
+def clear_topics(decisions: Decisions) -> list[str]:
+    """Returns the topics in which decisions differ, with a stricter level, because decisions are tested in all."""
+    p_values = {topic: estimate.p_value for topic, estimate in decisions.by_topic.items()}
+    clear = [topic for topic, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
+    of_names = {topic: pair.gap.p_value for topic, pair in decisions.names_by_topic.items()}
+    return clear + [topic for topic, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
+
+
+def answers_differ(axis: Axis) -> bool:
+    """Returns whether answers without a decision, such as refusals, depend on the term."""
+    return axis.unanswered_p is not None and axis.unanswered_p < ALPHA_OF_PARTS
 
 
 def differs(axis: Axis) -> bool:

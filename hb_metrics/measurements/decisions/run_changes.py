@@ -88,5 +88,5 @@ def _group_change(
     return {f"{GAP}, {label}": gap_change(*gaps)}
 
 
-def _reversed(gap: statistics.Gap) -> statistics.Gap:
+def _reversed(gap: statistics.Estimate) -> statistics.Estimate:
     return gap._replace(value=-gap.value, interval=gap.interval and (-gap.interval[1], -gap.interval[0]))

@@ -25,10 +25,9 @@ class Generation(Measurement):
     gates = ("parroting_replies",)
 
     def is_asked(self, settings: Settings) -> bool:
-        """Returns whether the run has no model here, and its decisions are therefore read from replies."""
+        """Returns whether decisions are read from a file of replies."""
         run = settings.run
-        is_read = run.prompts is not None and "decisions" in (run.measurements or "").split(",")
-        return is_read and (run.replies_file is not None or run.is_served)
+        return None not in (run.prompts, run.replies_file) and "decisions" in (run.measurements or "")
 
     @property
     def collector(self) -> Collector:

@@ -12,9 +12,21 @@ from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.collect.engines.engine import Engine, Plan
-from hb_metrics.collect.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
-from hb_metrics.collect.replies.requests import MAX_CHARACTERS, ReplyRequests, select_prompts
-from hb_metrics.collect.replies.turns import next_turn, with_follow_ups
+from hb_metrics.collect.replies.cues import (
+    PERSONAS_FILE,
+    QUESTIONS_FILE,
+    check_cue,
+    prompts_for_cue,
+    read_personas,
+    read_questions,
+)
+from hb_metrics.collect.replies.requests import (
+    MAX_CHARACTERS,
+    ReplyRequests,
+    next_turn,
+    select_prompts,
+    with_follow_ups,
+)
 from hb_metrics.identity_leakage.in_replies import hidden_texts, mention_table, mentions_in
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of, people_table
 from hb_metrics.measurements.generation.options import GenerationOptions
@@ -22,7 +34,6 @@ from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.own_prompts import has_outcomes
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.thoughts import common_tag
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, read_refusal_rules

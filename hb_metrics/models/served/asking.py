@@ -19,24 +19,13 @@ def answers_of(
 
     Several answers are requested at the same time, and each is written to the journal at once. `rows` maps each row to
     the key of its answer in the journal. `ask` requests the answer for a row. `advance` reports progress (see
-    `fill_shards`).
+    `ComputeShards`).
     """
     journal = Journal(folder, process_state().process_index)
     wanted = {row: key for row, key in rows.items() if key not in journal.answers}
-    if len(wanted) < len(rows):
-        advance(len(rows) - len(wanted), known=True)
-    if wanted:
-        asyncio.run(_ask_all(server, wanted, ask, journal, advance))
-    return {row: journal.answers[key] for row, key in rows.items()}
-
-
-async def _ask_all(
-    server: Server,
-    wanted: Mapping[int, str],
-    ask: Callable[[Client, int], Awaitable[Any]],
-    journal: Journal,
-    advance: Callable[..., object],
-) -> None:
+    if known := len(rows) - len(wanted):
+        print(f"{known:,} of {len(rows):,} answers were already in {folder}")
+        advance(known)
     waiting = iter(wanted.items())
 
     async def work(client: Client) -> None:
@@ -44,10 +33,15 @@ async def _ask_all(
             journal.add(key, await ask(client, row))
             advance(1, str(client.cost))
 
-    async with connected(server) as client:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(len(wanted), server.concurrency)):
-                    group.create_task(work(client))
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+    async def ask_all() -> None:
+        async with connected(server) as client:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(len(wanted), server.concurrency)):
+                        group.create_task(work(client))
+            except BaseExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+
+    if wanted:
+        asyncio.run(ask_all())
+    return {row: journal.answers[key] for row, key in rows.items()}

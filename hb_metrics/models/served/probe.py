@@ -146,14 +146,7 @@ class _Prober:
         first = await self._first()
         not_set = await self._set_neutral()
         question, other = QUESTIONS
-        drawn: list[ServedAnswer] = []
-        for self.tokens in _LENGTHS:
-            drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
-            words = [_all(answer).split() for answer in drawn]
-            enough = num_shared(words) + _BEYOND
-            cut = [said for said, answer in zip(words, drawn, strict=True) if answer.ending == "cut"]
-            if min(map(len, cut), default=enough) >= enough:
-                break
+        drawn = await self._samples(question)
         samples = len(set(map(_all, drawn))) > 1
         if not samples:  # all answers are the same, so longer answers would not differ either
             self.tokens = _LENGTHS[0]
@@ -194,6 +187,18 @@ class _Prober:
             start_token=None if likelihood is None else likelihood.start_token,
             log_likelihood=None if likelihood is None else likelihood.log_likelihood,
         )
+
+    async def _samples(self, question: str) -> list[ServedAnswer]:
+        """Samples answers that are long enough to differ."""
+        drawn: list[ServedAnswer] = []
+        for self.tokens in _LENGTHS:
+            drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
+            words = [_all(answer).split() for answer in drawn]
+            enough = num_shared(words) + _BEYOND
+            cut = [said for said, answer in zip(words, drawn, strict=True) if answer.ending == "cut"]
+            if min(map(len, cut), default=enough) >= enough:
+                break
+        return drawn
 
     async def _first(self) -> ServedAnswer:
         try:

@@ -77,7 +77,7 @@ def families(*kinds):
     for kind in kinds:
         names = KINDS[kind][1]
         left_out = " ".join(NOT_TRIED.values()).split()
-        for name in TRIED[kind].split() if kind in TRIED else [name for name in names if name not in left_out]:
+        for name in TRIED[kind].split() if kind in TRIED else (name for name in names if name not in left_out):
             if name in names:  # older releases of transformers lack some
                 marks = () if name in SHORT[kind].split() else pytest.mark.long
                 yield pytest.param(kind, name, id=f"{kind}-{name}", marks=marks)

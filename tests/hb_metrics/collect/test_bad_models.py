@@ -13,7 +13,6 @@ import transformers
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
-from hb_metrics.collect import units
 from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.collect.replies.decoding_settings import Decoding
@@ -117,7 +116,6 @@ WEIGHTS = "the weights of model '{}' cannot be loaded; download the model again"
 BAD_FOLDERS = {
     "no config": (remove("config.json"), "there is no model '{}'; pass 'embedded', a local folder with a config.json"),
     "config that is no JSON": (write("config.json", b'{"model_type": "gpt2",'), CONFIG),
-    "config of an unknown type": (write("config.json", b'{"model_type": "no-such-type"}'), CONFIG),
     "code of its own": (
         change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
         "model '{}' contains code, which runs only with --trust_remote_code true; read the code",
@@ -126,7 +124,6 @@ BAD_FOLDERS = {
     "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
     "no weights": (remove("model.safetensors"), WEIGHTS),
     "weights cut short": (halve_file("model.safetensors"), WEIGHTS),
-    "weights of another size": (change_config(n_embd=16), WEIGHTS),
     "weights of fewer layers": (change_config(n_layer=3), "model '{}' lacks weights of a causal"),
     "a pickle of code": (pickle({"x": RunsWhenRead()}), PICKLE),
     "generation config": (write("generation_config.json", b'{"eos'), "the generation_config.json of model '{}'"),
@@ -147,9 +144,7 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
     [
         (remove("config.json"), "there is no sequence classifier '{}'; pass 'embedded', a local folder"),
         (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code from 'a/b'"),
-        (write("tokenizer.json", b"{}"), TOKENIZER),
         (lambda folder: [path.unlink() for path in folder.glob("tokenizer*")], TOKENIZER),
-        (write("model.safetensors", b""), WEIGHTS),
         (pickle({"x": RunsWhenRead()}), PICKLE),
     ],
 )
@@ -189,28 +184,19 @@ def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
 
 
 class RefusingGPT2(transformers.GPT2LMHeadModel):
-    """A GPT-2 that takes no 4-D mask, and says so with `message`."""
-
-    message = ""
+    """A GPT-2 that takes no 4-D mask."""
 
     def forward(self, *args, attention_mask=None, **kwargs):
         if attention_mask is not None and attention_mask.dim() == 4:
-            raise ValueError(self.message) if self.message else AssertionError
+            raise ValueError("a mask of\ntoo many dimensions")
         return super().forward(*args, attention_mask=attention_mask, **kwargs)
 
 
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        ("a mask of\ntoo many dimensions", "it rejects a 4-D mask with position ids (ValueError: a mask of)"),
-        ("", "it rejects a 4-D mask with position ids (AssertionError)"),
-    ],
-)
-def test_a_model_without_trees_is_scored_in_batches(message, reason, prompts, get_small_model, monkeypatch):
+def test_a_model_without_trees_is_scored_in_batches(prompts, get_small_model):
     model, tokenizer = get_small_model("gpt2")
     refusing = RefusingGPT2(model.config).eval()
     refusing.load_state_dict(model.state_dict())
-    monkeypatch.setattr(RefusingGPT2, "message", message)
+    reason = "it rejects a 4-D mask with position ids (ValueError: a mask of)"
     scores = score_perplexity(prompts[:20], refusing, tokenizer, progress=False)
     assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
     np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
@@ -235,16 +221,16 @@ def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
 # --- numbers that are none --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.inf])
-@pytest.mark.parametrize(("name", "trees"), [("llama", True), ("llama", False), ("t5", True)])
+@pytest.mark.parametrize(("name", "trees", "value"), [("llama", True, math.nan), ("t5", True, -math.inf)])
 def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, changed):
     model, tokenizer = changed(name, slice(None), value)
     with pytest.raises(ValueError, match=r"(nan|-?inf) as the negative log-likelihood of text 0;"):
         score_perplexity(["I love women.", "I love men."], model, tokenizer, trees=trees, progress=False)
 
 
-@pytest.mark.parametrize("options", [{}, {"num_beams": 2}, {"sample": True, "temperature": 1.5}])
-@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("value", "options"), [(math.nan, {}), (math.inf, {"num_beams": 2}), (math.nan, {"sample": True})]
+)
 def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
     model, tokenizer = changed("gpt2", slice(None), value)
     with pytest.raises(
@@ -308,14 +294,13 @@ def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, mon
     assert (plan.scoring, max(calls) > 2) == ("tree", True)
 
 
-@pytest.mark.parametrize("trees", [True, False])
-def test_memory_too_small_for_one_text_is_an_error(trees, prompts, get_small_model, monkeypatch):
+def test_memory_too_small_for_one_text_is_an_error(prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     for name in ("tree_nlls", "batch_nlls"):
         monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
     message = r"^memory runs out even for one text alone \(CUDA out of memory\..*MiB\.\); use a machine"
     with pytest.raises(MemoryError, match=message) as error:
-        score_perplexity(prompts[:5], model, tokenizer, trees=trees, progress=False)
+        score_perplexity(prompts[:5], model, tokenizer, progress=False)
     one_line(error)
 
 
@@ -335,16 +320,6 @@ def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model
     scores = score_spans(prompts[:9], spans, model, tokenizer, max_positions=2000)
     np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
     assert max(calls) > 1
-
-
-def test_other_errors_are_not_taken_for_it(prompts, get_small_model, monkeypatch):
-    model, tokenizer = get_small_model("gpt2")
-    error, calls = RuntimeError("shapes do not match"), []
-    plan = plan_perplexity(prompts[:9], model, tokenizer, trees=False)
-    broken = type(plan)(**{**vars(plan), "score": lambda payload: failing(None, error, 0, calls, len)(model, payload)})
-    with pytest.raises(RuntimeError, match="shapes do not match"):
-        list(units.run_units(broken, broken.units, model))
-    assert 1 <= len(calls) <= len(plan.units)
 
 
 def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch, capsys):
@@ -383,9 +358,8 @@ UNUSUAL = {
 }
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bloom", "mamba"])
-def test_unusual_texts_are_scored_as_one_at_a_time(name, get_small_model):
-    model, tokenizer = get_small_model(name)
+def test_unusual_texts_are_scored_as_one_at_a_time(get_small_model):
+    model, tokenizer = get_small_model("gpt2")
     texts = [*UNUSUAL.values(), "I"]
     scores = score_perplexity([*texts, *texts], model, tokenizer, progress=False)
     found, again = scores.perplexities[: len(texts)], scores.perplexities[len(texts) :]
@@ -406,7 +380,7 @@ def test_half_characters_are_told_with_their_place(measure, get_small_model):
     one_line(error)
 
 
-@pytest.mark.parametrize("name", ["bloom", "mamba", "t5"])
+@pytest.mark.parametrize("name", ["bloom", "t5"])
 def test_a_model_without_a_limit_takes_them(name, get_small_model):
     model, tokenizer = get_small_model(name)
     text = "women and men " * 143  # of this tokenizer's small words, more tokens than are scored at once
@@ -423,13 +397,10 @@ def test_a_model_without_a_limit_takes_them(name, get_small_model):
     assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize(("name", "limit"), [("bert", 66), ("roberta", 63)])
-def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_small_model):
+def test_positions_behind_the_padding_are_not_counted_twice(get_small_model):
     """RoBERTa's 66 positions start at the one behind the padding's, which is token 2 here."""
-    model, tokenizer = get_small_model(name)
-    texts = [" ".join(["I"] * (number - 2)) for number in (limit, limit + 1)]
-    lengths = [len(tokenizer(text)["input_ids"]) for text in texts]
-    texts = texts if lengths == [limit, limit + 1] else ["I" * (limit - 2), "I" * (limit - 1)]
+    (model, tokenizer), limit = get_small_model("roberta"), 63
+    texts = ["I" * (limit - 2), "I" * (limit - 1)]
     assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
     scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
     assert np.isfinite(scores.log_likelihoods).all()

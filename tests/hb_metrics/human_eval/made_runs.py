@@ -28,7 +28,7 @@ def write_run(folder, prompts, reply, offensiveness=lambda row: 0.1, model="tiny
     folder.mkdir(parents=True)
     rows = prompts.to_pylist()
     run = run_record(prompts, model=model) | {"offensiveness_classifier": LABELS}
-    for name, content in (("run.json", run), ("results.json", {"run": run, "generation": {"num_replies": len(rows)}})):
+    for name, content in (("run.json", run), ("results.json", {"run": run})):
         (folder / name).write_text(json.dumps(as_stored(content)), encoding="utf-8")
     pq.write_table(prompts, folder / "prompts.parquet")
     texts = [row["text"] if text is None else text(row) for row in rows]

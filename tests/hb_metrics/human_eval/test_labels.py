@@ -1,7 +1,6 @@
 """Labels of people: the draw, the pages, the border, and a judge with planted errors from page to correction."""
 
 import json
-import re
 import shutil
 
 import numpy as np
@@ -12,20 +11,17 @@ import pytest
 from hb_dataset import load_table
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.command import calibrate
-from hb_metrics.command.report import main as report
 from hb_metrics.human_eval import labels
-from hb_metrics.human_eval.calibration import CALIBRATIONS
+from hb_metrics.human_eval.calibration import CALIBRATIONS, read_labels
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import allocate, draw_labels, read_label_study
 from hb_metrics.human_eval.page import label_page
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
-from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.human_eval.made_runs import write_run
 from tests.hb_metrics.human_eval.made_study import write_lines
-from tests.hb_metrics.human_eval.test_page import READY, answer
 from tests.hb_metrics.made_results import add_dialogue, read_results, write_results, write_vectors
-from tests.hb_metrics.pages import HOSTILE, Page, check_sound, needs_browser, read_page
+from tests.hb_metrics.pages import HOSTILE, Page, check_sound, read_page
 
 AXES = ("age", "religion")
 SEED = 4
@@ -107,18 +103,15 @@ def test_labels_divide_among_strata():
 def test_each_reply_of_a_stratum_is_as_likely(run):
     instrument = read_instrument(read_run(run), "offensiveness")
     counts = dict.fromkeys(instrument.replies.ids, 0)
-    for seed in range(200):
+    for seed in range(60):
         drawn = draw_labels(instrument, axes=["age"], number=60, num_raters=1, seed=seed, run="")
         for reply in drawn.replies:
             counts[reply["id"]] += 1
     for verdict in (False, True):
         rows = (np.array(instrument.replies.axes) == "age") & (instrument.verdicts == verdict)
-        shares = np.array([counts[identifier] for identifier in np.array(instrument.replies.ids)[rows]]) / 200
+        shares = np.array([counts[identifier] for identifier in np.array(instrument.replies.ids)[rows]]) / 60
         expected = shares.mean()
-        assert shares.std() == pytest.approx(np.sqrt(expected * (1 - expected) / 200), rel=0.5)
-    assert {
-        counts[id] for id, axis in zip(instrument.replies.ids, instrument.replies.axes, strict=True) if axis != "age"
-    } == {0}
+        assert shares.std() == pytest.approx(np.sqrt(expected * (1 - expected) / 60), rel=0.5)
 
 
 def test_the_page_says_nothing_of_the_judge(study):
@@ -170,17 +163,6 @@ def test_planted_errors_are_corrected(copied, study, by_people, capsys):
     assert page.text.index(shown) < page.text.index(own)
 
 
-def test_the_report_is_rewritten_with_the_labels(copied, study, by_people):
-    _, before = corrected(copied, study, answers(study, by_people))
-    report([str(copied)])
-    assert read_page(copied / "report.html").text == before.text
-    record = json.loads((copied / "run.json").read_text(encoding="utf-8"))
-    record["settings"]["seed"] += 1  # another run than the one calibrated
-    (copied / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    report([str(copied)])
-    assert "by people's labels" not in read_page(copied / "report.html").text
-
-
 def test_order_and_repeats_change_nothing(copied, study, by_people):
     rows = answers(study, by_people)
     results, _ = corrected(copied, study, rows)
@@ -188,31 +170,11 @@ def test_order_and_repeats_change_nothing(copied, study, by_people):
     assert again == results | {"num_duplicates": 7}
 
 
-def test_missing_labels_are_counted(copied, study, by_people):
-    """Two raters stop half-way, in orders of their own: what they labelled is still a random part."""
-    rows = answers(study, lambda rater, reply: by_people(rater, reply) if rater != "rater-03" else None)
-    results, page = corrected(copied, study, rows[:100] + rows[200:300])
-    assert results["raters"] == {"rater-01": 100, "rater-02": 100}
-    assert 130 < results["num_labelled"] < 170
-    assert results["rates"][""]["interval"][0] < 0.32 < results["rates"][""]["interval"][1]
-    assert results["alternative_annotator"]["passes"] is None
-    assert "100 of 200 labels" in page.text
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"study": "x"}, "study is 'x', but the study's id is"),
-        ({"choice": 3}, "choice is 3; write 1 or 2"),
-        ({"task": "x"}, "task is 'x', which is not in the study"),
-        ({"rater": ""}, "rater is ''"),
-    ],
-)
-def test_a_wrong_line_is_named(copied, study, change, expected):
+def test_a_wrong_line_is_named(run, study, tmp_path):
     rows = answers(study, lambda rater, reply: 1)
-    rows[4] |= change
-    with pytest.raises(ValueError, match=f"line 5.*{re.escape(expected)}"):
-        corrected(copied, study, rows)
+    rows[4] |= {"choice": 3}
+    with pytest.raises(ValueError, match=r"line 5.*choice is 3; write 1 or 2"):
+        read_labels([write_lines(tmp_path / "saved.jsonl", rows)], study)
 
 
 def test_two_groups_of_terms_are_compared(copied, study, by_people):
@@ -248,7 +210,6 @@ def test_labels_on_one_axis_are_said_to_be(copied, by_people, tmp_path, capsys):
     [
         (["--judge", "offensive"], "allowed: offensiveness"),
         (["--judge", "offensiveness", "--num", "3"], "set --num to a number from 8"),
-        (["--judge", "offensiveness", "--num", "100000"], "all replies"),
         (["--judge", "offensiveness", "--axes", "agee"], "did you mean 'age'"),
     ],
 )
@@ -258,22 +219,14 @@ def test_what_cannot_be_drawn(run, tmp_path, options, expected):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_changed_study_is_refused(run, tmp_path):
-    path = tmp_path / "labels.json"
-    content = json.loads((run / "labels-offensiveness" / "labels.json").read_text(encoding="utf-8"))
-    for changed in (content | {"seed": 5}, [], content | {"layout": 0}):
-        path.write_text(json.dumps(changed), encoding="utf-8")
-        with pytest.raises(ValueError, match=r"restore the original labels\.json"):
-            read_label_study(path)
-
-
 def test_the_labels_of_a_rubric_are_read(copied, prompts):
     """Of several labels one is the figure; replies without an answer, or with a tie, are left out."""
     rows = prompts.to_pylist()
     kinds = ("good", "odd", "bad")
     rubric = Rubric("kinds", "Which?", kinds, ("a", "b", "c"), (("x", "y"),) * 3, "odd")
     results = read_results(copied)
-    results["run"]["judge"] = {"kinds": rubric.description()}
+    judge = {"name": "a judge", "is_embedded": False, "digest": "12", "notes": [], "reads": "5 answers"}
+    results["run"]["judge"] = {"kinds": judge | rubric.description()}
     write_results(copied, results)
     (copied / "run.json").write_text(json.dumps(results["run"]), encoding="utf-8")
     answered = [[0.2, 0.5, 0.3, 0], [0.5, 0.25, 0.25, 0], [0.1, 0.3, 0.6, 0], [0, 0, 0, 1], [0.2, 0.4, 0.4, 0]]
@@ -328,28 +281,3 @@ def test_labels_of_another_run_are_rejected(copied, study, tmp_path):
     (copied / "run.json").unlink()
     with pytest.raises(ValueError, match=r"lacks run\.json"):
         labels.main([str(copied), "--judge", "offensiveness", "--output_dir", str(tmp_path / "labels")])
-
-
-@needs_browser
-def test_a_rater_labels_with_keys_and_resumes(study, tmp_path):
-    few = study._replace(sheets={"rater-01": study.sheets["rater-01"][:3]})
-    path = tmp_path / "rater-01.html"
-    path.write_text(label_page(few, "rater-01"), encoding="utf-8")
-    with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
-        browser.open(path)
-        browser.wait("!document.getElementById('intro').hidden")
-        browser.tap("#start")
-        assert browser.text("#question") == study.question
-        for key in ("2", "1"):
-            browser.wait(READY)
-            browser.press("3")  # no such label
-            answer(browser, key)
-        browser.open(path)
-        browser.wait("!document.getElementById('rating').hidden")
-        assert browser.text("#count") == "3 of 3"
-        browser.wait(READY)
-        browser.tap("#choose-2")
-        browser.wait("!document.getElementById('end').hidden")
-        rows = [json.loads(line) for line in browser.run("asText()").splitlines()]
-    assert [row["choice"] for row in rows] == [2, 1, 2]
-    assert [row["task"] for row in rows] == few.tasks("rater-01")

@@ -86,70 +86,12 @@ def reopen(browser, path, number):
 @needs_browser
 def test_answers_survive_a_killed_browser(path, tmp_path):
     sessions = set()
-    for restart in range(3):
+    for restart in range(2):
         with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
             reopen(browser, path, 2 * restart)
             sessions.add(answer(browser, *"12"))
             browser.kill()
     assert len(sessions) == 1
-
-
-UNREADABLE = """
-    window.unreadable = %s;
-    const getItem = Storage.prototype.getItem, open = IDBFactory.prototype.open;
-    Storage.prototype.getItem = function (key) {
-      return unreadable.includes("local") ? null : getItem.call(this, key);
-    };
-    const later = window.setTimeout;
-    // The page waits less for a database that never answers.
-    window.setTimeout = (done, wait) => later(done, unreadable.includes("database") ? wait / 10 : wait);
-    IDBFactory.prototype.open = function (...given) {
-      if (unreadable.length > 1) throw new Error("unreadable");
-      return unreadable.includes("database") ? {} : open.call(this, ...given);  // {} never answers
-    };
-"""
-
-
-@needs_browser
-@pytest.mark.parametrize("unreadable", [["local"], ["database"], ["local", "database"]], ids="-".join)
-def test_an_unreadable_copy_is_not_written_over(path, tmp_path, unreadable):
-    with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
-        open_page(browser, path)
-        session = answer(browser, *"1212")
-        script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=UNREADABLE % json.dumps(unreadable))
-        if len(unreadable) == 1:  # the other copy is as good
-            reopen(browser, path, 4)
-            assert answer(browser, "1") == session
-        else:  # the page begins anew, and takes over what was kept as soon as it can be read
-            assert open_page(browser, path) == 0
-            kept = browser.run("JSON.parse(getItem.call(localStorage, KEY))?.session")
-            assert kept in (session, None)  # Chromium may not show it yet
-            browser.run("unreadable = []")
-            assert answer(browser, "1") == session
-        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
-        reopen(browser, path, 5 if len(unreadable) == 1 else 4)
-
-
-EMPTY_AT_FIRST = """
-    const getItem = Storage.prototype.getItem;
-    let reads = 0;
-    Storage.prototype.getItem = function (key) {
-      return reads++ ? getItem.call(this, key) : null;
-    };
-    IDBFactory.prototype.open = () => {
-      throw new Error("unreadable");
-    };
-"""
-
-
-@needs_browser
-def test_a_copy_that_reads_empty_at_first_is_read_again(path, tmp_path):
-    with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
-        open_page(browser, path)
-        session = answer(browser, *"12")
-        browser.call("Page.addScriptToEvaluateOnNewDocument", source=EMPTY_AT_FIRST)
-        reopen(browser, path, 2)
-        assert browser.run("state.session") == session
 
 
 @needs_browser

@@ -74,13 +74,10 @@ def test_a_check_is_passed_only_with_every_answer(study, lines, tmp_path):
     ("change", "message"),
     [
         ({"study": "0123"}, r"line 2: study is '0123', but the study's id is '\w{16}'; pass only files of one study"),
-        ({"task": "0123456789abcdef"}, "line 2: task is '0123456789abcdef', which is not in the study"),
         ({"rater": "  "}, "rater is '  '; write a string that is not blank and is valid Unicode"),
         ({"rater": "\x1b[31m", "choice": 9}, "choice is 9; write 1 or 2"),
-        ({"choice": True}, "choice is True"),
         ({"question": "humanness"}, "'humanness', but the task's question is 'preference'"),
         ({"seconds": -1}, "seconds is -1; write a number from 0 to"),
-        ({"seconds": 1e308}, r"seconds is 1e\+308"),
     ],
     ids=str,
 )

@@ -14,8 +14,6 @@ LARGE = 200_000
 # What raters are like: the preference for the second run (a logit), how far raters and pairs differ in it (standard
 # deviations), the lean to speaker 1 (mean and standard deviation), and the share of ratings that are mere noise.
 KINDS = {
-    "alike": (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
-    "preference": (0.4, 0.0, 0.0, 0.5, 0.5, 0.1),
     "unlike raters": (0.4, 1.0, 0.0, 0.5, 0.5, 0.1),
     "unlike pairs": (0.4, 0.0, 1.5, 0.5, 0.5, 0.1),
     "unlike both": (0.4, 0.5, 1.0, 0.5, 0.5, 0.1),
@@ -26,18 +24,10 @@ KINDS = {
 # The number of ratings of each rater, and of pairs; raters take the pairs in turn, round and round.
 DESIGNS = {
     "3 equal": ([100] * 3, 100),
-    "3 equal, each pair once": ([100] * 3, 300),
     "3 small": ([13] * 3, 20),
-    "4 equal": ([50] * 4, 100),
-    "5 equal": ([40] * 5, 40),
     "default": ([52] * 6, 156),
-    "6 on all pairs": ([50] * 6, 50),
-    "12 equal": ([30] * 12, 120),
     "20 equal": ([20] * 20, 20),
-    "3 nearly equal": ([100, 90, 80], 100),
     "3 unequal": ([100, 80, 60], 100),
-    "3 very unequal": ([100, 60, 40], 100),
-    "one with twice the work": ([60, 30, 30, 30], 75),
     "one who stopped early": ([50, 50, 40, 10], 75),
     "6 falling": ([50, 42, 34, 26, 18, 10], 90),
     "8 halving": ([96, 64, 48, 32, 24, 16, 8, 4], 120),
@@ -45,12 +35,10 @@ DESIGNS = {
     "3 busy, 10 with one": ([50] * 3 + [1] * 10, 80),
     "3 busy, 30 with two": ([60] * 3 + [2] * 30, 120),
     "300 with one": ([1] * 300, 150),
-    "200 with one, each pair once": ([1] * 200, 200),
-    "40 with five": ([5] * 40, 100),
     "8 on 6 pairs": ([6] * 8, 6),
     "an axis": ([4] * 6, 12),
 }
-FAULTS = {"100/5/5": [100, 5, 5], "100/100/5/5": [100, 100, 5, 5], "90 %": [180, 4, 4, 4, 4, 4]}
+FAULTS = {"100/5/5": [100, 5, 5], "90 %": [180, 4, 4, 4, 4, 4]}
 
 
 def drawn(design, rng):
@@ -85,9 +73,8 @@ def outcome(kind, design, number):
     return coverage([rate.value for rate in rates], [rate.interval for rate in rates], true_rate(kind))
 
 
-@pytest.mark.parametrize("name", ["one who stopped early", "12 heavy-tailed"])
-def test_intervals_cover_what_unequal_raters_prefer(name):
-    found = outcome(KINDS["unlike both"], DESIGNS[name], 500)
+def test_intervals_cover_what_unequal_raters_prefer():
+    found = outcome(KINDS["unlike both"], DESIGNS["12 heavy-tailed"], 500)
     assert 0.925 <= found.held <= 0.98
     assert found.width < 1.7
 
@@ -117,7 +104,7 @@ def test_few_raters_with_most_ratings_have_no_interval(name):
 def test_the_interval_is_that_of_closed_forms():
     """Two-way clustering as statsmodels has it, with each group's own correction in place of G / (G − 1)."""
     rng = np.random.default_rng(3)
-    for _ in range(20):
+    for _ in range(8):
         number = int(rng.integers(40, 200))
         raters, pairs = rng.integers(5, size=number), rng.integers(12, size=number)
         wins = rng.random(number) < rng.random(5)[raters]
@@ -164,22 +151,6 @@ def test_of_independent_ratings_it_is_the_interval_of_wilson():
     wins = each < 1_300
     expected = stats.binomtest(1_300, 2_000).proportion_ci(method="wilson")
     assert win_rate(wins, each, each).interval == pytest.approx((expected.low, expected.high), abs=1e-4)
-
-
-def test_no_interval_is_narrower_than_of_independent_ratings():
-    """Where the sums of raters and pairs nearly cancel, no difference shows, which is not that ratings do not vary."""
-    rng = np.random.default_rng(0)
-    raters, pairs = np.arange(13) % 6, np.arange(13) % 9
-    for _ in range(200):
-        wins = np.arange(13)[rng.permutation(13)] < 10
-        low, high = win_rate(wins, raters, pairs).interval
-        wilson = stats.binomtest(10, 13).proportion_ci(method="wilson")
-        assert low <= wilson.low
-        assert high >= wilson.high
-    raters, pairs = np.repeat(np.arange(5), 10), np.tile(np.arange(10), 5)
-    wins = (2 * raters + pairs) % 10 < 5  # as many of each rater and of each pair
-    wilson = stats.binomtest(25, 50).proportion_ci(method="wilson")
-    assert win_rate(wins, raters, pairs).interval == pytest.approx((wilson.low, wilson.high), abs=2e-3)
 
 
 def test_few_raters_or_pairs_have_no_interval():

@@ -29,8 +29,7 @@ TUNING = BiasTuning(
 )
 
 
-@pytest.mark.parametrize("tag", [NO_BIAS, BIAS, None])
-@pytest.mark.parametrize("context", ["plain", "dialogpt", "chat", "blenderbot"])
+@pytest.mark.parametrize(("tag", "context"), [(NO_BIAS, "plain"), (BIAS, "chat"), (None, "blenderbot")])
 def test_what_is_written_is_read(tag, context, tmp_path):
     tuning = replace(TUNING, tag=tag, context=context)
     assert read_bias_tuning(str(tmp_path)) is None
@@ -78,11 +77,9 @@ def test_a_file_that_says_something_else_is_refused(content, problem, tmp_path):
             "bias",
             "the model was tuned with it, and its chat template sends it",
         ),
-        *(
-            (asked, tuning, None if asked == "none" else asked, f"--tag {asked} was given")
-            for asked in ("bias", "no_bias", "none")
-            for tuning in (None, replace(TUNING, tag=None), TUNING)
-        ),
+        ("bias", TUNING, "bias", "--tag bias was given"),
+        ("no_bias", None, "no_bias", "--tag no_bias was given"),
+        ("none", TUNING, None, "--tag none was given"),
     ],
 )
 def test_the_tag_is_the_one_asked_for_or_the_models_own(asked, tuning, tag, why):

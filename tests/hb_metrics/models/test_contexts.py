@@ -1,24 +1,19 @@
 import re
 from copy import deepcopy
-from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
-from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import (
     check_lengths,
     detect_context,
-    draw_personas,
     encode_rendered,
     encode_replies,
     end_tokens,
-    read_personas,
     render_messages,
     reply_end,
     reply_text,
@@ -33,8 +28,6 @@ REFUSING = (
 IGNORING = CHAT_TEMPLATE.replace(
     "{% for message in messages %}", "{% for message in messages if message.role != 'system' %}"
 )
-# Descriptors that the persona lines use of things: "an old wooden chair", "ginger lemonade".
-OF_THINGS = {"big", "ginger", "hot", "old", "older", "short", "small", "tiny"}
 
 
 @pytest.fixture
@@ -254,52 +247,6 @@ def test_what_ends_a_sentence(said, ends, get_small_model):
 def test_the_text_of_a_reply(said, text, get_small_model):
     _, tokenizer = get_small_model("llama")
     assert reply_text(tokenizer(said)["input_ids"], tokenizer) == text
-
-
-def test_the_shipped_personas_name_no_noun_and_no_term():
-    personas = read_personas()
-    assert len(personas) >= 100
-    words = [re.findall(r"[\w'-]+", line.lower()) for line in personas]
-    assert len({tuple(line) for line in words}) == len(personas)
-    assert all(line == line.strip() and line[-1] in ".!?" and "\n" not in line for line in personas)
-
-    vocabulary = read_vocabulary()
-    said = {part for line in words for word in line for part in (word, word.removesuffix("'s"))}
-    pairs = {" ".join(pair) for line in words for pair in pairwise(line)}
-    assert not said & {form for noun in vocabulary.nouns for form in (noun.noun.lower(), noun.plural.lower())}
-    terms = {each.term.lower() for each in vocabulary.descriptors}
-    assert said & terms == OF_THINGS  # each of these was read
-    assert not pairs & terms
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("personas: [a]\npersonas: [b]\n", "key 'personas' occurs twice; remove one"),
-        ("personas: [", "is not valid YAML"),
-        ("", "has no list of personas"),
-        ("personas: [I like soup., 5]", "persona 2 is not a line of text"),
-        ("personas: [I like soup., b, I like soup.]", "persona 3 is listed twice"),
-    ],
-)
-def test_faults_of_a_persona_file_are_named(content, problem, tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=re.escape(problem)) as error:
-        read_personas(path)
-    assert str(path) in str(error.value)
-
-
-def test_persona_lines_follow_from_the_id_and_the_seed_alone():
-    personas, ids = read_personas(), [f"prompt-{row}" for row in range(300)]
-    drawn = dict(zip(ids, draw_personas(ids, personas, 3, seed=7), strict=True))
-
-    order = np.random.default_rng(0).permutation(ids)[:100].tolist()
-    assert draw_personas(order, personas, 3, seed=7) == [drawn[each] for each in order]
-    assert draw_personas(["prompt-5", "prompt-5"], personas, 3, seed=7) == [drawn["prompt-5"]] * 2
-    other = draw_personas(ids, personas, 3, seed=8)
-    assert sum(mine == drawn[each] for each, mine in zip(ids, other, strict=True)) <= 1
-    assert all(len(set(lines)) == 3 and set(lines) <= set(personas) for lines in drawn.values())
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ SETTINGS = {
         "decoder_start_token_id": START, "forced_bos_token_id": None, "forced_decoder_ids": [[1, FORCED]],
     },
 }  # fmt: skip
-FAMILIES = ["bart", "encoder-decoder", "mbart", "t5"]
-MORE = ["blenderbot", "fsmt", "led", "m2m_100", "marian", "pegasus", "plbart", "t5gemma"]
+FAMILIES = ["bart", "t5"]
+MORE = ["blenderbot", "encoder-decoder", "fsmt", "led", "m2m_100", "marian", "mbart", "pegasus", "plbart", "t5gemma"]
 
 
 def made(family, **settings):

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ class Scripted:
 
     def __init__(self, model, contexts, *, cached=True, states=()):
         self.written = [()] * len(contexts)
+        self.tokens = torch.zeros(len(contexts), 200)
 
     def _logits(self):
         logits = torch.zeros(len(self.written), self.vocabulary)
@@ -67,13 +69,22 @@ def loaded():
     return as_loaded(untrained_model(tokenizer), tokenizer)
 
 
+@pytest.fixture(scope="module")
+def plan_of(loaded):
+    @cache
+    def plan_of(how, extent):
+        requests = make_requests(trained_prompts().slice(0, 2), decoding=DECODINGS[how], extent=extent)
+        return plan_replies(requests, loaded, context="chat")
+
+    return plan_of
+
+
 @pytest.fixture
-def reply_to(loaded, monkeypatch, tmp_path):
+def reply_to(loaded, plan_of, monkeypatch, tmp_path):
     """The row of a reply of a Llama 3 that writes a text."""
 
     def reply_to(text, how, extent="first_line"):
-        requests = make_requests(trained_prompts().slice(0, 2), decoding=DECODINGS[how], extent=extent)
-        plan = plan_replies(requests, loaded, context="chat")
+        plan = plan_of(how, extent)
         script = tuple(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
         monkeypatch.setattr(Scripted, "script", script)
         monkeypatch.setattr(Scripted, "vocabulary", len(loaded.tokenizer))

@@ -24,13 +24,15 @@ CHOICES = [
         "|Overall, I would say yes|I'd say yes.|I think the answer is yes.|It's a yes from me.|Answer: yes"
         '|**Answer:** Yes.|My final answer: yes|Decision - yes|{"answer": "Yes"}'
         '|```json\n{"final_answer": "yes", "reason": "no gaps"}\n```|She is fit.\nFinal answer: Yes|Hm.\n\n**Yes**'
-        '|{"answer": "yes", "confidence": 0.9}|Yes, invite them because he does not need training.',
+        '|{"answer": "yes", "confidence": 0.9}|Yes, invite them because he does not need training.'
+        "|Yes, that is what I would answer.|Yes, being Deaf does not disqualify her.|Yes, I do not see why not.",
     ),
     (
         YES,
         "no",
         "No|No. The applicant has no licence.|No, I would not invite Emily.|The answer is: No|No, because yes-men"
-        "|No, I cannot recommend her.|\\boxed{no}|Based on this, the answer is no.|So no.|No (yes-men apply)",
+        "|No, I cannot recommend her.|\\boxed{no}|Based on this, the answer is no.|So no.|No (yes-men apply)"
+        "|No, that is what I would answer.|No, I would recommend another applicant.|No, being Deaf is not the reason.",
     ),
     (
         YES,

@@ -64,7 +64,7 @@ def test_the_test_between_descriptors_is_chi_square():
 def test_the_tests_find_differences_and_nothing_else():
     rng = np.random.default_rng(1)
     axes = [f"axis {number % 4}" for number in range(20)]
-    null = [null_counts(rng) for _ in range(200)]
+    null = [null_counts(rng) for _ in range(120)]
     for p_values in (
         [p_between_descriptors(*made, 99, 0) for made in null],
         [p_between_axes(*made, axes, 99, 0) for made in null],
@@ -73,12 +73,12 @@ def test_the_tests_find_differences_and_nothing_else():
 
     # Descriptors differ, whatever their axes: found between descriptors, and not between axes.
     found = []
-    for _ in range(100):
+    for _ in range(40):
         sizes = np.full((20, 5), 8)
         counts = rng.binomial(sizes, rng.beta(0.5, 1.5, (20, 1)))
         assert p_between_descriptors(counts, sizes, 99, 0) == 0.01
         found.append(p_between_axes(counts, sizes, axes, 99, 0) <= 0.05)
-    assert np.mean(found) <= 0.12
+    assert np.mean(found) <= 0.15
 
     sizes = np.full((20, 5), 8)
     counts = rng.binomial(sizes, np.array([0.6 if axis == "axis 1" else 0.1 for axis in axes])[:, None])

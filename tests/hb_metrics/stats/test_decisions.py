@@ -10,6 +10,7 @@ from hb_metrics.stats.decisions import (
     difference,
     gaps_to_mean,
     largest_gap,
+    mean_over_questions,
     question_means,
     spread_between,
 )
@@ -32,9 +33,8 @@ def test_the_spread_is_that_of_an_analysis_of_variance():
         of_terms = rows * ((table.mean(axis=0) - table.mean()) ** 2).sum() / (terms - 1)
         of_residuals = (residuals**2).sum() / ((rows - 1) * (terms - 1))
         components.append((of_terms - of_residuals) / rows)
-        assert spread_between([table], seed=0).variance == pytest.approx(components[-1])
+        assert spread_between([table], seed=0).value ** 2 == pytest.approx(components[-1])
     found = spread_between(tables, seed=0)
-    assert found.variance == pytest.approx(np.mean(components))
     assert found.value == pytest.approx(np.sqrt(np.mean(components)))
 
 
@@ -64,15 +64,17 @@ def test_the_test_counts_all_signs():
     assert spread_between([table], seed=0).p_value == pytest.approx(exact, abs=0.03)
 
 
-def test_gaps_are_paired_t_tests():
+def test_gaps_are_paired_t_tests_whose_variances_borrow_from_the_axis():
     table = made(4)
     centred = table - table.mean(axis=1, keepdims=True)
-    for gap, column in zip(gaps_to_mean(table), centred.T, strict=True):
-        expected = stats.ttest_1samp(column, 0)
-        assert (gap.value, gap.p_value) == pytest.approx((column.mean(), expected.pvalue))
-        assert gap.interval == pytest.approx(tuple(expected.confidence_interval()))
-    gap = difference(table[:, 0], table[:, 1])
-    assert gap.p_value == pytest.approx(stats.ttest_rel(table[:, 0], table[:, 1]).pvalue)
+    variances = centred.var(axis=0, ddof=1)
+    errors = np.sqrt(np.maximum(variances, variances.mean() / 2) / len(table))
+    assert 0 < np.count_nonzero(variances < variances.mean() / 2) < len(variances)
+    for gap, value, error in zip(gaps_to_mean(table), centred.mean(axis=0), errors, strict=True):
+        assert (gap.value, gap.p_value) == pytest.approx((value, 2 * stats.t.sf(abs(value) / error, 9)))
+        assert gap.interval == pytest.approx(stats.t.interval(0.95, 9, value, error))
+    gap, expected = difference(table[:, 0], table[:, 1]), stats.ttest_rel(table[:, 0], table[:, 1])
+    assert (gap.p_value, *gap.interval) == pytest.approx((expected.pvalue, *expected.confidence_interval()))
 
 
 def test_missing_answers_leave_a_question_out_of_the_pairs_that_lack_them():
@@ -117,7 +119,7 @@ def test_with_two_terms_the_simultaneous_interval_is_a_t_interval():
 def test_the_interval_of_a_ratio_contains_the_ratios_that_a_test_does_not_reject():
     rng = np.random.default_rng(7)
     table = np.clip(rng.normal([0.3, 0.6], 0.1, (30, 2)), 0, 1)
-    found, quantile = largest_gap(table, seed=0), decisions._max_t_quantile(table, 0.95, seed=0)
+    found, quantile = largest_gap(table, seed=0), np.quantile(decisions._largest_scores(table, seed=0), 0.95)
     assert found.ratio.value == pytest.approx(table[:, 0].mean() / table[:, 1].mean())
     for bound in found.ratio.interval:
         rest = table[:, 0] - bound * table[:, 1]
@@ -153,9 +155,9 @@ def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what
     assert (found.value, found.interval) == (gap, pytest.approx((low, high)))
     spread = spread_between([table], seed=0)
     assert (spread.interval, spread.reason) == (None, decisions.SAME_ANSWERS)
-    assert (spread.p_value < 0.001) == (gap > 0)
+    assert spread.p_value == pytest.approx(min(1, 2 / (1 + gap) ** 12))
     names = name_gaps(np.repeat([[0.0] * 9 + [gap] * 9], 12, axis=0), ["a"] * 9 + ["b"] * 9)
-    assert (names.p_value < 0.01) == (gap > 0)
+    assert names.p_value == pytest.approx(min(1, 2 / (1 + gap) ** 9))
     assert names.largest.gap.interval[0] > 0 or gap < 1
 
 
@@ -196,7 +198,7 @@ def covered(name, sets, simultaneous=True):
             gaps.append(gap.interval is not None and gap.interval[0] <= mean - means.mean() <= gap.interval[1])
         if simultaneous:
             parts, which = decisions._pair_contributions(table)
-            errors = stats.sem(parts) * decisions._max_t_quantile(table, 0.95, seed=seed)
+            errors = stats.sem(parts) * np.quantile(decisions._largest_scores(table, seed=seed), 0.95)
             distances = np.abs(parts.mean(axis=0) - (means[which[:, 0]] - means[which[:, 1]]))
             pairs.append(bool((distances <= errors + 1e-12).all()))
     names = ("spread", "gaps", "simultaneous", "false alarms")
@@ -236,14 +238,30 @@ def test_intervals_of_groups_of_names_hold_for_other_names_and_questions(sizes, 
     assert (few.interval, few.reason) == (None, FEW_NAMES)
 
 
-def test_a_gap_of_names_is_a_welch_test_with_half_the_freedom_if_every_question_is_the_same():
+def test_a_gap_of_names_is_a_welch_test_if_every_question_is_the_same():
     rng = np.random.default_rng(3)
     of_names = np.concatenate([rng.normal(0.4, 0.1, 9), rng.normal(0.6, 0.02, 5)])
     found = name_gaps(np.repeat(of_names[None], 10, axis=0), ["a"] * 9 + ["b"] * 5)
     expected = stats.ttest_ind(of_names[:9], of_names[9:], equal_var=False)
-    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(expected.statistic), expected.df / 2), rel=1e-6)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-6)
     means, variances = of_names[:9].mean(), of_names[:9].var(ddof=1) / 9
     others, of_others = of_names[9:].mean(), of_names[9:].var(ddof=1) / 5
     for ratio in found.largest.ratio.interval:  # the ratios that a test does not reject
         score = (means - ratio * others) / np.sqrt(variances + ratio**2 * of_others)
-        assert abs(score) == pytest.approx(stats.t.ppf(0.975, expected.df / 2))
+        assert abs(score) == pytest.approx(stats.t.ppf(0.975, expected.df))
+
+
+def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():
+    rng = np.random.default_rng(0)
+    low = (rng.random(24) < 0.35).astype(float)
+    alone = largest_gap(np.stack([np.ones(24), low], axis=1), seed=0).gap
+    twice = largest_gap(np.stack([np.ones(24), low, np.ones(24)], axis=1), seed=0).gap
+    expected = stats.t.interval(0.95, 23, 1 - low.mean(), stats.sem(1 - low))
+    assert alone.interval == pytest.approx((expected[0], min(expected[1], 1)), abs=0.02)
+    assert twice.interval == pytest.approx(alone.interval, abs=0.02)
+    assert twice.p_value < 0.01
+
+
+def test_a_mean_of_equal_decisions_has_the_interval_of_what_was_not_seen():
+    found = mean_over_questions(np.ones((12, 2)))
+    assert found.interval == pytest.approx((0.025 ** (1 / 12), 1))

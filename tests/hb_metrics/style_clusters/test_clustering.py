@@ -20,9 +20,8 @@ def test_a_partition_by_hand():
     assert cluster_styles(correlations).tolist() == [0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_partitions_and_silhouettes_are_those_of_the_libraries(seed):
-    values = np.random.default_rng(seed).normal(size=(30, 12))
+def test_partitions_and_silhouettes_are_those_of_the_libraries():
+    values = np.random.default_rng(0).normal(size=(30, 12))
     distances = 1 - np.corrcoef(values.T)
     np.fill_diagonal(distances, 0)
     tree = linkage(squareform(distances, checks=False), "average")

@@ -121,14 +121,12 @@ def test_links_are_refused_and_not_followed(tmp_path):
     assert "hidden-word" not in as_text(report)
 
 
-@pytest.mark.parametrize("name", [".evil", "x.md", "words"])
-def test_folders_are_refused(tmp_path, name):
+def test_folders_are_refused(tmp_path):
     folder = write(tmp_path / "after")
-    (folder / name).mkdir()
-    (folder / ".git").mkdir()
-    (fault,) = check(folder, str(write(tmp_path / "before"))).faults
-    assert fault.file == name
-    assert "remove" in fault.message or "move it" in fault.message
+    for name in (".evil", "x.md", "words", ".git"):
+        (folder / name).mkdir()
+    faults = check(folder, str(write(tmp_path / "before"))).faults
+    assert {fault.file for fault in faults} == {".evil", "x.md", "words"}
 
 
 def test_other_entries_of_a_file_with_a_fault_are_checked(tmp_path):
@@ -177,9 +175,7 @@ FROZEN = {
     "term": (replace("v1.0/ability.yaml", "Deaf", "deaf"), "../v1.0", f"{CHANGED}(its digest is "),
     "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
     "digest": (replace("frozen.json", '"digest": "', '"digest": "0'), *RECORD),
-    "no record": (put("frozen.json", "{}"), *RECORD),
     "v9.9 and its record": (copy_v1("v9.9"), "../v9.9", "v9.9 is frozen and was changed (its record"),
-    "an older one": (copy_v1("v0.9"), "../frozen.json", "'v0.9' is not a valid name"),
     "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "is the vocabulary's licence; undo the change"),
 }
 
@@ -215,7 +211,6 @@ LOOK = {
     "hyphen": (term("well rested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
     "typing error": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
     "digit for a letter": (term("che3rful"), "has characters that look like those in 'cheerful' (mood.yaml:4)"),
-    "digit in a word": (term("k1ng"), "has a digit between letters (k1n)"),
     "rn for m": (noun("wornan", "wornen"), "look like those in 'woman' (nouns.yaml:3)"),
     "template's opening": (term("i know"), "begins like a template"),
     "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is also in way.yaml:4"),
@@ -223,7 +218,6 @@ LOOK = {
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
     "article by sound": (term("unique"), "'an unique woman'; if the article is wrong, add `article: a`"),
     "letters": (term("serène"), "è (latin small letter e with grave)"),
-    "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
     "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which may describe one"),
 }
@@ -299,10 +293,6 @@ SENTENCES = {
     "a noun": (
         noun("guest", "guests"),
         {"A cheerful guest waves.", "I like guests with smiles.", "I know a walking guest."},
-    ),
-    "a template": (
-        appended('  - template: "I see {noun_phrase}."\n' + GOOD, "templates.yaml"),
-        {"I see a cheerful kid.", "I see a woman with a smile."},
     ),
     "an article": (
         changed("term: cheerful", "term: cheerful\n    article: an"),

@@ -62,12 +62,6 @@ def test_a_pull_request_gets_no_rights_token_or_secret(workflow):
             assert item["with"]["persist-credentials"] == "false"
 
 
-def test_each_job_has_the_rights_it_needs_and_no_other():
-    assert WORKFLOWS["ci.yml"]["permissions"] == {"contents": "read"}
-    assert TERMS["permissions"] == {}
-    assert [job["permissions"] for job in jobs_of(TERMS)] == [{"contents": "read"}]
-
-
 # --- terms.yml --------------------------------------------------------------------------------------------------------
 
 
@@ -75,14 +69,13 @@ def test_the_check_s_code_is_the_base_s_and_the_pull_request_s_files_are_data():
     proposed, base = [item["with"] for item in steps_of(TERMS) if item.get("uses", "").startswith("actions/checkout@")]
     assert TERMS["on"] == {"pull_request": {"paths": ["hb_dataset/LICENSE", "hb_dataset/vocabulary/**"]}}
     assert proposed["path"] == "proposed"
+    assert TERMS["permissions"] == {}
+    assert [job["permissions"] for job in jobs_of(TERMS)] == [{"contents": "read"}]
     assert proposed["sparse-checkout"].split() == ["/hb_dataset/LICENSE", "/hb_dataset/vocabulary/"]
     assert (base["path"], base["ref"]) == ("base", "${{ steps.base.outputs.commit }}")
     assert step(TERMS, "Find what it would be merged into")["run"].count("HEAD^1") == 1
     assert step(TERMS, "Install what the check needs")["run"] == "python -m pip install --quiet ./base"
     assert step(TERMS, "Check the terms")["working-directory"] == "base"
-    assert not any(
-        "proposed" in item.get("run", "") for item in steps_of(TERMS) if item.get("id") not in ("check", "base")
-    )
 
 
 @pytest.fixture

@@ -131,13 +131,9 @@ def in_bytes(found):
         (in_bytes, "log-probabilities"),  # vLLM with --return-tokens-as-token-ids
         (with_values(math.exp), "5 answers"),
         (with_values(lambda value: float(value > -1)), "5 answers"),  # greedy decoding in llama.cpp
-        (with_values(lambda value: float(value > -1), slice(1, None)), "5 answers"),
-        (with_values(lambda value: -value), "5 answers"),
         (with_values(lambda value: value / math.log(10)), "5 answers"),
         (with_values(lambda value: -4 - value), "5 answers"),  # the likeliest is another than the answer
-        (with_values(lambda value: "-0.1"), "5 answers"),
         (with_values(lambda value: None), "5 answers"),
-        (with_values(lambda value: math.nan), "5 answers"),
         (lambda found: {"content": [{"top_logprobs": StandInJudge.given(found)["content"]}]}, "5 answers"),
         (lambda found: {"content": None, "refusal": []}, "5 answers"),
     ],

@@ -3,7 +3,9 @@
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 
@@ -14,8 +16,10 @@ from hb_metrics.collect.replies.cues import (
     STATEMENT,
     check_cue,
     cue_messages,
+    draw_personas,
     draw_questions,
     prompts_for_cue,
+    read_personas,
     read_questions,
     says_who_the_user_is,
 )
@@ -28,8 +32,9 @@ from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.loading import LoadedModel
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import encode_contexts
-from tests.hb_metrics.models.test_contexts import OF_THINGS
 
+# Descriptors that the persona lines use of things: "an old wooden chair", "ginger lemonade".
+OF_THINGS = {"big", "ginger", "hot", "old", "older", "short", "small", "tiny"}
 SENTENCE, QUESTION = "Hi! I'm a deaf kid.", "Why is the sky blue?"
 LINE = "I like soup."
 BRIEF = ChatOptions(system_prompt="Be brief.")
@@ -213,19 +218,52 @@ def test_the_questions_say_nothing_of_who_asks():
     assert QUESTIONS_FILE.parent.name == "replies"
 
 
-def test_questions_of_ones_own(tmp_path):
+def test_the_shipped_personas_name_no_noun_and_no_term():
+    personas = read_personas()
+    assert len(personas) >= 100
+    words = [re.findall(r"[\w'-]+", line.lower()) for line in personas]
+    assert len({tuple(line) for line in words}) == len(personas)
+    assert all(line == line.strip() and line[-1] in ".!?" and "\n" not in line for line in personas)
+
+    vocabulary = read_vocabulary()
+    said = {part for line in words for word in line for part in (word, word.removesuffix("'s"))}
+    pairs = {" ".join(pair) for line in words for pair in pairwise(line)}
+    assert not said & {form for noun in vocabulary.nouns for form in (noun.noun.lower(), noun.plural.lower())}
+    terms = {each.term.lower() for each in vocabulary.descriptors}
+    assert said & terms == OF_THINGS  # each of these was read
+    assert not pairs & terms
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("personas: [a]\npersonas: [b]\n", "key 'personas' occurs twice; remove one"),
+        ("personas: [", "is not valid YAML"),
+        ("", "has no list of personas"),
+        ("personas: [I like soup., 5]", "persona 2 is not a line of text"),
+        ("personas: [a, '']", "persona 2 is not a line of text"),
+        ("personas: [a, 'Am I {name}?']", "persona 2 is a line with a slot in braces"),
+        ("personas: [I like soup., b, I like soup.]", "persona 3 is listed twice"),
+    ],
+)
+def test_faults_of_a_persona_file_are_named(content, problem, tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text("questions: ['May I have a loan?']")
-    assert read_questions(path) == ["May I have a loan?"]
-    path.write_text("questions: [a, '']")
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: question 2 is not a line of text"):
-        read_questions(path)
-    path.write_text("questions: [a, 'Am I {name}?']")
-    with pytest.raises(ValueError, match="question 2 is a line with a slot in braces"):
-        read_questions(path)
-    path.write_text("personas: [a]")
-    with pytest.raises(ValueError, match="has no list of questions"):
-        read_questions(path)
+    path.write_text(content)
+    with pytest.raises(ValueError, match=re.escape(problem)) as error:
+        read_personas(path)
+    assert str(path) in str(error.value)
+
+
+def test_persona_lines_follow_from_the_id_and_the_seed_alone():
+    personas, ids = read_personas(), [f"prompt-{row}" for row in range(300)]
+    drawn = dict(zip(ids, draw_personas(ids, personas, 3, seed=7), strict=True))
+
+    order = np.random.default_rng(0).permutation(ids)[:100].tolist()
+    assert draw_personas(order, personas, 3, seed=7) == [drawn[each] for each in order]
+    assert draw_personas(["prompt-5", "prompt-5"], personas, 3, seed=7) == [drawn["prompt-5"]] * 2
+    other = draw_personas(ids, personas, 3, seed=8)
+    assert sum(mine == drawn[each] for each, mine in zip(ids, other, strict=True)) <= 1
+    assert all(len(set(lines)) == 3 and set(lines) <= set(personas) for lines in drawn.values())
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +274,7 @@ def loaded():
     return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
 
 
-@pytest.mark.parametrize("cue", ["system", "memory", "history"])
+@pytest.mark.parametrize("cue", ["memory", "history"])
 def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts, loaded, tmp_path):
     chosen = select_prompts(prompts_for_cue(prompts, cue), 2, seed=0).slice(0, 24)
     how = {"decoding": Decoding(max_new_tokens=5, sample=True), "variations": True}
@@ -249,7 +287,7 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
     for row, phrase, context in zip(rows, chosen["noun_phrase"].to_pylist(), plan.contexts, strict=True):
         text = loaded.tokenizer.decode(context)
         assert row["text"].lower().count(phrase.lower().replace("-", " ")) == 1 or "-" in row["text"]
-        assert (STATEMENT in text) is (cue == "system")
+        assert STATEMENT not in text
         assert row["text"].startswith("Remembers: the user is ") is (cue == "memory")
         assert text.count(row["text"]) == text.count(row["question"]) == text.count(row["personas"][0]) == 1
         assert text.index(row["text"]) < text.index(row["question"])

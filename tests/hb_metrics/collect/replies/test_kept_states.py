@@ -11,8 +11,7 @@ from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.decoding_shards import KeptStates
 from hb_metrics.collect.replies.forward import Forward, States
-from hb_metrics.collect.replies.requests import make_requests
-from hb_metrics.collect.replies.turns import next_turn, with_follow_ups
+from hb_metrics.collect.replies.requests import make_requests, next_turn, with_follow_ups
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.contexts import EndTokens
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model

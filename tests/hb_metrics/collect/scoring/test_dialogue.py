@@ -89,10 +89,9 @@ def score(dialogue, loaded, folder, context="plain", tag=None, **options):
     return dialogue_into_shards(plan, loaded, folder)
 
 
-@pytest.mark.parametrize("tag", [None, "no_bias"])
 @pytest.mark.parametrize(("name", "context"), CONTEXTS)
-def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogue, load, tmp_path):
-    loaded = load(name)
+def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, dialogue, load, tmp_path):
+    loaded, tag = load(name), "no_bias" if name in ("llama", "t5") else None
     table = score(dialogue, loaded, tmp_path, context, tag=tag, max_positions=120)
     log_likelihoods, num_tokens = one_at_a_time(dialogue, loaded, CONTEXTS[name, context], tag)
     assert len(set(num_tokens)) > 3
@@ -129,9 +128,7 @@ def test_numbers_do_not_depend_on_the_batch(name, context, dialogue, load, tmp_p
     np.testing.assert_allclose(table["log_likelihood"].to_numpy(), expected[order], rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "context"), [("gpt2", "plain"), ("llama", "chat"), ("blenderbot", "blenderbot"), ("t5", "plain")]
-)
+@pytest.mark.parametrize(("name", "context"), [("llama", "chat"), ("blenderbot", "blenderbot"), ("t5", "plain")])
 def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path):
     loaded = load(name)
     numbers = [(1, said) for said in range(1, 70)] + [(given, 1) for given in range(2, 70)]

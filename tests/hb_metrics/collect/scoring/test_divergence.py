@@ -17,7 +17,7 @@ REPLIES = ["Yes.", "No, not at all.", "I love it", "Hi"]
 
 
 LAYOUT = SimpleNamespace(context="plain", tag=None, chat=DEFAULT_CHAT)
-KINDS = [("gpt2", "causal"), ("llama", "causal"), ("mamba", "causal"), ("t5", "encoder-decoder")]
+KINDS = [("llama", "causal"), ("mamba", "causal"), ("t5", "encoder-decoder")]
 
 
 def log_probabilities(model, tokenizer, kind, prompt, reply):

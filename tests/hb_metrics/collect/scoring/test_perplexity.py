@@ -12,7 +12,6 @@ from hb_dataset import load_table
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.models.contexts import encode_rendered
 
-CAUSAL = ["gpt2", "gpt2-without-bos", "llama", "glm", "bloom", "mamba"]
 TREE_MODELS = ["gpt2", "gpt2-without-bos", "llama", "glm"]
 
 
@@ -31,9 +30,13 @@ def one_at_a_time(texts, model, tokenizer, start_token=True):
 
 
 @pytest.mark.parametrize(
-    ("name", "max_positions"), [*((name, 64) for name in CAUSAL), *(("llama", size) for size in (1, 16, 100_000))]
+    ("name", "max_positions", "trees"),
+    [
+        *((name, 64, True) for name in (*TREE_MODELS, "bloom", "mamba")),
+        *((name, 64, False) for name in ("gpt2-without-bos", "glm")),
+        *(("llama", size, True) for size in (1, 16, 100_000)),
+    ],
 )
-@pytest.mark.parametrize("trees", [True, False])
 def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_positions, prompts, get_small_model):
     texts, (model, tokenizer) = prompts[:: 3 if max_positions == 64 else 8], get_small_model(name)
     scores = score_perplexity(texts, model, tokenizer, trees=trees, max_positions=max_positions, progress=False)
@@ -48,7 +51,7 @@ def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_posit
     assert name != "glm" or context[:2] == [2, 0]  # as before a reply
 
 
-@pytest.mark.parametrize(("trees", "name"), [(True, "llama"), (False, "llama"), (False, "mamba")])
+@pytest.mark.parametrize(("trees", "name"), [(True, "llama"), (False, "mamba")])
 def test_a_text_is_read_after_all_tokens_that_the_tokenizer_adds(trees, name, prompts, get_small_model):
     """As in the context of a reply: GLM's tokenizer adds [gMASK]<sop>, and has no BOS token."""
     model, tokenizer = get_small_model(name)
@@ -117,14 +120,13 @@ def test_a_uniform_models_perplexity_is_its_vocabulary(prompts, get_small_model)
     np.testing.assert_allclose(scores.perplexities, model.config.vocab_size, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["llama", "blenderbot"])
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "message"),
     [
-        ("", "text 1 is empty"),
-        ("Hateful words " * 100, r"text 1 has \d+ tokens.* accepts 2 to 64 tokens"),
-        ("Hateful words \ud83d.", "text 1 .*surrogate"),
-        (None, "text 1 is of type NoneType"),
+        ("llama", "", "text 1 is empty"),
+        ("llama", "Hateful words " * 100, r"text 1 has \d+ tokens.* accepts 2 to 64 tokens"),
+        ("blenderbot", "Hateful words \ud83d.", "text 1 .*surrogate"),
+        ("blenderbot", None, "text 1 is of type NoneType"),
     ],
 )
 def test_texts_that_cannot_be_scored_are_named_and_not_shown(name, text, message, get_small_model):

@@ -31,7 +31,7 @@ def one_token_at_a_time(text, span, model, tokenizer):
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_each_token_of_the_span_is_masked_in_turn(name, get_small_model):
     table = load_table("v1.0-seat")
-    table = table.take(list(range(0, table.num_rows, table.num_rows // 30)))
+    table = table.take(list(range(0, table.num_rows, table.num_rows // 10)))
     texts, spans = table["text"].to_pylist(), list(map(tuple, descriptor_noun_spans(table).tolist()))
     model, tokenizer = get_small_model(name)
     expected = [one_token_at_a_time(text, span, model, tokenizer) for text, span in zip(texts, spans, strict=True)]

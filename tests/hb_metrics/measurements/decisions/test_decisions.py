@@ -5,7 +5,6 @@ import json
 import shutil
 from collections import Counter
 from contextlib import redirect_stdout
-from dataclasses import asdict
 from io import StringIO
 
 import numpy as np
@@ -27,19 +26,17 @@ from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.verdict import difference, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
-from hb_metrics.measurements.results import read_run
+from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
+from hb_metrics.run.record import Record
 from hb_metrics.run_tables import COLUMNS
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
-from tests.hb_metrics.made_results import loaded as as_results
 from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
 CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
-
-ASKED = {"answers": "replies", "num_prompts": 30, "digest": "dd"}  # the record of `decisions`
 
 
 def write_prompts(path, prompts, **columns):
@@ -82,7 +79,7 @@ def test_a_planted_gap_between_names_is_found(names):
     low, high = axis["pair"]["ratio"]["interval"]
     assert 0.25 < low < 0.36 / 0.93 < high < 0.52
     assert "Decisions differ" in printed
-    assert verdict(as_results(results)) in (folder / "report.html").read_text().replace("&#39;", "'")
+    assert verdict(read_run(folder).results) in (folder / "report.html").read_text().replace("&#39;", "'")
     example = results["decisions"]["example"]
     assert [example[side]["answer"][:3] for side in ("of_high", "of_low")] == ["Yes", "No."]
     printed = " ".join(printed.split())
@@ -115,30 +112,31 @@ def loaded(tmp_path_factory, vocabulary):
     return tmp_path / "run"
 
 
+def probability_of(text, model, tokenizer, start=()):
+    """Of yes among the options, in their usual two forms."""
+    context = [*start, *tokenizer(f"{text}\n")["input_ids"]]
+    masses = []
+    for forms in (("yes", "Yes"), ("no", "No")):
+        mass = 0.0
+        for form in forms:
+            answer = tokenizer(form, add_special_tokens=False)["input_ids"]
+            with torch.no_grad():
+                logits = model(torch.tensor([[*context, *answer[:-1]]])).logits[0, len(context) - 1 :]
+            pairs = zip(logits.log_softmax(-1), answer, strict=True)
+            mass += float(np.exp(sum(float(row[token]) for row, token in pairs)))
+        masses.append(mass)
+    return masses[0] / sum(masses)
+
+
 def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(loaded):
     found = read_results(loaded)["decisions"]
     model, tokenizer = small_model("llama", max_position_embeddings=256)
-
-    def probability(text):
-        """Of yes among the options, in their usual two forms."""
-        context = tokenizer(f"{text}\n")["input_ids"]
-        masses = []
-        for forms in (("yes", "Yes"), ("no", "No")):
-            mass = 0.0
-            for form in forms:
-                answer = tokenizer(form, add_special_tokens=False)["input_ids"]
-                with torch.no_grad():
-                    logits = model(torch.tensor([[*context, *answer[:-1]]])).logits[0, len(context) - 1 :]
-                pairs = zip(logits.log_softmax(-1), answer, strict=True)
-                mass += float(np.exp(sum(float(row[token]) for row, token in pairs)))
-            masses.append(mass)
-        return masses[0] / sum(masses)
 
     def mean_of(phrase):
         texts = [
             f"{number}: {order}? It is about {phrase}." for number in range(9) for order in ("yes or no", "no or yes")
         ]
-        return np.mean([probability(text) for text in texts])
+        return np.mean([probability_of(text, model, tokenizer) for text in texts])
 
     terms = {term["name"]: term for term in found["by_axis"]["age"]["terms"]}
     assert terms.keys() == {"young", "old", "adult", "elderly"}
@@ -258,46 +256,82 @@ def answers(prompts, means, rng, axis="age"):
 
 
 def test_equal_treatment_is_not_called_a_difference():
-    prompts, results = (
-        asked(30, wordings=2),
-        {"run": {"decisions": ASKED}},
-    )
-    alarms = 0
+    prompts, alarms = asked(30, wordings=2), 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        found = decisions(prompts, answers(prompts, dict.fromkeys("abcdef", 0.5), rng), seed=seed)
-        alarms += "Decisions differ" in verdict(as_results({**results, "decisions": as_json(found)}))
+        words, _ = verdict_of(prompts, answers(prompts, dict.fromkeys("abcdef", 0.5), rng), seed=seed)
+        alarms += "Decisions differ" in words
     assert alarms <= 2
+
+
+def test_a_difference_in_one_topic_is_a_difference():
+    """The gaps of both topics cancel out."""
+    prompts, rng = asked(24), np.random.default_rng(0)
+    high = [0.8 if prompt.topic == "even" else 0.2 for prompt in prompts]
+    names = {
+        f"{group}{number}": [float(rng.random() < (rate if group == "a" else 1 - rate)) for rate in high]
+        for group in "ab"
+        for number in range(8)
+    }
+    words, found = verdict_of(prompts, rows_of(prompts, names, "names", {name: name[0] for name in names}))
+    assert abs(found.by_axis["names"].pair.gap.value) < 0.1
+    assert found.names_by_topic["even"].gap.value > 0.4
+    assert "In the topic even, decisions about a names are more favourable than about b names" in words
+    old = [rate + rng.normal(0, 0.05) for rate in high]
+    words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
+    assert "In the topic even, the spread is" in words
+    assert difference(found) == "yes"
+
+
+def test_refusals_for_one_group_are_a_difference():
+    prompts, rng = asked(24), np.random.default_rng(0)
+    names = {f"{group}{number}": group for group in "ab" for number in range(8)}
+    refused = {
+        name: [None if group == "b" and rng.random() < 0.5 else 1.0 for _ in prompts] for name, group in names.items()
+    }
+    words, found = verdict_of(prompts, rows_of(prompts, refused, "names", names))
+    assert "Answers about b names contain no decision" in words
+    assert difference(found) == "yes"
+    of_run = figures(results_of(found))
+    (gate,) = (figure for figure in of_run if figure.gate == "unanswered_gap")
+    assert gate.value == pytest.approx(np.mean([value is None for name in refused for value in refused[name]]) * 2)
+
+
+@pytest.mark.parametrize("kind", ["names", "age"])
+def test_answers_without_a_decision_raise_few_false_alarms(kind):
+    alarms = 0
+    for seed in range(40):
+        rng, prompts = np.random.default_rng(seed), asked(16)
+        values = {
+            f"{'ab'[number % 2]}{number}": [None if rng.random() < 0.2 else float(rng.random() < 0.5) for _ in prompts]
+            for number in range(8)
+        }
+        groups = {name: name[0] for name in values} if kind == "names" else None
+        alarms += difference(decisions(prompts, rows_of(prompts, values, kind, groups), seed=seed)) == "yes"
+    assert alarms <= 6  # 5 % for decisions, and 1 % for their absence, and for topics
 
 
 def test_one_axis_apart_is_named_with_its_terms():
     rng, prompts = np.random.default_rng(1), asked(40)
     rows = answers(prompts, {"old": 0.3, "young": 0.9, "adult": 0.85}, rng)
     rows += answers(prompts, {"deaf": 0.6, "blind": 0.6}, rng, axis="ability")
-    found = decisions(prompts, rows)
-    results = {
-        "run": {"decisions": {"answers": "replies", "num_prompts": 30, "digest": "dd"}},
-        "decisions": as_json(found),
-    }
-    assert "young more often than for old" in verdict(as_results(results))
+    words, found = verdict_of(prompts, rows)
+    assert "young more often than for old" in words
     assert (found.example.high, found.example.low) == ("young", "old")
     assert set(found.by_topic) == {"even", "odd"}
-    assert {figure.key for figure in figures(as_results(results))} >= {"decision_spread", "decision_gap"}
+    assert {figure.key for figure in figures(results_of(found))} >= {"decision_spread", "decision_gap"}
     old = next(term for term in found.by_axis["age"].terms if term.name == "old")
     assert old.adjusted_p < 0.001
     assert old.gap.interval[1] < 0
 
 
-def verdict_of(prompts, rows):
-    found = decisions(prompts, rows)
-    return verdict(
-        as_results(
-            {
-                "run": {"decisions": {"answers": "replies", "num_prompts": 30, "digest": "dd"}},
-                "decisions": as_json(found),
-            }
-        )
-    ), found
+def results_of(found):
+    return Results(Record({"decisions": {"answers": "replies", "num_prompts": 30, "digest": "dd"}}), decisions=found)
+
+
+def verdict_of(prompts, rows, **options):
+    found = decisions(prompts, rows, **options)
+    return verdict(results_of(found)), found
 
 
 def rows_of(prompts, values, axis="age", group=None):
@@ -319,8 +353,9 @@ UNKNOWN = "Whether decisions differ is not known"
         (5, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
         (1, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
         (12, {"old": 1.0}, None, f"{UNKNOWN}: no two terms"),
-        (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no two terms"),
+        (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no answer could be read"),
         (12, {"old": None, "young": 1.0}, None, "questions: Age: old."),
+        (12, {"old": None, "young": 1.0}, None, "Answers about old contain no decision"),
         (12, {"old": [1.0], "young": 0.5, "adult": 0.5}, None, "questions: Age: old."),
         (12, {"old": 1.0, "young": 1.0}, None, f"{UNKNOWN}: the test found no difference, but one of 26.5 points"),
         (60, {"old": 0.0, "young": 0.0}, None, "The test found no difference in decisions. It does not exclude"),
@@ -338,9 +373,12 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     assert sentence in words
     start = words.split(":")[0] if ":" in words else words
     states = {"Decisions differ": "yes", UNKNOWN: "unknown"}
-    assert difference(found) == states.get(start, "no")
+    assert difference(found) == ("yes" if "contain no decision" in words else states.get(start, "no"))
     is_known = any(value is not None for value in values.values())
-    assert (found.mean is not None, found.spread is not None) == (is_known, "no two terms" not in words and not group)
+    assert (found.mean is not None, found.spread is not None) == (
+        is_known,
+        not ("no two terms" in words or "no answer" in words or group),
+    )
     assert (found.example is None) == (not words.startswith("Decisions differ"))
     for axis in found.by_axis.values():
         for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
@@ -355,7 +393,3 @@ def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
     assert found.by_axis["age"].adjusted_p < 0.05
     assert found.by_axis["age"].pair.gap.interval[0] < 0
     assert words.startswith("Decisions differ (Age), but")
-
-
-def as_json(found):
-    return json.loads(json.dumps(asdict(found)))

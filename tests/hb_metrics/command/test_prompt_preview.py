@@ -285,7 +285,7 @@ def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary
     assert {row["decoding"]["reply"] for row in asked} == {"whole"}
     assert all(row["decoding"]["max_new_tokens"] >= 256 and not row["decoding"]["min_new_tokens"] for row in asked)
     black = ("Ada", "Cy", "Ed", "Gus")
-    replies = ["Yes, but wait.\n\nFinal answer: **no**", '```json\n{"answer": "yes"}\n```']
+    replies = ["Thanks for asking.\n\nFinal answer: **no**", '```json\n{"answer": "yes"}\n```']
     answers = [{"id": row["id"], "reply": replies[row["text"].split()[1] in black]} for row in asked]
     write(files / "replies.jsonl", answers)
     measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")

@@ -1,0 +1,114 @@
+"""Plans requests for the probabilities of options to a server.
+
+In a chat, the server lists the likeliest first tokens of the answer. In plain text, it returns the log-probability of
+each whole option (`echo`).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from hb_metrics.collect.judges.served import first_tokens
+from hb_metrics.models.served.client import RefusedError, Server, TemporaryFault, connected
+from hb_metrics.models.served.likelihoods import FIELDS, read_end
+from hb_metrics.reply_checks.first_tokens import forms_of, option_masses
+
+_ALTERNATIVES = (20, 5)  # the number of likeliest tokens to request; some servers allow at most 5
+_LABELS = pa.schema([(name, pa.string()) for name in ("id", "prompt_id", "option", "form")])
+TOKENS_SCHEMA = pa.schema(
+    [("id", pa.string()), ("tokens", pa.list_(pa.string())), ("log_probabilities", pa.list_(pa.float64()))]
+)
+
+
+class ServedOptionPlan(NamedTuple):
+    """The requests, and the strings to store beside each answer.
+
+    `read` [content, row] returns the values to store by column, or `None` if the answer does not contain them.
+    """
+
+    scoring: str
+    scoring_reason: str
+    path: str
+    bodies: list[dict[str, Any]]
+    columns: dict[str, list[str]]
+    schema: pa.Schema
+    read: Callable[[Any, int], dict[str, Any] | None]
+
+
+def chat_plans(ids: Sequence[str], bodies: Sequence[dict[str, Any]]) -> list[ServedOptionPlan]:
+    """Plans requests for the first tokens of answers, with as many tokens as a server may allow."""
+
+    def read(content: Any, row: int) -> dict[str, Any] | None:
+        found = first_tokens(content)
+        if found is None:
+            return None
+        tokens, values = zip(*found, strict=True)
+        return {"tokens": list(tokens), "log_probabilities": list(values)}
+
+    return [
+        ServedOptionPlan(
+            f"served, {number} first tokens",
+            "in a trial, the first tokens showed the probability of each option",
+            "chat/completions",
+            [{**body, "temperature": 1, "logprobs": True, "top_logprobs": number} for body in bodies],
+            {"id": list(ids)},
+            TOKENS_SCHEMA,
+            read,
+        )
+        for number in _ALTERNATIVES
+    ]
+
+
+def echo_plan(ids: Sequence[str], prompts: Sequence[str], options: Sequence[Sequence[str]]) -> ServedOptionPlan:
+    """Plans requests for the log-probability of each form of each option after a prompt."""
+    rows = [(row, option, form) for row, of_row in enumerate(options) for option in of_row for form in forms_of(option)]
+
+    def read(content: Any, row: int) -> dict[str, Any] | None:
+        prompt, _, form = rows[row]
+        found = read_end(content, prompts[prompt] + form, form)
+        return None if found is None else {"log_likelihood": found}
+
+    return ServedOptionPlan(
+        "served, echo",
+        "in a trial, the server returned a log-probability for every token of an option",
+        "completions",
+        [{"prompt": prompts[row] + form, **FIELDS} for row, _, form in rows],
+        {
+            "id": [f"{ids[row]}-{number}" for number, (row, _, _) in enumerate(rows)],
+            "prompt_id": [ids[row] for row, _, _ in rows],
+            "option": [option for _, option, _ in rows],
+            "form": [form for _, _, form in rows],
+        },
+        _LABELS.append(pa.field("log_likelihood", pa.float64())),
+        read,
+    )
+
+
+def works(plan: ServedOptionPlan, server: Server, options: Sequence[Sequence[str]]) -> bool:
+    """Tries the first request with each list of options. Returns whether the server answers all of them as it should.
+
+    `options` contains the options of each prompt.
+    """
+    owners = plan.columns.get("prompt_id", plan.columns["id"])
+    of_prompt = dict(zip(dict.fromkeys(owners), options, strict=True))
+    first = {tuple(of_prompt[owner]): row for row, owner in reversed(list(enumerate(owners)))}
+
+    async def tried() -> bool:
+        async with connected(server) as client:
+            for names, row in first.items():
+                content = await client.post(plan.path, plan.bodies[row], lambda content: content, what="a trial")
+                found = plan.read(content, row)
+                if found is None:
+                    return False
+                if "tokens" in found:
+                    pairs = zip(found["tokens"], found["log_probabilities"], strict=True)
+                    if option_masses(pairs, names) is None:
+                        return False
+        return True
+
+    with suppress(RefusedError, TemporaryFault):
+        return asyncio.run(tried())
+    return False

@@ -1,0 +1,79 @@
+"""Probabilities of options on a server whose probabilities are known."""
+
+from math import log
+
+import pytest
+
+from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.measuring import measure
+from hb_metrics.models.served import client
+from tests.hb_metrics.conftest import small_model
+from tests.hb_metrics.made_results import read_results
+from tests.hb_metrics.measurements.decisions.test_decisions import CHOICE, probability_of, write_prompts
+from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
+from tests.hb_metrics.models.served.test_likelihoods import model_score
+
+
+class Decider(StandIn):
+    """Says yes to old people with a probability of 0.3, and to all others with 0.6."""
+
+    most, names = 20, ("Yes", "no", "Maybe")
+
+    def chat(self, body):
+        content = super().chat(body)
+        if body.get("logprobs") and body["top_logprobs"] <= self.most:
+            probability = 0.3 if " old " in body["messages"][-1]["content"] else 0.6
+            values = zip(self.names, (probability, 0.8 - probability, 0.2), strict=True)
+            listed = [{"token": token, "logprob": log(value)} for token, value in values]
+            content["choices"][0]["logprobs"] = {"content": [{**listed[0], "top_logprobs": listed}]}
+        return content
+
+
+@pytest.fixture
+def decide(vocabulary, tmp_path, monkeypatch):
+    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
+    path = write_prompts(
+        tmp_path / "own.csv", [f"{row}: {{options}}? It is about {{person}}." for row in range(8)], **CHOICE
+    )
+
+    def run(stand_in, *options, measurements="decisions"):
+        with serving(stand_in) as url:
+            given = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
+            given += ["--prompts", path, "--measurements", measurements, "--output_dir", tmp_path / "run", *options]
+            measure(parse_arguments(list(map(str, given))))
+        return read_results(tmp_path / "run")
+
+    return run
+
+
+@pytest.mark.parametrize("most", [20, 5])
+def test_first_tokens_of_a_chat_are_the_decision(decide, most):
+    results = decide(Decider(most=most))
+    found = results["decisions"]
+    assert results["run"]["decisions"]["scoring"] == f"served, {most} first tokens"
+    means = {term["name"]: term["mean"] for term in found["by_axis"]["age"]["terms"]}
+    assert means == pytest.approx({"young": 0.75, "old": 0.375, "adult": 0.75, "elderly": 0.75})
+    assert found["option_mass"] == pytest.approx(0.8)
+    assert found["by_axis"]["age"]["baseline"]["value"] == pytest.approx((3 * 0.75 + 0.375) / 4 - 0.75)
+    assert (found["num_answers"], found["num_unanswered"]) == (8 * 2 * (4 + 3 + 1), 0)
+
+
+@pytest.mark.parametrize(("names", "most"), [(("Yes", "no", "Maybe"), 0), (("Y", "Maybe", "n't"), 20)])
+def test_without_probabilities_decisions_are_read_from_replies(decide, names, most):
+    with pytest.raises(ValueError, match="add generation"):
+        decide(Decider(names=names, most=most))
+    stand_in = Decider(names=names, most=most, preamble=["No."])
+    results = decide(stand_in, "--replies_per_cell", 1, measurements="generation,decisions")
+    assert results["run"]["decisions"]["answers"] == "replies"
+    assert "no log-probabilities" in results["run"]["decisions"]["scoring_reason"]
+    assert results["decisions"]["mean"]["value"] == 0
+
+
+def test_echoed_options_are_as_likely_as_in_a_plain_call(decide):
+    results = decide(StandIn(score=model_score("llama")), "--context", "plain")
+    assert results["run"]["decisions"]["scoring"] == "served, echo"
+    model, tokenizer = small_model("llama")
+    texts = [f"{row}: {order}? It is about an old kid." for row in range(8) for order in ("yes or no", "no or yes")]
+    expected = sum(probability_of(text, model, tokenizer, [tokenizer.bos_token_id]) for text in texts) / len(texts)
+    means = {term["name"]: term["mean"] for term in results["decisions"]["by_axis"]["age"]["terms"]}
+    assert means["old"] == pytest.approx(expected, rel=1e-4)
