@@ -13,6 +13,7 @@ from hb_dataset.variations import vary_prompts
 from hb_metrics import load_run
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.planning import default_folder, read_prompts
@@ -298,6 +299,13 @@ def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary
     with pytest.raises(ValueError, match=r"'offensive'.*measure it"):
         run.worst()
     assert analysed(files / "run")
+    written = (files / "run" / "results.json").read_bytes()
+    (files / "run" / "results.json").unlink()
+    analyse(files / "run")
+    assert (files / "run" / "results.json").read_bytes() == written
+    (files / "run" / "run.json").unlink()
+    with pytest.raises(ValueError, match="has no run.json; pass the folder"):
+        analyse(files / "run")
 
 
 def test_groups_of_names_in_a_slot(files, vocabulary, model):
