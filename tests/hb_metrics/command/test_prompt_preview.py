@@ -304,7 +304,7 @@ def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary
     analyse(files / "run")
     assert (files / "run" / "results.json").read_bytes() == written
     (files / "run" / "run.json").unlink()
-    with pytest.raises(ValueError, match="has no run.json; pass the folder"):
+    with pytest.raises(ValueError, match=r"has no run\.json; pass the folder"):
         analyse(files / "run")
 
 
