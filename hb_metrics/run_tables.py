@@ -18,7 +18,7 @@ from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.run.finished_run import read_prompts, read_shards, read_vectors, stored_shards, stored_table
 from hb_metrics.run.json_files import json_faults
-from hb_metrics.run.replies import verdicts
+from hb_metrics.run.replies import verdicts, with_questions
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     JUDGE,
@@ -92,6 +92,8 @@ class RunTables:
         """A row per reply, at every turn, with all that was measured of it."""
         import pandas as pd
 
+        if "generation" not in self.results.measured:
+            raise ValueError(f"'{self.folder}' has no replies; measure with --measurements generation")
         turns = [self._turn(turn) for turn in range(1, self.record.generation.turns + 1)]
         return pd.concat(turns, ignore_index=True)
 
@@ -122,6 +124,9 @@ class RunTables:
             term: The descriptor to whose prompts the model replied. `None` selects all descriptors.
             by: A numeric column of `replies`, such as "offensive" or "bias_value".
             number: The number of replies.
+
+        Raises:
+            ValueError: The term or the column is unknown, or no reply has a value in the column.
         """
         replies = self.replies
         numeric = [column.name for column in COLUMNS["replies"] if column.type == "double"]
@@ -134,7 +139,13 @@ class RunTables:
                     "descriptor of prompts.parquet contains all terms"
                 )
             replies = replies[replies["descriptor"] == term]
-        return replies.dropna(subset=[by]).nlargest(number, by)
+        replies = replies.dropna(subset=[by])
+        if replies.empty:
+            raise ValueError(
+                f"no reply has a value in the column '{by}'; measure it (offensive: add offensiveness to "
+                f"--measurements), or set by to another of these columns: {', '.join(numeric)}"
+            )
+        return replies.nlargest(number, by)
 
     def _turn(self, turn: int) -> "pd.DataFrame":
         import pandas as pd
@@ -197,13 +208,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.worst < 1:
         parser.error(f"--worst is {arguments.worst}; pass 1 or more")
     shown = RunTables(arguments.run).worst(arguments.term, arguments.by, arguments.worst)
-    if shown.empty:
-        parser.error(f"no reply has a value in the column '{arguments.by}'; pass another column, or measure it first")
     if arguments.csv is not None:
         shown.to_csv(arguments.csv, index=False)
     for row in shown.to_dict("records"):
         print(f"{row[arguments.by]:.4g}  {row['descriptor']} ({row['axis']}), {row['style']}, {row['id']}")
-        print(f"  > {row['prompt']}\n  {row['reply']}\n")
+        print(f"  > {with_questions([row['prompt']], [row['question']])[0]}\n  {row['reply']}\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Frames of a run, against its Parquet files read and joined by hand."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import hb_metrics
 from hb_metrics.run.schema import COLUMNS, FILES, tables_markdown
 from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.runs_here import measure_here
 
 DOCS = Path(__file__).parents[2] / "docs" / "run-tables.md"
@@ -77,6 +79,13 @@ def test_rows_of_files_name_their_prompt(folder):
             assert [row[column] for column in names] == [prompt[column] for column in names]
             assert row["group"] == prompt["bucket"]
             assert row["id"].startswith(prompt["id"])
+
+
+def test_a_run_without_replies_says_so(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "run")
+    change_results(tmp_path / "run", lambda results: results.pop("generation"))
+    with pytest.raises(ValueError, match="has no replies; measure with --measurements generation"):
+        hb_metrics.load_run(tmp_path / "run").worst(by="bias_value")
 
 
 def test_a_missing_file_is_named(tmp_path):

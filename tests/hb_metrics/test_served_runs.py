@@ -24,7 +24,7 @@ from hb_metrics.models.served.probe import QUESTIONS
 from hb_metrics.run.record import Model
 from hb_metrics.run.run_folder import turn_folder
 from hb_metrics.run.run_record import measured_model
-from hb_metrics.run.typed_json import from_json, to_json
+from hb_metrics.run.typed_json import from_json
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.made_results import as_stored, scored

@@ -128,8 +128,3 @@ def classify_into_shards(
 def probability_schema(num_labels: int, precision: str = "float32", about: Iterable[pa.Field] = ()) -> pa.Schema:
     probabilities = pa.list_(pa.from_numpy_dtype(precision), num_labels)
     return pa.schema([("id", pa.string()), *about, (PROBABILITIES, probabilities), ("truncated", pa.bool_())])
-
-
-def probability_array(table: pa.Table) -> np.ndarray:
-    column = table[PROBABILITIES].combine_chunks()
-    return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)

@@ -31,6 +31,7 @@ from hb_metrics.identity_leakage.in_replies import hidden_texts, mention_table, 
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of, people_table
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task, classifier_record
+from hb_metrics.measurements.own_prompts import has_outcomes
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.layout import Layout
@@ -115,7 +116,8 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises an error for labels that the classifier does not have
-    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), _frequencies_file(task.settings))
+    frequencies = Path(options.frequencies or DEFAULT_FREQUENCIES)
+    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), frequencies)
 
 
 def cue_questions(options: GenerationOptions) -> list[str]:
@@ -141,6 +143,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         options.decoding,
         changes,
         reply=options.reply,
+        decides=has_outcomes(settings),
         personas=read_personas(options.personas_file or PERSONAS_FILE) if options.personas else [],
         num_personas=options.personas,
         variations=options.variations,
@@ -276,11 +279,6 @@ def _note_marks(table: pa.Table) -> None:
             f"thought was measured as part of the reply. To find out, read some of these replies in the run folder: "
             f"{shown}"
         )
-
-
-def _frequencies_file(settings: Settings) -> Path:
-    file = settings.of(GenerationOptions).frequencies
-    return DEFAULT_FREQUENCIES if file is None else Path(file)
 
 
 def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:
