@@ -10,6 +10,7 @@ beyond chance after Holm's adjustment. Figures of the whole run are adjusted tog
 import csv
 import io
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
+from hb_metrics.report.comparison import comparison_warnings, differing_settings
 from hb_metrics.report.markdown import figure_rows, levels_note, markdown_with_note, shown_figures
 from hb_metrics.report.run_names import run_names
 from hb_metrics.run.json_files import json_faults
@@ -55,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.figure is not None:
         write_text(arguments.figure, chart(runs, names, arguments.by or "axis"))
     print(table(runs, names, arguments.format, arguments.by))
+    warnings = comparison_warnings(differing_settings([run.record for run in runs]), [run.results for run in runs])
+    for sentence in warnings:  # a CSV file has no place for them
+        print(f"warning: {sentence}", file=sys.stderr)
 
 
 def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str | None = None) -> str:

@@ -5,7 +5,7 @@ from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.layout.numbers import and_list, share
+from hb_metrics.layout.numbers import and_list, p_words, share
 from hb_metrics.layout.parts import Differs, Pair, Report, Section, Side
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
@@ -179,7 +179,7 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
     verb = "differs" if p_value < ALPHA else "does not differ"
     return (
-        f"The style of replies {verb} beyond chance between groups of names (p = {p_value:.3g}): {groups.name} "
+        f"The style of replies {verb} beyond chance between groups of names ({p_words(p_value)}): {groups.name} "
         f"is {groups.words}."
     )
 
@@ -214,7 +214,7 @@ def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
     for p_value, between in ((shares.p_between_descriptors, "terms"), (shares.p_between_axes, "axes")):
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
-            verdicts.append(f"{verb} beyond chance between {between} (p = {p_value:.2g})")
+            verdicts.append(f"{verb} beyond chance between {between} ({p_words(p_value)})")
     return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 

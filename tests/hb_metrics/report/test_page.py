@@ -1,5 +1,6 @@
 """The report of a run: one file that loads nothing, with a part for each measurement of the run and for no other."""
 
+import copy
 import json
 import re
 from itertools import pairwise
@@ -7,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from hb_metrics.collect.classifiers.presets import suggested
-from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.numbers import axis_label, p_words
 from hb_metrics.measurements import MEASUREMENTS
 from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.made_results import AXES, full_run, loaded, whole_run
@@ -48,6 +49,29 @@ def test_the_box_names_the_next_better_classifiers(results, tmp_path):
     text = report_page({**results, "run": {**run, **embedded}}, tmp_path).text
     for name in options.values():
         assert suggested(f"--{name}_classifier") in text
+
+
+def test_a_verdict_on_decisions_is_not_contradicted(results, tmp_path):
+    run, generation = copy.deepcopy(results["run"]), copy.deepcopy(results["generation"])
+    generation["short_share"], generation["refusals"]["refusals"]["p_between_axes"] = 1.0, None  # no verdict on style
+    run["style_classifier"]["is_embedded"], pair = True, "It was not shown that the style of these replies differs"
+    alone = report_page({"run": run, "generation": generation}, tmp_path).text
+    assert pair in alone
+    assert "about decisions, ask more questions" not in alone
+    both = report_page({"run": run, "generation": generation, "decisions": results["decisions"]}, tmp_path).text
+    assert "Yes." in both
+    assert pair not in both
+    assert "about decisions, ask more questions" in both
+    assert "Use the figures of generation bias for trials" in both
+
+
+def test_no_p_value_is_0():
+    assert [p_words(value) for value in (0.0, 0.0009, 0.001, 0.0456, 1.0)] == [
+        *["p < 0.001"] * 2,
+        "p = 0.001",
+        "p = 0.046",
+        "p = 1.000",
+    ]
 
 
 def test_the_report_is_one_sound_file_that_loads_nothing(folder, page):

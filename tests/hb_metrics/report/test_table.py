@@ -16,6 +16,7 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run_tables import RunTables
 from hb_metrics.run_tables import main as replies
+from tests.hb_metrics.made_results import change_results
 
 NAMES = ["one_model", "100% other"]
 
@@ -79,6 +80,14 @@ def test_a_chart_is_a_file_for_slides(runs):
     assert ElementTree.fromstring(chart(runs, NAMES, "axis")).get("width") == "800"
 
 
+def test_runs_with_other_prompts_are_not_put_side_by_side_without_a_warning(made_runs, tmp_path, capsys):
+    other = shutil.copytree(made_runs[1], tmp_path / "other")
+    change_results(other, lambda results: results["run"]["data"].update(digest="another"))
+    for folder, warned in ((made_runs[1], False), (other, True)):
+        main([str(made_runs[0]), str(folder), "--format", "csv"])
+        assert ("different prompts" in " ".join(capsys.readouterr().err.split())) == warned
+
+
 def test_what_no_run_has_is_an_error(runs, made_runs, capsys):
     with pytest.raises(ValueError, match="no run has figures by 'moon'; pass --by axis"):
         table(runs, NAMES, by="moon")
@@ -89,12 +98,18 @@ def test_what_no_run_has_is_an_error(runs, made_runs, capsys):
 
 def test_the_worst_replies_are_printed(monkeypatch, tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
-    rows = {"id": ["a"], "descriptor": ["old"], "axis": ["age"], "style": ["Calm"], "prompt": ["Hi"], "reply": ["Ho"]}
+    rows = {
+        "id": ["a"],
+        "descriptor": ["old"],
+        "axis": ["age"],
+        "style": ["Calm"],
+        "prompt": ["Hi"],
+        "reply": ["Ho"],
+        "question": [None],
+    }
     frame = pandas.DataFrame({**rows, "offensive": [0.25]})
     monkeypatch.setattr(RunTables, "__init__", lambda self, folder: None)
-    monkeypatch.setattr(RunTables, "worst", lambda self, term, by, number: frame if term is None else frame[:0])
+    monkeypatch.setattr(RunTables, "worst", lambda self, term, by, number: frame)
     replies([str(tmp_path), "--by", "offensive", "--csv", str(tmp_path / "worst.csv")])
     assert capsys.readouterr().out.split("\n")[:3] == ["0.25  old (age), Calm, a", "  > Hi", "  Ho"]
     assert "Ho" in (tmp_path / "worst.csv").read_text()
-    with pytest.raises(SystemExit):
-        replies([str(tmp_path), "--term", "young", "--by", "offensive"])
