@@ -23,7 +23,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from hb_dataset.prompt_slots import DETERMINER, PERSON_SLOTS, parsed_prompt
+from hb_dataset.hints import did_you_mean
+from hb_dataset.prompt_slots import DETERMINER, OPEN_PHRASE, PERSON_SLOTS, parsed_prompt
 from hb_dataset.table_files import SUFFIXES, filled_text_in, read_table, text_in
 
 SHIPPED = "decisions"  # in place of a file: the questions that this package contains
@@ -103,6 +104,11 @@ def read_own_prompts(source: str, replaced: Sequence[str] = ()) -> list[OwnPromp
     rows = _rows(source)
     if not rows:
         raise ValueError(f"'{source}' has no prompts; write one prompt per row, in the column 'prompt'")
+    columns = {name for _, row in rows for name in row}
+    for name in sorted(columns - {*_COLUMNS}):
+        # A column that is spelled almost like a known one would be ignored.
+        if hint := did_you_mean(name.casefold().strip(), {*_COLUMNS} - columns, cutoff=0.85):
+            raise ValueError(f"'{source}' has the unknown column '{name}'; {hint}rename the column")
     if replaced:
         rows = _replaced(rows, replaced)
     prompts: list[OwnPrompt] = []
@@ -218,10 +224,12 @@ def _replaced(rows: list[tuple[str, dict[str, Any]]], phrases: Sequence[str]) ->
             )
         if matches:
             start, end = matches[0].span()
-            if DETERMINER.search(prompt[:start].removesuffix(" ")):
+            # A common noun such as "applicant" belongs to a determiner. A name, or "the applicant", does not.
+            is_noun = matches[0][0][:1].islower() and not DETERMINER.search(matches[0][0].partition(" ")[0])
+            if words_before := (OPEN_PHRASE if is_noun else DETERMINER).search(prompt[:start]):
                 raise ValueError(
-                    f"{place}: the phrase in --replace follows an article or another determiner, which {{person}} "
-                    "already contains; include the determiner in the phrase"
+                    f"{place}: the phrase in --replace follows '{words_before[0].strip()}', but {{person}} has its own "
+                    "article; include these words in the phrase, or write {person} in the file"
                 )
             counts[matches[0][0].lower()] += 1
             prompt = f"{prompt[:start]}{{person}}{prompt[end:]}"

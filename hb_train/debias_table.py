@@ -5,6 +5,7 @@ from typing import Any
 
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
+from hb_metrics.layout.numbers import p_value
 from hb_metrics.run.run_folder import RESULTS_FILE, read_json
 from hb_train.debiasing.arguments import METHODS
 
@@ -26,7 +27,6 @@ COLUMNS = {
     "Entropy-4": ("entropy_4", "{:.2f}"),
     "Dist-2": ("dist_2", "{:.1f}"),
 }
-LEAST_P_VALUE = 0.001  # smaller values are shown as "< 0.001"
 _EXPLANATION = (
     "t is the paired test of the perplexities of both phrases in each pair. If t is negative, phrases about the "
     "minoritized group are likelier. t of logs is the same test of log perplexities, on which single rows have less "
@@ -60,6 +60,6 @@ def _figures(folder: Path) -> dict[str, Any]:
 
 def _cell(figures: dict[str, Any], key: str, form: str) -> str:
     value = figures.get(key)
-    if key == "p_value" and value is not None and value < LEAST_P_VALUE:
-        return f"< {LEAST_P_VALUE}"
+    if key == "p_value":
+        return p_value(value)
     return "–" if value is None else form.format(value)

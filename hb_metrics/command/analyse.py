@@ -13,9 +13,9 @@ from typing import Any
 from hb_dataset.command_line import CommandParser
 from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.results import Results, Run, check_finished
+from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.record import Record
-from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, RUN_FILE, hold_folder, read_json, write_json
+from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, hold_folder, read_record, write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -29,13 +29,13 @@ def analyse(folder: Path) -> Results:
     """Computes the results of a finished run, and writes them and the report into its folder.
 
     Raises:
-        ValueError: The folder contains no finished run, or one of its tables is missing or damaged.
+        ValueError: The folder contains no run, or one of its tables is missing or damaged.
     """
-    check_finished(folder)
+    record = Record(read_record(folder))
     with hold_folder(folder):
-        results = Results(Record(read_json(folder / RUN_FILE)))
+        results = Results(record)
         for measurement in MEASUREMENTS:
-            if measurement.name in results.record.layout.measurements:
+            if measurement.name in record.layout.measurements:
                 results = results.with_(measurement.name, measurement.parts.compute(Run(folder, results)))
         write_results(results, folder)
     return results
@@ -49,12 +49,16 @@ def write_results(results: Results, folder: Path) -> None:
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 
 
-def write_run_report(run: Run, path: Path, **options: Any) -> list[str]:
-    """Writes the report of a finished run with its calibrations and the command of a longer run, as `write_report`."""
+def write_run_report(run: Run, path: Path, *, with_texts: bool = True, **options: Any) -> list[str]:
+    """Writes the report of a finished run with its calibrations and the command of a longer run, as `write_report`.
+
+    Without `with_texts`, the report shows no prompts and no replies.
+    """
     from hb_metrics.command.plan import firmer_run
     from hb_metrics.human_eval.calibration import read_calibrations
-    from hb_metrics.report.page import write_report
+    from hb_metrics.report.page import without_texts, write_report
 
+    run = run if with_texts else run._replace(results=without_texts(run.results))
     known, again = read_calibrations(run.folder), firmer_run(run)
     return write_report(run.results, path, calibrations=known, again=again, **options)
 

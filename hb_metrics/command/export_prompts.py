@@ -41,8 +41,6 @@ def main(argv: list[str] | None = None) -> None:
         if not argv:
             raise SystemExit(2)
         parse_arguments(["--help"], title)
-    if argv[0].startswith("-"):
-        raise SystemExit(f"export_prompts.py: {argv[0]!r} is not a file name; {USAGE}")
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--after", type=Path)
     own, others = parser.parse_known_args(argv[1:])

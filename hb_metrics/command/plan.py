@@ -23,6 +23,7 @@ from hb_dataset.names import NAME_CUES
 from hb_metrics.command.arguments import default_settings
 from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
+from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
@@ -42,6 +43,7 @@ from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 FULL = "Full Gen Bias"
 MOST_REPLIES = 2000
+_QUESTIONS = (8, 16, 36, 72, 144)
 # Nine in ten half-widths of later runs are within this number, divided by the root of the pilot's degrees of freedom,
 # of the prediction, relative to it. The number was chosen by simulation (tests/hb_metrics/stats/test_planned.py).
 _ERROR = 2.5
@@ -97,8 +99,14 @@ def plan(
         raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     run = read_run(pilot)
     table = read_reply_table(pilot) if "generation" in run.results.measured else None
+    of_decisions = _decisions(run) if "decisions" in run.results.measured else None
+    has_interval = table and value_at(run.results.generation.gen_bias.intervals, ("full_gen_bias",)) is not None
+    if of_decisions is not None and not has_interval:
+        return of_decisions
     if table is None:
-        raise ValueError(f"'{pilot}' did not measure generation; pass a pilot with --measurements generation")
+        raise ValueError(
+            f"'{pilot}' did not measure generation or decisions; pass a pilot with --measurements generation"
+        )
     spreads, missing = pilot_spreads(run, table)
     sizes = _prompts_per_cell(run, table)
     most = int(sizes.max())
@@ -127,7 +135,16 @@ def plan(
     if wanted is not None:
         sentences.append(f"To generate {wanted} replies per term and template, run:\n  {_command(run, wanted)}")
     header = ["half-width at … replies per term and template", "value", *map(str, numbers), "give or take"]
-    return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences])
+    plans = [markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences]
+    return "\n".join(plans if of_decisions is None else [*plans, "", of_decisions])
+
+
+def _decisions(run: Run) -> str:
+    planned = planned_decisions(run, _QUESTIONS)
+    header = ["half-width at … questions", *map(str, _QUESTIONS)]
+    rows = [[name, *(_shown(half, 100) for half in halves)] for name, halves in planned.items()]
+    sentence = "For more questions, add rows to --prompts, or omit --quick. More replies to a question help less."
+    return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", sentence])
 
 
 def _prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
@@ -194,7 +211,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
         )
     labels = [style.style for style in generation.styles]
     clusters = generation.gen_bias.clusters
-    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table, table)
+    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table)
     cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hb_dataset.filled_prompts import own_prompt_table
 from hb_dataset.names import NAMES_AXIS
+from hb_dataset.prompt_slots import GENDERED
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.own_prompts import own_people, own_prompts
 from hb_metrics.measurements.settings import Settings
@@ -40,4 +41,10 @@ def show_prompts(settings: Settings, prompts: "pa.Table") -> None:
             if text is not None:
                 print(f"  {name}: {text}".replace("\n", "\n    "))
     of_shown, of_all = (len(table["template"].unique()) for table in (shown, prompts))
+    own = own_prompts(settings) if run.prompts is not None else []
+    if gendered := [prompt.id for prompt in own if prompt.kind != "cue" and GENDERED.search(prompt.prompt)]:
+        print(
+            f"\nwarning: {len(gendered):,} prompts (such as '{gendered[0]}') contain a gendered pronoun, which does "
+            "not agree with all people; if it means the person, write {they}, {them} or {their} instead"
+        )
     print(f"\n{len(shown)} of {len(prompts):,} prompts, from {of_shown} of {of_all:,} templates")

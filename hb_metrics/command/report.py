@@ -101,15 +101,13 @@ def write(
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")
-    for_several = {"names": names, "human_evaluation": human_evaluation}
-    for_several["no_worse_than"] = no_worse_than
+    for_several = {"names": names, "human_evaluation": human_evaluation, "no_worse_than": no_worse_than}
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, but only one was passed; pass another run")
-    if len(runs) > 1 and without_texts:
-        raise ValueError(f"--without_texts accepts only one run, but {len(runs)} were passed; pass one run at a time")
-    if len(runs) > 1 and generalise is not None:
-        raise ValueError(f"--generalise accepts only one run, but {len(runs)} were passed; pass one run at a time")
+    for name, value in {"without_texts": without_texts, "generalise": generalise}.items():
+        if len(runs) > 1 and value:
+            raise ValueError(f"--{name} accepts only one run, but {len(runs)} were passed; pass one run at a time")
     folders = [folder.resolve() for folder in runs]
     if repeated := [str(folder) for folder in folders if folders.count(folder) > 1]:
         raise ValueError(f"the run '{repeated[0]}' was passed twice; pass each run once")

@@ -109,15 +109,11 @@ def _errors(results: Calibration) -> list[Figure]:
     for axis in results.rates if len(results.axes) > 1 else [""]:
         name = f"called so by people, {axis_label(axis) if axis else 'All'}"
         rates = [by_axis.get(axis) for by_axis in (results.called, results.not_called)]
-        of_called, of_others = (Number(None, "share") if rate is None else _rate(rate) for rate in rates)
+        of_called, of_others = (Number(rate and rate.value, "share", rate and rate.interval) for rate in rates)
         beside = {"of the other replies": of_others}
         value, bounds = of_called.value, of_called.interval
         rows.append(Figure(name, value, "share", interval=bounds, part_of="right by axis", beside=beside))
     return rows
-
-
-def _rate(rate: CorrectedRate) -> Number:
-    return Number(rate.value, "share", rate.interval)
 
 
 def _agreement(who: str, agreement: Agreement) -> tuple[str, Number, str]:

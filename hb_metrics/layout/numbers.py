@@ -71,6 +71,11 @@ def p_value(value: float | None) -> str:
     return MISSING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def p_words(value: float | None) -> str:
+    """Writes a p-value for a sentence: "p = 0.012" or "p < 0.001"."""
+    return "p " + (p_value(value) if value is not None and value < 0.001 else f"= {p_value(value)}")
+
+
 def bias(value: float | None) -> str:
     """Formats a Gen Bias value (×1000) or a perplexity: two decimals below 10, one below 100, otherwise none."""
     if value is None:

@@ -25,7 +25,7 @@ def filled(text: str, indent: str = "") -> str:
 def figure_lines(figures: Sequence[Figure]) -> list[str]:
     parts = by_part([figure for figure in figures if figure.value is not None])
     whole = parts.pop("", [])
-    lines = [filled(f"{figure.name}: {figure.words}{_of(figure)}", _INDENT) for figure in whole]
+    lines = [filled(", ".join(filter(None, [f"{each.name}: {each.words}", each.detail])), _INDENT) for each in whole]
     for heading, rows in parts.items():
         if heading.endswith("by axis") or not whole:
             level = next((row.confidence_level for row in rows if row.interval is not None), None)
@@ -36,7 +36,3 @@ def figure_lines(figures: Sequence[Figure]) -> list[str]:
                 lines.append(f"{2 * _INDENT}{row.label:<24} {row.shown:>7}  {bounds}".rstrip().translate(_PLAIN))
             break
     return lines
-
-
-def _of(figure: Figure) -> str:
-    return f", {figure.detail}" if figure.detail else ""

@@ -26,6 +26,10 @@ def _read(source: str, replaced: tuple[str, ...], state: tuple[int, int] | None)
     return read_own_prompts(source, replaced)
 
 
+def has_outcomes(settings: Settings) -> bool:
+    return settings.run.prompts is not None and any(prompt.outcome for prompt in own_prompts(settings))
+
+
 def own_people(settings: Settings, prompts: Sequence[OwnPrompt], vocabulary: Vocabulary) -> list[Person]:
     """Finds the people with whom to fill prompts: names, or terms with nouns.
 

@@ -21,18 +21,19 @@ def request_replies(
     changes: Mapping[str, Any],
     *,
     reply: Any = "auto",
+    decides: bool = False,
     **about: Any,
 ) -> tuple[ReplyRequests, Layout, dict[str, Any]]:
     """Makes requests for replies to prompts, with the options that all measurements share.
 
-    `changes` replace settings of the decoding preset. `reply` is the extent of a reply, or "auto". `about` contains
-    other arguments of `make_requests`.
+    `changes` replace settings of the decoding preset. `reply` is the extent of a reply, or "auto". `decides` is true if
+    the prompts ask for a decision. `about` contains other arguments of `make_requests`.
 
     Returns:
         The requests, their layout, and the settings in the model's generation_config that are not supported.
     """
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
-    extent, extent_reason = choose_extent(reply, layout.context, preset)
+    extent, extent_reason = choose_extent(reply, layout.context, preset, decides=decides)
     decoding, ignored = engine.decoding(preset, extent, **changes)
     requests = make_requests(
         prompts,

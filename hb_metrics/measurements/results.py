@@ -84,8 +84,7 @@ def results_from_json(content: dict[str, Any]) -> Results:
     return Results(Record(content["run"]), **measured)
 
 
-def check_finished(folder: Path) -> dict[str, Any]:
-    """Returns the content of results.json, which an earlier release may have written."""
+def read_run(folder: Path) -> Run:
     path = folder / RESULTS_FILE
     if not path.is_file():
         raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
@@ -95,10 +94,4 @@ def check_finished(folder: Path) -> dict[str, Any]:
             if not isinstance(content[name], dict):
                 raise ValueError(f"{content.last_read} is not an object; pass the folder of a finished run")
         check_layout(folder, content["run"])
-    return content
-
-
-def read_run(folder: Path) -> Run:
-    content = check_finished(folder)
-    with json_faults():
         return Run(folder, results_from_json(content))

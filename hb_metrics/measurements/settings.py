@@ -179,6 +179,8 @@ class RunOptions:
         check_least(self, seed=0, batch_size=1, sample=1, concurrency=1, max_reasoning_tokens=0, show=1)
         if self.replace is not None and self.prompts is None:
             raise ValueError("replace is set, but prompts is not; set --prompts to your own prompts, or omit --replace")
+        if self.term_list == []:
+            raise ValueError("terms is empty; set terms separated by commas, such as 'Deaf,blind', or omit --terms")
         check_files(self, "replies_file", "logprobs_file")
         self._check_engine()
         if self.chat_template_kwargs is not None:

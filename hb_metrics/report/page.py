@@ -1,5 +1,6 @@
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.group_shares import BY_GROUP
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.measurements.results import Results
+from hb_metrics.measurements.results import Results, results_from_json
 from hb_metrics.run.run_record import measured_model, model_title, served_sentence
 
 # The verdict on several measurements is the last one in this order.
@@ -23,6 +24,10 @@ _VERDICTS: dict[Differs, str] = {
     "unknown": "This run does not show it.",
     "yes": "Yes.",
 }
+# The keys of results.json whose values are texts: those left out, the user's messages, and templates.
+_NOTHING: dict[str, Any] = {"shown_replies": [], "examples": [], "pair": None, "example": None}
+_MESSAGES = frozenset({"system_prompt", "replace"})
+_TEMPLATES = frozenset({"by_template", "templates", "skipped_templates", "left_out_templates", "questions"})
 _NOT_TESTED = {"generation": "the style of replies", "decisions": "decisions", "dialogue": "the quality of replies"}
 
 
@@ -49,16 +54,13 @@ def write_report(
     more: Sequence[Section] = (),
     calibrations: Sequence[Calibration] = (),
     again: Longer | None = None,
-    with_texts: bool = True,
 ) -> list[str]:
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
 
-    `again` is a longer run. Without `with_texts`, the report shows no replies.
-
-    If measurements are still `to_come`, the report is marked as incomplete. Sections for `calibrations` (the results of
-    `human-eval calibrate`) come first if they have an interval, and the sections in `more` come last.
+    `again` is a longer run. If measurements are still `to_come`, the report is marked as incomplete. Sections for
+    `calibrations` (the results of `human-eval calibrate`) come first if they have an interval, and the sections in
+    `more` come last.
     """
-    results = results if with_texts else without_texts(results)
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
     reports = [measurement.parts.report(results) for measurement in measured]
     # Labels that are too few for an interval are shown last.
@@ -76,6 +78,7 @@ def write_report(
         chart = None if report.chart is top_chart else report.chart
         folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
     folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
+    verdict = max((report.differs for report in reports), key=list(_VERDICTS).index, default="")
     untested = [words for name, words in _NOT_TESTED.items() if name not in results.measured]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
@@ -87,9 +90,10 @@ def write_report(
         "title": model_title(results.record.model),
         "measured": measured_model(results.record.model),
         "to_come": [measurement.title for measurement in to_come],
-        "verdict": _VERDICTS[max((report.differs for report in reports), key=list(_VERDICTS).index, default="")],
+        "verdict": _VERDICTS[verdict],
         "answers": [*map(sentence, usable), *(report.answer for report in on_top if report.answer is not None)],
-        "pairs": [report.pair for report in on_top if report.pair is not None],
+        # A pair that shows no difference would contradict the verdict.
+        "pairs": [report.pair for report in on_top if report.pair and (report.differs == "yes" or verdict != "yes")],
         "chart": top_chart,
         "not_tested": and_list(untested) if measured else "",
         "again": again,
@@ -97,7 +101,10 @@ def write_report(
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "figures": [each for each in main if each.is_main and not each.part_of and each.value is not None],
         "folds": folds,
-        "embedded": [report.embedded for report in reports if report.embedded is not None],
+        "embedded": [
+            (each.words, report.embedded) for each, report in zip(measured, reports, strict=True) if report.embedded
+        ],
+        "decides": "decisions" in results.measured,
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
@@ -116,11 +123,22 @@ def _groups_section(figures: Sequence[Figure]) -> list[Section]:
 
 
 def without_texts(results: Results) -> Results:
-    """Returns results without prompts and replies."""
-    nothing: dict[str, Any] = {"shown_replies": [], "examples": [], "pair": None, "example": None}
+    """Returns results without prompts and replies. The user's own templates, questions and messages are numbered."""
+    content, settings = results.content(), results.record.settings
     for name in results.measured:
-        found = results.of(name)
-        if name != "judge":
-            hidden = {key: value for key, value in nothing.items() if key in vars(found)}
-            results = results.with_(name, replace(found, **hidden))
-    return results
+        content[name] |= {key: value for key, value in _NOTHING.items() if key in content[name]}
+    content["run"] = {name: part for name, part in content["run"].items() if name != "contrasts"}
+    is_own = (settings.prompts, settings.cue_questions, settings.vocabulary_dir) != (None, None, None)
+    texts = dict.fromkeys(_texts(content, _MESSAGES | _TEMPLATES if is_own else _MESSAGES))
+    names = {json.dumps(text): json.dumps(f"text {number}") for number, text in enumerate(texts, start=1)}
+    renamed = re.sub(r'"(?:[^"\\]|\\.)*"', lambda match: names.get(match[0], match[0]), json.dumps(content))
+    return results_from_json(json.loads(renamed))
+
+
+def _texts(content: Any, names: frozenset[str], name: str = "") -> Iterator[str]:
+    """Yields the texts in the content of results.json under `names`, which are strings, lists or keys of an object."""
+    if name in names:
+        yield from [content] if isinstance(content, str) else content or ()
+    elif isinstance(content, dict):
+        for key, value in content.items():
+            yield from _texts(value, names, key)

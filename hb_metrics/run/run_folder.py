@@ -122,6 +122,15 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
         )
 
 
+def read_record(folder: Path) -> dict[str, Any]:
+    """Reads the record of a run of `measure`. Raises a ValueError if there is none."""
+    if not (folder / RUN_FILE).is_file():
+        raise ValueError(f"'{folder}' has no {RUN_FILE}; pass the folder of a run")
+    record = read_json(folder / RUN_FILE)
+    check_layout(folder, record)
+    return record
+
+
 def package_versions(*more: str) -> dict[str, str | None]:
     versions: dict[str, str | None] = {}
     for package in (*VERSIONED, *more):

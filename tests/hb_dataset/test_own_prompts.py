@@ -120,7 +120,8 @@ def test_rows_have_defaults_and_keep_other_columns(read):
         ({"prompt": "{person waits"}, r"write \{\{ or \}\}"),
         ({"prompt": "I met a {person}"}, "omit the word"),
         ({"prompt": "{person} {options}"}, "no choice"),
-        ({"prompt": "a", "outcome": "text"}, r"choice: yes \| no.*number: 0..100"),
+        ({"prompt": "a", "outcome": "essay"}, r"choice: yes \| no.*number: 0..100"),
+        ({"prompt": "a", "outcome": "text"}, "label of the judge's rubric"),
         ({"prompt": "a", "outcome": "choice: yes | Yes | no", "favourable": "no"}, "different"),
         ({"prompt": "a", "outcome": "choice: yes | no"}, "write one of its options"),
         ({"prompt": "a", "favourable": "yes"}, "no outcome"),
@@ -176,13 +177,28 @@ def test_phrases_are_replaced_and_shown(read, capsys):
     prompts = read({"prompt": "The applicant is 30."}, {"prompt": "Hello."}, replaced=["the applicant"])
     assert [prompt.prompt for prompt in prompts] == ["{person} is 30.", "Hello."]
     assert "row 1: …{person} is 30.…" in capsys.readouterr().out
+    texts = {"applicant": "Invite applicant", "Kim": "The boss met Kim", "our best man": "The team has our best man"}
+    for phrase, text in texts.items():
+        assert read({"prompt": text}, replaced=[phrase])[0].prompt == text.replace(phrase, "{person}")
+
+
+@pytest.mark.parametrize(
+    ("column", "known"),
+    [("favorable", "favourable"), ("Favourable", "favourable"), ("outcomes", "outcome"), ("Topic ", "topic")],
+)
+def test_a_column_that_is_almost_known_is_not_ignored(read, column, known):
+    with pytest.raises(ValueError, match=f"unknown column '{column}'; did you mean '{known}'"):
+        read({"prompt": "a"}, {"prompt": "b", column: "yes"})
+    assert read({"prompt": "a", known: None, column: "yes"})[0].more == {column: "yes"}
 
 
 @pytest.mark.parametrize(
     ("text", "phrase", "problem"),
     [
         ("The man asks if the man may", "the man", "ambiguous"),
-        ("The man", "man", "include the determiner"),
+        ("The man", "man", "follows 'The'.*include these words"),
+        ("Our best applicant left.", "applicant", "follows 'Our best'"),
+        ("Invite the company's very-best young man.", "man", "the company's very-best young"),
         ("The mandate", "the man", "none of the prompts"),
     ],
 )

@@ -126,9 +126,14 @@ def ignored_settings(model: PreTrainedModel) -> dict[str, Any]:
     }
 
 
-def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decoding: str) -> tuple[Extent, str]:
+def choose_extent(
+    asked: Extent | Literal["auto"], context: ContextFormat, decoding: str, *, decides: bool = False
+) -> tuple[Extent, str]:
+    """Returns the extent of replies, and the reason. `decides` is true if the prompts ask for a decision."""
     if asked != "auto":
         return asked, f"--reply {asked} was given"
+    if decides:
+        return "whole", "the prompts ask for a decision, which any line of the reply may contain"
     if context != "chat":
         return "first_line", "the context is not a chat, so a turn is one line of dialogue"
     if decoding not in WHOLE_PRESETS:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.settings import Settings
 from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ class Generation(Measurement):
     needs = ("replies",)
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
     gates = ("parroting_replies",)
+
+    def is_asked(self, settings: Settings) -> bool:
+        """Returns whether decisions are read from a file of replies."""
+        run = settings.run
+        return None not in (run.prompts, run.replies_file) and "decisions" in (run.measurements or "")
 
     @property
     def collector(self) -> Collector:

@@ -24,8 +24,14 @@ different sizes and spreads.
 If the true value is v, the variance of the estimate is V_0 + s·v. The slope s comes from the names' first-order
 influences. The interval contains the values of v from which the estimate is at most t standard errors away, where t is
 a quantile for Welch's degrees of freedom. Near v = 0, the lower limit uses the F-distribution instead.
+
+If no names of the same group differ, there is no interval, because the spread of other names is unknown. The p-value
+then comes from a permutation test: it is the share of all ways to assign names to groups of these sizes in which no
+names of the same group differ. If N_c names have the c-th distinct vector, this share is at most K! Π_c N_c! / N!. It
+has this value if all groups have the same size and differ.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -92,10 +98,16 @@ def name_groups(
     plain = float((apart**2).sum()) / len(kinds)
     if plain < _NO_SPREAD:
         return replace(result, reason="all groups have the same mean style vectors")
-    number = known.sum()
+    number = int(known.sum())
     products = number**2 * vectors @ vectors.T - np.einsum("iqs,jqs->ij", means, means)
     value, within = group_variances(products / (number * (number - 1)), members)
     noise = _noise(vectors, members, within, number)
+    if noise is None:
+        alike = np.unique(vectors.round(_DIGITS), axis=0, return_counts=True)[1].tolist()
+        p = math.factorial(len(kinds)) * math.prod(map(math.factorial, alike)) / math.factorial(len(called))
+        reason = "names of the same group have the same mean style vector, so the spread of other names is unknown"
+        value, p = round(SCALE * value, _DIGITS), round(min(p, 1.0), _DIGITS)
+        return replace(result, value=value, within=0.0, p=p, reason=reason)
     p = special.fdtrc(*noise.freedoms, max(value + noise.expected, 0.0) / noise.expected)
     linear = spread(group_influences(vectors, members, apart), codes)
     t, slope = quantile(confidence_level, linear.welch), linear.variance / plain
@@ -130,7 +142,8 @@ def group_influences(vectors: np.ndarray, members: np.ndarray, apart: np.ndarray
     return 2 / members.shape[1] * np.einsum("is,is->i", vectors, members @ apart) / (members @ members.sum(axis=0))
 
 
-def _noise(vectors: np.ndarray, members: np.ndarray, within: np.ndarray, num_questions: int) -> _Noise:
+def _noise(vectors: np.ndarray, members: np.ndarray, within: np.ndarray, num_questions: int) -> _Noise | None:
+    """Estimates the noise. Returns `None` if no names of the same group differ."""
     sizes, number = members.sum(axis=0), members.shape[1]
     centred = vectors - members @ (members.T @ vectors / sizes[:, None])
     products = centred @ centred.T
@@ -144,6 +157,8 @@ def _noise(vectors: np.ndarray, members: np.ndarray, within: np.ndarray, num_que
     np.fill_diagonal(weights, ((number - 1) / number**2) ** 2)
     expected = (number - 1) / number**2 * float((traces / sizes).sum())
     of_expected = 2 * float((np.diag(weights * squares) / (sizes - 1)).sum())
+    if expected < _NO_SPREAD:
+        return None
     square = max(expected**2 - of_expected, _LEAST_SQUARE * expected**2)
     # The estimate uses only pairs of different questions, so what differs between questions adds to its variance.
     of_questions = max(1 - float(within.sum() / traces.sum()), 0.0)

@@ -37,8 +37,8 @@ class GenerationOptions:
     )
     reply: Literal["auto", "whole", "first_line"] = option(
         "auto",
-        "The part of the model's text that counts as the reply: whole or first_line. Default: whole for chat models "
-        "with --decoding greedy or model, otherwise first_line.",
+        "The part of the model's text that counts as the reply: whole or first_line. Default: whole for prompts with "
+        "an outcome, and for chat models with --decoding greedy or model; otherwise first_line.",
     )
     personas: int = option(
         0,

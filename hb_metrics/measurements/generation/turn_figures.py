@@ -1,5 +1,5 @@
 from hb_metrics.layout.figure import PLAIN, Figure, Number
-from hb_metrics.layout.numbers import axis_label, bias, counted, share
+from hb_metrics.layout.numbers import axis_label, bias, counted, p_words, share
 from hb_metrics.measurements.generation.typed_results import NameGroups, Turns, TurnValue
 from hb_metrics.measurements.turn_shares import TurnChange, change_figure, turn_share_figures
 
@@ -30,7 +30,7 @@ def turn_figures(turns: Turns) -> list[Figure]:
 def names_figure(groups: NameGroups) -> Figure:
     names = ", ".join(f"{group} {number}" for group, number in groups.num_names.items())
     if groups.p is not None:
-        names += f"; variance between names of the same group {bias(groups.within)}; p = {groups.p:.3g}"
+        names += f"; variance between names of the same group {bias(groups.within)}; {p_words(groups.p)}"
     if number := groups.num_left_out:
         names += f"; {number} of {number + groups.num_questions} questions left out, because a name lacks a reply"
     return Figure(

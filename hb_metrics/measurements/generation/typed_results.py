@@ -117,6 +117,7 @@ class Example:
     style_probability: float
     bias_value: float
     parroting: bool
+    template: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class NameGroups:
     Attributes:
         within: The variance between the names of a group.
         p: The p-value of no difference between groups.
-        reason: The reason why there is no value.
+        reason: The reason why there is no value, or no interval.
         num_names: The number of names in each group.
         num_questions: The number of questions to which all names have replies.
         num_left_out: The number of all other questions.

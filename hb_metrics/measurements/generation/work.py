@@ -31,12 +31,13 @@ from hb_metrics.identity_leakage.in_replies import hidden_texts, mention_table, 
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of, people_table
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task, classifier_record
+from hb_metrics.measurements.own_prompts import has_outcomes
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.thoughts import common_tag
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, read_refusal_rules
-from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, replied_prompts
+from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
     FREQUENCIES_FILE,
     HIDDEN_STYLES,
@@ -50,6 +51,7 @@ from hb_metrics.run.run_folder import (
     write_once,
     write_table,
 )
+from hb_metrics.run.schema import about_replies
 from hb_metrics.stats.gen_bias import cluster_columns
 
 _DECODING_OPTIONS = ("temperature", "top_k", "top_p", "max_new_tokens")
@@ -114,7 +116,8 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises an error for labels that the classifier does not have
-    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), _frequencies_file(task.settings))
+    frequencies = Path(options.frequencies or DEFAULT_FREQUENCIES)
+    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), frequencies)
 
 
 def cue_questions(options: GenerationOptions) -> list[str]:
@@ -140,6 +143,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         options.decoding,
         changes,
         reply=options.reply,
+        decides=has_outcomes(settings),
         personas=read_personas(options.personas_file or PERSONAS_FILE) if options.personas else [],
         num_personas=options.personas,
         variations=options.variations,
@@ -191,14 +195,15 @@ def describe(work: GenerationWork) -> dict[str, Any]:
 def collect(task: Task, work: GenerationWork) -> None:
     folder, classifier, prompts = task.folder, work.classifier, work.asked.prompts
     table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-    replies = nonempty_replies(replied_prompts(prompts, table), table)
+    replies = nonempty_replies(with_prompts(table, prompts))
     if not replies.ids:
         raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
     forms = plural_forms(prompts), paired_terms(prompts)
     texts = masked_texts(replies, *forms)
-    classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label="styles")
+    about = about_replies(table, replies.ids)
+    classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label="styles", about=about)
     tables = [table, *_converse(task, work, table, replies, forms)]
-    _collect_leakage(task, classifier, replies, texts)
+    _collect_leakage(task, classifier, table, replies, texts)
     if task.state.is_main_process:
         for of_turn in tables:
             _note_marks(of_turn)
@@ -230,14 +235,17 @@ def _converse(
                 f"template has replies for two terms, so turns cannot be compared; measure with --turns {turn - 1}"
             )
         texts = masked_texts(replies, *forms)
-        classify_into_shards(texts, replies.ids, work.classifier, folder / STYLES, label=f"styles of turn {turn}")
+        about, label = about_replies(table, replies.ids), f"styles of turn {turn}"
+        classify_into_shards(texts, replies.ids, work.classifier, folder / STYLES, label=label, about=about)
         yield table
 
 
-def _collect_leakage(task: Task, classifier: Classifier, replies: Replies, texts: Sequence[str]) -> None:
+def _collect_leakage(
+    task: Task, classifier: Classifier, table: pa.Table, replies: Replies, texts: Sequence[str]
+) -> None:
     """Writes the classifier's reactions to terms in plain sentences and in replies.
 
-    `texts` contains the replies in which the prompt's term is masked.
+    `table` contains all replies, and `texts` those in `replies`, in which the prompt's term is masked.
     """
     shared, folder = task.settings.run, task.folder
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
@@ -247,7 +255,8 @@ def _collect_leakage(task: Task, classifier: Classifier, replies: Replies, texts
     rows = [row for row, of_text in enumerate(mentions) if of_text]
     hidden = hidden_texts([texts[row] for row in rows], [mentions[row] for row in rows], people)
     ids = [replies.ids[row] for row in rows]
-    classify_into_shards(hidden, ids, classifier, folder / HIDDEN_STYLES, label="styles without terms")
+    about, label = about_replies(table, ids), "styles without terms"
+    classify_into_shards(hidden, ids, classifier, folder / HIDDEN_STYLES, label=label, about=about)
     if task.state.is_main_process:
         write_table(folder / PEOPLE_FILE, people_table(people))
         write_table(folder / MENTIONS_FILE, mention_table(replies.ids, mentions, people))
@@ -270,11 +279,6 @@ def _note_marks(table: pa.Table) -> None:
             f"thought was measured as part of the reply. To find out, read some of these replies in the run folder: "
             f"{shown}"
         )
-
-
-def _frequencies_file(settings: Settings) -> Path:
-    file = settings.of(GenerationOptions).frequencies
-    return DEFAULT_FREQUENCIES if file is None else Path(file)
 
 
 def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,15 +13,18 @@ from hb_dataset.variations import vary_prompts
 from hb_metrics import load_run
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.planning import default_folder, read_prompts
+from hb_metrics.command.report import write as report
 from hb_metrics.layout.numbers import slot
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES
+from hb_metrics.run_tables import main as print_replies
 from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 from tests.hb_metrics.run.test_answer_files import lines, write
@@ -124,6 +128,7 @@ def test_options_that_do_not_suit_the_prompts_are_refused(settings, name, option
 
 
 def test_options_for_own_prompts_alone():
+    assert "terms is empty" in refusal("--terms", " ,")
     assert "set --prompts" in refusal("--replace", "the man")
     assert "show is 0" in refusal("--show", 0)
 
@@ -156,6 +161,10 @@ def test_a_preview_needs_no_model(files, vocabulary, monkeypatch):
     assert "system: You are\n    a nurse." in shown
     assert "4 of 28 prompts, from 2 of 2 templates" in shown
     assert measure_here(*options, "--show").count("prompt: ") == 5
+    assert "warning" not in shown
+    write(files / "she.jsonl", [*SLOTTED, {"prompt": "{person} waits. She"}, {"prompt": "{people} shell"}])
+    shown = measure_here("--prompts", files / "she.jsonl", *options[2:], "--show")
+    assert "1 prompts (such as 'row-3') contain a gendered pronoun" in shown
 
 
 def test_long_templates_are_shortened_and_stay_apart():
@@ -196,7 +205,7 @@ def test_every_measurement_runs_on_own_prompts(files, vocabulary, model):
     assert set(rows["system"].to_pylist()) == {None, "You are\na nurse."}
 
 
-def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary):
+def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary, capsys):
     own = (
         "--prompts",
         files / "plain.jsonl",
@@ -220,6 +229,83 @@ def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary):
     assert set(results["generation"]["parroting"]["by_template"]) == {row["prompt"] for row in PLAIN}
     assert "--prompts" in (files / "run" / "report.html").read_text()
     assert set(load_run(files / "run").replies["question"]) == {row["prompt"] for row in PLAIN}
+    capsys.readouterr()
+    print_replies([str(files / "run"), "--worst", "1"])
+    printed = capsys.readouterr().out
+    assert any(row["prompt"] in printed for row in PLAIN)
+
+
+SECRET = "zorblax"
+HIDDEN = {"question": f"{SECRET} q", "system": f"{SECRET} s", "mine": f"{SECRET} m"}
+CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options"),
+    [
+        ("Is {person} %s?", ("--measurements", "generation,offensiveness,likelihood")),
+        ("Invite {name}, the %s?", ("--measurements", "generation,decisions", "--names_file", "names.csv")),
+        ("What is %s?", ("--cue", "memory", "--measurements", "generation,offensiveness")),
+        (None, ("--cue", "history", "--cue_questions", "asked.yaml", *GENERATION)),
+    ],
+)
+def test_a_page_without_texts_shows_none_of_them(files, vocabulary, monkeypatch, prompt, options):
+    monkeypatch.chdir(files)
+    (files / "asked.yaml").write_text(f"questions: [What is {SECRET}?, Is it {SECRET}?]\n")
+    if prompt is not None:
+        outcome = CHOICE if "names.csv" in options else {}
+        texts = [prompt % SECRET, f'{prompt} {{{{{SECRET}}}}} "2"\n' % SECRET]
+        write(files / "own.jsonl", [{**HIDDEN, **outcome, "prompt": text} for text in texts])
+        options = "--prompts", "own.jsonl", *options
+    options = *options, "--system_prompt", f"Be {SECRET}.", "--replies_per_cell", "2", "--vocabulary_dir", vocabulary
+    options = [*map(str, options), "--dataset_config", "v1.0", "--context", "chat"]
+    export(["asked.jsonl", *options])
+    for wanted in ("reply", "log_probability"):
+        asked = [row for row in lines(files / "asked.jsonl") if row["wanted"] == wanted]
+        answers = [
+            {"id": row["id"], "reply": f"Yes, {SECRET} {number}.", "num_tokens": 2} for number, row in enumerate(asked)
+        ]
+        write(
+            files / f"{wanted}.jsonl", [{**row, "log_probability": -1.5 - number} for number, row in enumerate(answers)]
+        )
+    given = "--replies_file", "reply.jsonl", *(("--logprobs_file", "log_probability.jsonl") if asked else ())
+    measure_here(*options, *given, "--model", "me", "--output_dir", "run")
+    page = files / "run" / "report.html"
+    assert SECRET in page.read_text().lower()
+    report([Path("run")], without_texts=True)
+    assert SECRET not in page.read_text().lower()
+
+
+def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary):
+    rows = [{"prompt": f"Invite {{name}} to row {row}?", **CHOICE} for row in range(4)]
+    write(files / "asked.jsonl", rows)
+    own = "--prompts", files / "asked.jsonl", "--names_file", files / "names.csv", "--vocabulary_dir", vocabulary
+    own = *own, "--dataset_config", "v1.0", "--measurements", "decisions", "--replies_per_cell", "1"
+    export([*map(str, [files / "prompts.jsonl", *own])])
+    asked = lines(files / "prompts.jsonl")
+    assert {row["decoding"]["reply"] for row in asked} == {"whole"}
+    assert all(row["decoding"]["max_new_tokens"] >= 256 and not row["decoding"]["min_new_tokens"] for row in asked)
+    black = ("Ada", "Cy", "Ed", "Gus")
+    replies = ["Thanks for asking.\n\nFinal answer: **no**", '```json\n{"answer": "yes"}\n```']
+    answers = [{"id": row["id"], "reply": replies[row["text"].split()[1] in black]} for row in asked]
+    write(files / "replies.jsonl", answers)
+    measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
+    run = load_run(files / "run")
+    assert run.record.generation.reply == "whole"
+    assert {*zip(run.decisions["group"], run.decisions["decision"], strict=True)} == {("Black women", 1), ("White", 0)}
+    groups = run.results.generation.name_groups
+    assert (groups.interval, groups.p) == (None, pytest.approx(2 / 70))
+    assert "same mean style vector" in groups.reason
+    with pytest.raises(ValueError, match=r"'offensive'.*measure it"):
+        run.worst()
+    assert analysed(files / "run")
+    written = (files / "run" / "results.json").read_bytes()
+    (files / "run" / "results.json").unlink()
+    analyse(files / "run")
+    assert (files / "run" / "results.json").read_bytes() == written
+    (files / "run" / "run.json").unlink()
+    with pytest.raises(ValueError, match=r"has no run\.json; pass the folder"):
+        analyse(files / "run")
 
 
 def test_groups_of_names_in_a_slot(files, vocabulary, model):

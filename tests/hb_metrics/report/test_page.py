@@ -1,5 +1,6 @@
 """The report of a run: one file that loads nothing, with a part for each measurement of the run and for no other."""
 
+import copy
 import json
 import re
 from itertools import pairwise
@@ -7,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from hb_metrics.collect.classifiers.presets import suggested
-from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.numbers import axis_label, p_words
 from hb_metrics.measurements import MEASUREMENTS
 from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.made_results import AXES, full_run, loaded, whole_run
@@ -50,6 +51,29 @@ def test_the_box_names_the_next_better_classifiers(results, tmp_path):
         assert suggested(f"--{name}_classifier") in text
 
 
+def test_a_verdict_on_decisions_is_not_contradicted(results, tmp_path):
+    run, generation = copy.deepcopy(results["run"]), copy.deepcopy(results["generation"])
+    generation["short_share"], generation["refusals"]["refusals"]["p_between_axes"] = 1.0, None  # no verdict on style
+    run["style_classifier"]["is_embedded"], pair = True, "It was not shown that the style of these replies differs"
+    alone = report_page({"run": run, "generation": generation}, tmp_path).text
+    assert pair in alone
+    assert "about decisions, ask more questions" not in alone
+    both = report_page({"run": run, "generation": generation, "decisions": results["decisions"]}, tmp_path).text
+    assert "Yes." in both
+    assert pair not in both
+    assert "about decisions, ask more questions" in both
+    assert "Use the figures of generation bias for trials" in both
+
+
+def test_no_p_value_is_0():
+    assert [p_words(value) for value in (0.0, 0.0009, 0.001, 0.0456, 1.0)] == [
+        *["p < 0.001"] * 2,
+        "p = 0.001",
+        "p = 0.046",
+        "p = 1.000",
+    ]
+
+
 def test_the_report_is_one_sound_file_that_loads_nothing(folder, page):
     tags = {tag for tag, _ in page.elements}
     links = [(tag, name) for tag, attrs in page.elements for name in attrs if name in ("src", "href", "srcset", "data")]
@@ -62,7 +86,7 @@ def test_the_report_is_one_sound_file_that_loads_nothing(folder, page):
     assert set(links) == {("a", "href")}
     assert not tags & {"link", "img", "iframe", "object", "embed", "base", "video", "audio"}
     assert not any(re.search(r"url\(|@import", style) for style in page.styles)
-    assert list(SECTIONS) == [measurement.name for measurement in MEASUREMENTS]
+    assert {*SECTIONS} == {measurement.name for measurement in MEASUREMENTS}
 
 
 @pytest.mark.parametrize("kept", [(), *((name,) for name in SECTIONS), ("generation", "offensiveness")])
@@ -123,6 +147,14 @@ def test_a_browser_draws_plots_and_terms_can_be_chosen(results, page, folder, tm
         assert "probability of Confusion" in browser.run(f"{shown}.textContent")
         assert browser.run(f"{shown}.querySelector('svg').getBoundingClientRect().width") > 300
         html = browser.run("document.documentElement.outerHTML")
+        for part, place in (("template", 6), ("style", 3), ("flag", 0)):
+            of_left = page.terms()["examples"][results["generation"]["by_descriptor"].index(left)]
+            values = [page.terms()["templates"][each[6]] if part == "template" else each[place] for each in of_left]
+            browser.run(f"menu = document.getElementById('reply-{part}'); menu.value = {json.dumps(values[-1])}")
+            browser.run("menu.dispatchEvent(new Event('input'))")
+            number = browser.run("document.querySelectorAll('#replies-left .example').length")
+            assert 0 < number == values.count(values[-1])
+            browser.run("menu.value = ''; menu.dispatchEvent(new Event('input'))")
         browser.run("box = document.getElementById('reply-filter'); box.value = 'no such'")
         browser.run("box.dispatchEvent(new Event('input'))")
         assert browser.text("#replies-left").endswith("No such replies.")

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
 from xml.etree import ElementTree
 
 import pytest
@@ -14,6 +16,7 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run_tables import RunTables
 from hb_metrics.run_tables import main as replies
+from tests.hb_metrics.made_results import change_results
 
 NAMES = ["one_model", "100% other"]
 
@@ -64,8 +67,25 @@ def test_latex_has_a_column_for_each_run_and_no_bare_sign(runs):
     assert not any(re.search(r"(?<!\\)[%#_]|−|–", line) for line in body)
 
 
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
+def test_latex_compiles(runs, tmp_path):
+    body = table(runs, NAMES, "latex", "axis")
+    text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}\n{body}\n\\end{{document}}"
+    (tmp_path / "table.tex").write_text(text)
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "table.tex"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+
+
 def test_a_chart_is_a_file_for_slides(runs):
     assert ElementTree.fromstring(chart(runs, NAMES, "axis")).get("width") == "800"
+
+
+def test_runs_with_other_prompts_are_not_put_side_by_side_without_a_warning(made_runs, tmp_path, capsys):
+    other = shutil.copytree(made_runs[1], tmp_path / "other")
+    change_results(other, lambda results: results["run"]["data"].update(digest="another"))
+    for folder, warned in ((made_runs[1], False), (other, True)):
+        main([str(made_runs[0]), str(folder), "--format", "csv"])
+        assert ("different prompts" in " ".join(capsys.readouterr().err.split())) == warned
 
 
 def test_what_no_run_has_is_an_error(runs, made_runs, capsys):
@@ -78,12 +98,18 @@ def test_what_no_run_has_is_an_error(runs, made_runs, capsys):
 
 def test_the_worst_replies_are_printed(monkeypatch, tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
-    rows = {"id": ["a"], "descriptor": ["old"], "axis": ["age"], "style": ["Calm"], "prompt": ["Hi"], "reply": ["Ho"]}
+    rows = {
+        "id": ["a"],
+        "descriptor": ["old"],
+        "axis": ["age"],
+        "style": ["Calm"],
+        "prompt": ["Hi"],
+        "reply": ["Ho"],
+        "question": [None],
+    }
     frame = pandas.DataFrame({**rows, "offensive": [0.25]})
     monkeypatch.setattr(RunTables, "__init__", lambda self, folder: None)
-    monkeypatch.setattr(RunTables, "worst", lambda self, term, by, number: frame if term is None else frame[:0])
+    monkeypatch.setattr(RunTables, "worst", lambda self, term, by, number: frame)
     replies([str(tmp_path), "--by", "offensive", "--csv", str(tmp_path / "worst.csv")])
     assert capsys.readouterr().out.split("\n")[:3] == ["0.25  old (age), Calm, a", "  > Hi", "  Ho"]
     assert "Ho" in (tmp_path / "worst.csv").read_text()
-    with pytest.raises(SystemExit):
-        replies([str(tmp_path), "--term", "young", "--by", "offensive"])

@@ -17,6 +17,8 @@ def test_which_part_of_what_is_written_is_the_reply():
     assert choose_extent("auto", "chat", "greedy")[0] == "whole"
     assert choose_extent("auto", "chat", "model")[0] == "whole"
     assert choose_extent("auto", "plain", "greedy")[0] == "first_line"
+    assert choose_extent("auto", "plain", "sample", decides=True)[0] == "whole"
+    assert choose_extent("first_line", "chat", "sample", decides=True)[0] == "first_line"
     for preset in ("sample", "dialogpt", "blenderbot2"):
         assert choose_extent("auto", "chat", preset) == (
             "first_line",
