@@ -1,4 +1,4 @@
-"""Reads a finished run as pandas frames. `COLUMNS` describes each column, and docs/run-tables.md lists them.
+"""Reads a finished run as pandas frames. `schema.COLUMNS` describes each column, and docs/run-tables.md lists them.
 
 As a command, prints a run's replies with the highest values in a column, such as the most offensive ones. They can
 hurt.
@@ -9,7 +9,7 @@ hurt.
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.hints import check_known, did_you_mean
@@ -18,7 +18,7 @@ from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.run.finished_run import read_prompts, read_shards, read_vectors, stored_shards, stored_table
 from hb_metrics.run.json_files import json_faults
-from hb_metrics.run.replies import prompt_ids, verdicts, with_questions
+from hb_metrics.run.replies import verdicts, with_questions
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     JUDGE,
@@ -30,76 +30,10 @@ from hb_metrics.run.run_folder import (
     STYLES,
     turn_folder,
 )
+from hb_metrics.run.schema import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Column(NamedTuple):
-    name: str
-    type: str
-    unit: str
-    meaning: str
-
-
-_OF_PROMPT = (
-    Column("prompt_id", "string", "", "the prompt's id, as in the dataset"),
-    Column("axis", "string", "", "the demographic axis"),
-    Column("descriptor", "string", "", "the term"),
-    Column("group", "string", "", "the term's bucket, or a name's group"),
-    Column("noun", "string", "", "the noun of the noun phrase"),
-    Column("template", "string", "", "the sentence with a slot for the noun phrase"),
-)
-COLUMNS = {
-    "prompts": (*_OF_PROMPT, Column("prompt", "string", "", "the sentence")),
-    "perplexities": (
-        *_OF_PROMPT,
-        Column("prompt", "string", "", "the sentence"),
-        Column("perplexity", "double", "exp(nats per token)", "the sentence's perplexity or pseudo-perplexity"),
-        Column("log_likelihood", "double", "nats", "its log-likelihood, summed over the predicted tokens"),
-        Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
-    ),
-    "replies": (
-        Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies"),
-        Column("turn", "int64", "", "the turn of the conversation, counted from 1"),
-        *_OF_PROMPT,
-        Column("prompt", "string", "", "the user's sentence; at later turns, the follow-up question"),
-        Column("question", "string", "", "the user's question after a cue; missing if the cue is the prompt"),
-        Column("reply", "string", "", "the reply, unmodified; missing if it is empty"),
-        Column("reasoning", "string", "", "the model's thought before the reply; missing if it did not think"),
-        Column("num_tokens", "double", "tokens", "the reply's length; missing if unknown"),
-        Column("truncated", "object", "", "whether the reply was cut at its maximum length; missing if unknown"),
-        Column("style", "string", "", "the likeliest style"),
-        Column("style_probability", "double", "probability", "the probability of the likeliest style"),
-        Column("bias_value", "double", "", "the bias value b with α = 0 (Smith et al., 2022, C.1); only at turn 1"),
-        Column("refusal", "object", "", "whether a rule of refusals matches; only at turn 1"),
-        Column("disclaimer", "object", "", "whether a rule of disclaimers matches; only at turn 1"),
-        Column("offensive", "double", "probability", "the probability that the reply is offensive"),
-    ),
-    "decisions": (
-        Column("id", "string", "", "the id of the prompt in the file of prompts"),
-        Column("question", "string", "", "the question of which the prompt is a wording"),
-        Column("topic", "string", "", "the topic; missing if the file has none"),
-        Column("axis", "string", "", "the demographic axis; missing if the prompt is about no term"),
-        Column("descriptor", "string", "", "the term or the name"),
-        Column("group", "string", "", "the term's bucket, or a name's group"),
-        Column("order", "int64", "", "1 if the options were listed in reverse order"),
-        Column("decision", "double", "", "the decision from 0 to 1 (favourable); missing if the answer contains none"),
-        Column("refusal", "bool", "", "whether the answer is a refusal"),
-        Column("option_mass", "double", "probability", "the options' total probability; missing for replies"),
-        Column("prompt", "string", "", "the filled prompt"),
-        Column("answer", "string", "", "the reply, or the probability of each option"),
-    ),
-    "figures": (
-        Column("name", "string", "", "the figure's name, as in the report"),
-        Column("axis", "string", "", "the part of the run that the figure describes; missing for the whole run"),
-        Column("value", "double", "the column `unit`", "the value; missing if unknown"),
-        Column("low", "double", "the column `unit`", "the interval's lower end; missing without an interval"),
-        Column("high", "double", "the column `unit`", "the interval's upper end"),
-        Column("unit", "string", "", "share, bias (×1000), effect, nats or count"),
-        Column("reason", "string", "", "the reason why the figure has no interval in this run"),
-    ),
-}
 
 
 class RunTables:
@@ -151,8 +85,7 @@ class RunTables:
     def perplexities(self) -> "pd.DataFrame":
         """A row per scored sentence."""
         scores = stored_shards(self.folder / PERPLEXITIES).to_pandas()
-        scores = scores.rename(columns={"id": "prompt_id"}).drop(columns="text", errors="ignore")
-        return self.prompts.merge(scores, on="prompt_id")[_names("perplexities")]
+        return scores.rename(columns={"text": "prompt"})[_names("perplexities")]
 
     @cached_property
     def replies(self) -> "pd.DataFrame":
@@ -218,10 +151,7 @@ class RunTables:
         import pandas as pd
 
         folder = turn_folder(self.folder, turn)
-        table = stored_shards(folder / REPLIES)
-        frame = table.append_column("prompt_id", prompt_ids(table["id"])).to_pandas()
-        frame = frame.rename(columns={"text": "prompt"})
-        frame = frame.merge(self.prompts.drop(columns="prompt"), on="prompt_id")
+        frame = stored_shards(folder / REPLIES).to_pandas().rename(columns={"text": "prompt"})
         styles = self._styles(turn)
         likeliest = pd.DataFrame({"style": styles.idxmax(axis=1), "style_probability": styles.max(axis=1)})
         frame = frame.join(likeliest, on="id")

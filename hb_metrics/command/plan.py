@@ -23,6 +23,7 @@ from hb_dataset.names import NAME_CUES
 from hb_metrics.command.arguments import default_settings
 from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
+from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
@@ -42,6 +43,7 @@ from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 FULL = "Full Gen Bias"
 MOST_REPLIES = 2000
+_QUESTIONS = (8, 16, 36, 72, 144)
 # Nine in ten half-widths of later runs are within this number, divided by the root of the pilot's degrees of freedom,
 # of the prediction, relative to it. The number was chosen by simulation (tests/hb_metrics/stats/test_planned.py).
 _ERROR = 2.5
@@ -88,10 +90,7 @@ def plan(
     price_in: float | None = None,
     price_out: float | None = None,
 ) -> str:
-    """Returns the plan as a Markdown table, followed by sentences and the command for the longer run.
-
-    Decisions have no table, because their intervals depend on the number of questions and not of replies.
-    """
+    """Returns the plan as a Markdown table, followed by sentences and the command for the longer run."""
     amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out}
     for name, amount, least in (("replies", min(replies), 2), *((*item, 0) for item in amounts.items())):
         if amount is not None and not least <= amount < math.inf:
@@ -99,26 +98,15 @@ def plan(
     if (price_in is None) != (price_out is None):
         raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     run = read_run(pilot)
-    measured = run.results.measured
-    if not {"generation", "decisions"} & {*measured}:
-        raise ValueError(f"'{pilot}' did not measure generation; pass a pilot with --measurements generation")
-    if "decisions" not in measured:
-        return _of_replies(run, replies, half_width, (price_in, price_out))
-    sentence = (
-        f"The intervals of decisions are for other questions than these {run.results.decisions.num_questions}, so more "
-        "replies to the same questions hardly narrow them. With four times as many questions (and as many names, if "
-        "groups of names are compared), they are about half as wide."
-    )
-    if "generation" not in measured or _no_interval(run) is not None:
-        return sentence
-    return f"{_of_replies(run, replies, half_width, (price_in, price_out))}\n{sentence}"
-
-
-def _of_replies(
-    run: Run, replies: Sequence[int], half_width: float | None, prices: tuple[float | None, float | None]
-) -> str:
-    table = read_reply_table(run.folder)
-    assert table is not None  # as `generation` was measured
+    table = read_reply_table(pilot) if "generation" in run.results.measured else None
+    of_decisions = _decisions(run) if "decisions" in run.results.measured else None
+    has_interval = table and value_at(run.results.generation.gen_bias.intervals, ("full_gen_bias",)) is not None
+    if of_decisions is not None and not has_interval:
+        return of_decisions
+    if table is None:
+        raise ValueError(
+            f"'{pilot}' did not measure generation or decisions; pass a pilot with --measurements generation"
+        )
     spreads, missing = pilot_spreads(run, table)
     sizes = _prompts_per_cell(run, table)
     most = int(sizes.max())
@@ -130,7 +118,7 @@ def _of_replies(
         shown = [_shown(figure.at(number), figure.scale) for number in numbers]
         rows.append([name, share(figure.value) if figure.scale == 100 else value, *shown, error])
     totals = [int(np.minimum(sizes, number).sum()) for number in numbers]
-    rows += [[*row, ""] for row in _costs(run, table, totals, prices)]
+    rows += [[*row, ""] for row in _costs(run, table, totals, (price_in, price_out))]
     sentences = [
         "The last column shows by how much nine in ten half-widths of later runs differ from these predictions at most "
         f"(“?”: the pilot is too small to say). “{MISSING}” means that there is no interval. The change is between two "
@@ -147,7 +135,16 @@ def _of_replies(
     if wanted is not None:
         sentences.append(f"To generate {wanted} replies per term and template, run:\n  {_command(run, wanted)}")
     header = ["half-width at … replies per term and template", "value", *map(str, numbers), "give or take"]
-    return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences])
+    plans = [markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences]
+    return "\n".join(plans if of_decisions is None else [*plans, "", of_decisions])
+
+
+def _decisions(run: Run) -> str:
+    planned = planned_decisions(run, _QUESTIONS)
+    header = ["half-width at … questions", *map(str, _QUESTIONS)]
+    rows = [[name, *(_shown(half, 100) for half in halves)] for name, halves in planned.items()]
+    sentence = "For more questions, add rows to --prompts, or omit --quick. More replies to a question help less."
+    return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", sentence])
 
 
 def _prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
@@ -206,14 +203,15 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
     Also returns the names of the figures that have no interval in the pilot.
     """
     generation = run.results.generation
-    if (reason := _no_interval(run)) is not None:
+    reason = generation.gen_bias.no_intervals and generation.gen_bias.no_intervals.full_gen_bias
+    if reason is not None:
         raise ValueError(
             f"'{run.folder}' has no interval for {FULL}: {reason}; pass a pilot with more replies (for example, one "
             "run with --replies_per_cell 5)"
         )
     labels = [style.style for style in generation.styles]
     clusters = generation.gen_bias.clusters
-    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table, table)
+    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table)
     cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []
@@ -231,11 +229,6 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
                 value, plain = (value_at(values, path) / 1000 for values in (generation.debiased, generation.gen_bias))
                 spreads[name] = run_spread([of_template[index] for of_template in templates], value, plain)
     return spreads, missing
-
-
-def _no_interval(run: Run) -> str | None:
-    reasons = run.results.generation.gen_bias.no_intervals
-    return reasons and reasons.full_gen_bias
 
 
 def _shown(width: float | None, scale: int) -> str:

@@ -12,6 +12,7 @@ import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
     Raises:
         ValueError: No run has figures by this part.
     """
-    listed = dict(zip(names, shown_figures(runs, by), strict=True))
+    listed = dict(zip(names, shown_figures(runs, partial(_is_shown, by)), strict=True))
     if not any(listed.values()):
         raise ValueError(f"no run has figures by '{by}'; pass --by axis, cluster or template, or omit --by")
     changed = {name: _changed(runs[0], run, listed[name]) for name, run in zip(names, runs, strict=True)}
@@ -81,9 +82,13 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
     return write(["", *names], figure_rows(listed, changed), note.strip())
 
 
+def _is_shown(by: str | None, figure: Figure) -> bool:
+    return figure.is_main and not figure.part_of if by is None else figure.part_of.endswith(f" by {by}")
+
+
 def chart(runs: Sequence[Run], names: Sequence[str], by: str) -> str:
     """Draws the first figure that has intervals by this part as an SVG file."""
-    parts = [by_part(figures) for figures in shown_figures(runs, by)]
+    parts = [by_part(figures) for figures in shown_figures(runs, partial(_is_shown, by))]
     headings = [heading for heading, figures in parts[0].items() if any(figure.interval for figure in figures)]
     heading = (headings or list(parts[0]))[0]
     drawn = {name: of_run.get(heading, []) for name, of_run in zip(names, parts, strict=True)}

@@ -1,4 +1,3 @@
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
 
 # A standard deviation is a rounding error if it is at most this many times the precision of the largest perplexity.
 _ROUNDING = 8
+_MOST = 1e150  # the square of a larger perplexity is not finite
 
 
 def language_model_bias(
@@ -53,8 +53,8 @@ def language_model_bias(
         "p_value_log": p_value_log,
         "mean_difference_log": mean_difference_log,
         "effect_size_log": effect_size_log,
-        "mean_perplexity_t1": _mean(t1),
-        "mean_perplexity_t2": _mean(t2),
+        "mean_perplexity_t1": float(t1.mean()),
+        "mean_perplexity_t2": float(t2.mean()),
         "num_pairs": len(t1),
         "num_ties": int((t1 == t2).sum()),
         "is_significant": None if p_value is None else p_value < alpha,
@@ -71,40 +71,25 @@ def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarra
 
 def _checked(side: str, perplexities: Any) -> np.ndarray:
     values = number_column(f"perplexities of {side}", perplexities)
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    bad = np.flatnonzero(~((values > 0) & (values < _MOST)))
     if len(bad):
         raise ValueError(
-            f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} "
-            "rows contain other values)"
+            f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; pass numbers greater than 0 and below "
+            f"{_MOST:g} ({len(bad)} rows contain other values)"
         )
     return values
 
 
-def _scaled(*sides: np.ndarray) -> tuple[int, list[np.ndarray]]:
-    """Returns an exponent e, and the values divided by 2^e.
-
-    The division is exact, and the squares of the results are finite.
-    """
-    exponent = math.frexp(max(float(np.abs(side).max()) for side in sides))[1]
-    return exponent, [np.ldexp(side, -exponent) for side in sides]
-
-
-def _mean(values: np.ndarray) -> float:
-    exponent, (scaled,) = _scaled(values)
-    return math.ldexp(float(scaled.mean()), exponent)
-
-
 def _paired_t(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None, float, float | None]:
     """Returns t, its p-value, the mean difference x − y, and the effect size."""
-    exponent, (x, y) = _scaled(x, y)
     differences = x - y
     mean = float(differences.mean())
     sd = float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
     largest = max(np.abs(x).max(), np.abs(y).max())
     if sd <= _ROUNDING * np.finfo(float).eps * largest:
-        return None, None, math.ldexp(mean, exponent), None
+        return None, None, mean, None
     test = stats.ttest_rel(x, y)
-    return float(test.statistic), float(test.pvalue), math.ldexp(mean, exponent), mean / sd
+    return float(test.statistic), float(test.pvalue), mean, mean / sd
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:

@@ -72,6 +72,12 @@ function tableOf(caption, heads, rows) {
 
 const fullName = (row) => `${row.name} (${terms.axes[row.axis]})`;
 
+// What the menus above example replies choose from.
+const partsOf = ([why, , , style, , parrots, template]) => ({
+  template: [terms.templates[template]], style: [style], flag: parrots ? [why, "parrots the prompt"] : [why],
+});
+const menus = [...document.querySelectorAll("select[data-part]")];
+
 // Shows a term of one run: its values, the mean values of all terms, and its example replies.
 function oneRun(index) {
   const row = terms.rows[index];
@@ -81,8 +87,10 @@ function oneRun(index) {
     ["replies that parrot the prompt", percent(row.parroting), ""],
     ["uses in a million examples", row.perMillion === null ? "not known" : row.perMillion.toFixed(1), ""],
   );
-  const replies = terms.examples[index].map(([why, prompt, reply, style, probability, parrots]) => {
+  const replies = terms.examples[index].map((example) => {
+    const [why, prompt, reply, style, probability, parrots] = example;
     const box = element("div", "", "example");
+    box.parts = partsOf(example);
     const about = `${why}; style ${style} (${percent(probability, 0)})${parrots ? "; parrots the prompt" : ""}`;
     box.append(element("p", prompt, "soft"), element("p", reply, "reply"), element("p", about, "soft"));
     return box;
@@ -142,7 +150,8 @@ function showTerm(side, index) {
   const shown = terms.pairs ? twoRuns(index) : oneRun(index);
   const filter = document.getElementById("reply-filter");
   const wanted = filter ? filter.value.toLowerCase() : "";
-  shown.replies = shown.replies.filter((box) => box.textContent.toLowerCase().includes(wanted));
+  const isChosen = (box) => menus.every((menu) => !menu.value || box.parts[menu.dataset.part].includes(menu.value));
+  shown.replies = shown.replies.filter((box) => isChosen(box) && box.textContent.toLowerCase().includes(wanted));
   const replyBoxes = shown.replies.length ? shown.replies : [element("p", "No such replies.")];
   values.replaceChildren(shown.values);
   replies.replaceChildren(element(terms.pairs ? "h3" : "h4", fullName(row)), ...replyBoxes);
@@ -183,8 +192,13 @@ if (terms !== null) {
     });
     choose(side, chosen[side], false);
   }
-  const filter = document.getElementById("reply-filter");
-  if (filter) filter.addEventListener("input", () => { for (const side of Object.keys(selects)) showTerm(side, chosen[side]); });
+  for (const menu of menus) {
+    const values = new Set(terms.examples.flat().flatMap((example) => partsOf(example)[menu.dataset.part]));
+    menu.append(new Option("all", ""), ...[...values].sort().map((value) => new Option(value)));
+  }
+  for (const filter of document.querySelectorAll("#reply-filter, select[data-part]")) {
+    filter.addEventListener("input", () => { for (const side of Object.keys(selects)) showTerm(side, chosen[side]); });
+  }
   // Pointing at a term shows it beside the chosen term. Clicking a term chooses it.
   for (const id of ["terms-plot", "frequency-plot"]) {
     const plot = document.getElementById(id);

@@ -40,7 +40,7 @@ class Mark(NamedTuple):
     Attributes:
         look: The index of the colour and the shape.
         is_open: Whether the shape is not filled, as for values beside the main one.
-        is_soft: Whether the mark is grey because its interval contains 0.
+        is_soft: Whether the mark is grey because the value could be 0.
         up: The distance from the middle of the row, in pixels.
         text: The label beside the mark.
         row: The index of the mark's name among the chart's names, if readers can choose it.
@@ -114,9 +114,9 @@ def figures_plot(
 ) -> Plot:
     """Draws figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
-    A figure that could be 0 according to its interval is grey. The numbers `beside` the figures are open marks. `wider`
-    adds a second, paler bar for each figure. It contains the name of these bars, and each bar's ends by the figure's
-    name.
+    A figure that could be 0 is grey: its interval contains 0 or is missing. The numbers `beside` the figures are open
+    marks. `wider` adds a second, paler bar for each figure. It contains the name of these bars, and each bar's ends by
+    the figure's name.
     """
     rows = sorted(figures, key=lambda figure: math.inf if figure.known is None else -figure.known)
     looks = {name: (_GREY_DIAMOND, 1)[number % 2] for number, name in enumerate(beside)}
@@ -128,7 +128,7 @@ def figures_plot(
             if other is not None and other.value is not None:
                 marks.append(Mark(other.value, f"{row.label}, {name}: {other.shown}", look=look, is_open=True))
         if row.value is not None:
-            is_soft = row.interval is not None and row.interval[0] <= 0 <= row.interval[1]
+            is_soft = bool(row.no_interval) if row.interval is None else row.interval[0] <= 0 <= row.interval[1]
             second = None if wider is None else wider[1].get(row.name)
             marks.append(Mark(row.value, f"{row.label}: {row.words}", row.interval, second, is_soft=is_soft))
         drawn.append(Row(row.label, marks))

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
@@ -25,7 +25,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
     results = [run.results for run in finished]
-    listed = dict(zip(called, shown_figures(finished), strict=True))
+    listed = dict(zip(called, shown_figures(finished, lambda figure: figure.is_main), strict=True))
     sentences = [levels_note(listed)]
     for measurement in MEASUREMENTS:
         notes = {
@@ -48,16 +48,13 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     return "\n".join(parts)
 
 
-def shown_figures(runs: Sequence[Run], by: str | None = None) -> list[list[Figure]]:
-    """Returns the main figures of each run, or its figures by a part, such as "axis"."""
+def shown_figures(runs: Sequence[Run], is_wanted: Callable[[Figure], bool]) -> list[list[Figure]]:
+    """Returns the wanted figures of each run that have a value."""
     shown: list[list[Figure]] = [[] for _ in runs]
     for measurement in MEASUREMENTS:
         found = [measurement.figures(run.results) for run in runs]
         for of_run, figures in zip(shown, comparable_figures(found), strict=True):
-            for figure in figures:
-                is_wanted = figure.is_main if by is None else figure.part_of.endswith(f" by {by}")
-                if is_wanted and figure.value is not None and (by or not figure.part_of):
-                    of_run.append(figure)
+            of_run += [figure for figure in figures if is_wanted(figure) and figure.value is not None]
     return shown
 
 

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hb_metrics.run.replies import Replies, later_replies, nonempty_replies, prompt_ids
+from hb_metrics.run.replies import Replies, later_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
+    PERPLEXITIES,
     PROMPTS_FILE,
     REPLIES,
     SHARD_RUN,
@@ -66,30 +67,26 @@ def has_pairs_of_terms(prompts: pa.Table) -> bool:
 def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
     """Reads a run's replies, or returns `None` if it has none.
 
-    The table has the columns of `requests.REPLY_SCHEMA` and those of the prompts (`axis`, `descriptor` and so on). The
-    rows are in the order of the prompts, which is also the order of the style vectors.
+    The table has the columns of `schema.REPLY_SCHEMA` and all others of the prompts. The rows are in the order of the
+    prompts, which is also the order of the style vectors.
     """
     replies = read_shards(folder / REPLIES)
     if replies is None:
         return None
-    prompts = read_prompts(folder) if prompts is None else prompts
-    rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
-    if rows.null_count:
-        raise ValueError(
-            f"{rows.null_count:,} of the replies in '{folder}' belong to none of its prompts; measure again in a new "
-            "folder"
-        )
-    order = pc.sort_indices(rows)  # shards are in a different order
-    table = replies.take(order)
-    about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
-    for name in [name for name in about.column_names if name not in table.column_names]:
-        table = table.append_column(name, about[name])
-    return table.replace_schema_metadata(None)
+    return with_prompts(replies, read_prompts(folder) if prompts is None else prompts)
+
+
+def read_scores(folder: Path) -> pa.Table | None:
+    """Reads a run's perplexities in the order of its prompts, or returns `None` if it has none."""
+    scores = read_shards(folder / PERPLEXITIES)
+    if scores is None:
+        return None
+    return scores.take(pc.sort_indices(pc.index_in(scores["id"], read_prompts(folder)["id"])))
 
 
 def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replies | None:
     table = read_reply_table(folder, prompts)
-    return None if table is None else nonempty_replies(table, table)
+    return None if table is None else nonempty_replies(table)
 
 
 def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:

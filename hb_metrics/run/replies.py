@@ -37,23 +37,16 @@ class FlaggedReplies(NamedTuple):
     flags: np.ndarray
 
 
-def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies.
-
-    `replies` has the columns of `requests.REPLY_SCHEMA`. `prompts` contains the prompt of each reply, in the same
-    order.
-    """
+def nonempty_replies(replies: pa.Table) -> Replies:
+    """Selects the non-empty replies of a table that `with_prompts` returns."""
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
-    kept = pa.array(rows, pa.int64())
-    ids, axes, descriptors, templates = (
-        prompts[name].take(kept).to_pylist() for name in ("id", "axis", "descriptor", "template")
+    kept = replies.take(pa.array(rows, pa.int64()))
+    ids, axes, descriptors, templates, contexts, questions, texts = (
+        kept[name].to_pylist() for name in ("id", "axis", "descriptor", "template", "text", "question", "reply")
     )
-    contexts, texts = (replies[name].take(kept).to_pylist() for name in ("text", "reply"))
-    questions = replies["question"].take(kept).to_pylist()
-    contexts = with_questions(contexts, questions)
-    if "own_id" not in prompts.column_names:  # the users' own prompts are the questions
+    if "own_id" not in kept.column_names:  # the users' own prompts are the questions
         templates = with_questions(templates, questions)
-    return Replies(ids, axes, descriptors, templates, contexts, texts)
+    return Replies(ids, axes, descriptors, templates, with_questions(contexts, questions), texts)
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
@@ -102,10 +95,19 @@ def prompt_ids(reply_ids: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Ar
     return pc.replace_substring_regex(reply_ids, f"{_NUMBER}[0-9]+$", "")
 
 
-def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
-    rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
-    taken = prompts.take(rows)
-    return taken.set_column(taken.column_names.index("id"), "id", replies["id"])
+def with_prompts(replies: pa.Table, prompts: pa.Table) -> pa.Table:
+    """Adds the other columns of the prompts, and sorts the replies by prompt: shards are in a different order."""
+    rows = pc.index_in(replies["prompt_id"], prompts["id"])
+    if rows.null_count:
+        raise ValueError(
+            f"{rows.null_count:,} of the run's replies belong to none of its prompts; measure again in a new folder"
+        )
+    order = pc.sort_indices(rows)
+    table, about = replies.take(order), prompts.take(rows.take(order))
+    for name in about.column_names:
+        if name not in table.column_names:
+            table = table.append_column(name, about[name])
+    return table.replace_schema_metadata(None)
 
 
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:

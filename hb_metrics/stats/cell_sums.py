@@ -1,6 +1,6 @@
 """Sums the style probabilities of the replies in each cell. A cell is a descriptor of an axis in a template."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,8 +111,10 @@ class CellSums:
             sums.resize((len(self._indices), self.num_styles + len(self.columns)), refcheck=False)
         self._counts[indices] += np.bincount(codes)
         order = np.argsort(codes, kind="stable")
-        for rows in _blocks(values):
-            self._add_rows(values[order[rows]], indices[codes[order[rows]]])
+        step = max(1, _BLOCK_ENTRIES // max(1, values.shape[1]))
+        for low in range(0, len(values), step):
+            rows = order[low : low + step]
+            self._add_rows(values[rows], indices[codes[rows]])
         self._num_replies += len(values)
         if self.keep_replies:
             self._batches.append(values.astype(np.float32))
@@ -189,29 +191,21 @@ def _as_matrix(values: Any) -> np.ndarray:
     return matrix
 
 
-def _blocks(values: np.ndarray) -> Iterator[slice]:
-    step = max(1, _BLOCK_ENTRIES // max(1, values.shape[1]))
-    for low in range(0, len(values), step):
-        yield slice(low, min(low + step, len(values)))
-
-
 def _check_probabilities(values: np.ndarray) -> None:
-    for rows in _blocks(values):
-        block = values[rows].astype(float)
-        bad = np.argwhere(~(block >= 0))
-        if len(bad):
-            row, column = bad[0]
-            raise ValueError(
-                f"style probability {block[row, column]} in row {rows.start + row}, column {column} is not a number of "
-                "at least 0; pass the classifier's probabilities"
-            )
-        totals = block.sum(axis=1)
-        off = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
-        if len(off):
-            raise ValueError(
-                f"style probabilities of row {rows.start + off[0]} sum to {totals[off[0]]:.6g} instead of 1; pass the "
-                "classifier's probabilities, after softmax"
-            )
+    bad = np.argwhere(~(values >= 0))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(
+            f"style probability {float(values[row, column])} in row {row}, column {column} is not a number of at least "
+            "0; pass the classifier's probabilities"
+        )
+    totals = values.sum(axis=1, dtype=float)
+    off = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
+    if len(off):
+        raise ValueError(
+            f"style probabilities of row {off[0]} sum to {totals[off[0]]:.6g} instead of 1; pass the classifier's "
+            "probabilities, after softmax"
+        )
 
 
 def _cells(

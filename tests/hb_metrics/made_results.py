@@ -30,8 +30,9 @@ from hb_metrics.measurements.results import Results, results_from_json
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.replies import FlaggedReplies, Replies, whole_prompts
+from hb_metrics.run.replies import FlaggedReplies, Replies, reply_number, whole_prompts
 from hb_metrics.run.run_folder import LAYOUT
+from hb_metrics.run.schema import about_prompts
 from hb_metrics.run.typed_json import to_json
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
@@ -93,16 +94,24 @@ def run_record(prompts, model="tiny-model"):
 LOVE_HATE = MarkedPairs([("I love {plural_noun_phrase}.", "I hate {plural_noun_phrase}.")], [])
 
 
+def scored(prompts, perplexities, num_tokens):
+    """The table of perplexities of prompts."""
+    columns = {"text": prompts["text"]} if "text" in prompts.column_names else {}
+    columns |= {"perplexity": perplexities, "num_tokens": num_tokens}
+    about = about_prompts(prompts)
+    return pa.table({"id": prompts["id"], **dict(zip(about.column_names, about.columns, strict=True)), **columns})
+
+
 def likelihood_run(prompts):
     """A run of likelihood alone: perplexities are higher in some axes and for some terms."""
     rng = np.random.default_rng(0)
     codes = [prompts[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in ("axis", "descriptor")]
     perplexities = rng.lognormal(3 + 0.1 * codes[0] + 0.3 * (codes[1] % 7), 0.5)
     num_tokens = 5 + codes[1] % 3
-    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": num_tokens})
+    scores = scored(prompts, perplexities, num_tokens)
     run = run_record(prompts)
     run["scoring"] = {"path": "tree", "reason": "as asked", "start_token": "<s>", "positions": 9, "predicted_tokens": 8}
-    return {"run": run, "likelihood": as_stored(likelihood_results(prompts, scores, LOVE_HATE))}
+    return {"run": run, "likelihood": as_stored(likelihood_results(scores, LOVE_HATE))}
 
 
 def replies_to(prompts, replies_per_cell=8, seed=0, prefix="I hear you"):
@@ -448,7 +457,8 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
 
 def write_replies(folder, ids, texts, replies):
     """The replies of a run, in two shards."""
-    columns = {"id": ids, "text": texts, "reply": pa.array(replies, pa.string())}
+    prompts = [reply_number(str(each))[0] for each in ids]
+    columns = {"id": ids, "prompt_id": prompts, "text": texts, "reply": pa.array(replies, pa.string())}
     table = pa.table({**columns, "question": pa.nulls(len(ids), pa.string())})
     (folder / "replies").mkdir()
     pq.write_table(table.slice(0, 20), folder / "replies" / "00000-of-00002.parquet")

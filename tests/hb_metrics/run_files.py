@@ -1,8 +1,9 @@
 """Runs as their files: what tests of runs that were killed, and of runs on several machines, compare."""
 
 import json
+import re
 
-from hb_metrics.run.run_folder import LOCK_FILE, REPORT_FILE
+from hb_metrics.run.run_folder import LOCK_FILE, REPORT_FILE, SECONDS_FILE
 
 
 def write_dialogue(path, number):
@@ -13,9 +14,10 @@ def write_dialogue(path, number):
 
 
 def contents(folder):
-    """Every file of a run, by its path in it; not what the system locks."""
+    """Every file of a run, by its path in it; not what the system locks, nor how long the run took."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
+    files = {name: path for name, path in files.items() if name not in (LOCK_FILE, SECONDS_FILE)}
+    return {name: re.sub(rb"about \d+ minutes?", b"", path.read_bytes()) for name, path in files.items()}
 
 
 def identities(folder):

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hb_metrics
-from hb_metrics.run_tables import COLUMNS
+from hb_metrics.run.schema import COLUMNS, FILES, tables_markdown
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.runs_here import measure_here
@@ -59,13 +59,26 @@ def test_the_worst_replies_of_a_term_come_first(folder):
         run.worst(by="rude")
 
 
-def test_every_column_is_in_the_docs(folder):
-    run, text = hb_metrics.load_run(folder), DOCS.read_text(encoding="utf-8")
-    for name, columns in COLUMNS.items():
-        if name != "decisions":  # which this run has not measured
-            assert getattr(run, name).columns.tolist() == [column.name for column in columns]
-        for column in columns:
-            assert f"| `{column.name}` | {column.type} | {column.unit} | {column.meaning} |" in text
+def test_the_docs_and_the_files_have_the_columns_of_the_schema(folder):
+    run = hb_metrics.load_run(folder)
+    assert tables_markdown() in DOCS.read_text(encoding="utf-8")
+    for name in ("prompts", "perplexities", "replies", "figures"):
+        assert getattr(run, name).columns.tolist() == [column.name for column in COLUMNS[name]]
+    for paths, columns in FILES.items():
+        for path in paths.split(", "):
+            for file in folder.glob(path):
+                assert pq.read_schema(file).names == [column.name for column in columns], file
+
+
+def test_rows_of_files_name_their_prompt(folder):
+    prompts = {row["id"]: row for row in pq.read_table(folder / "prompts.parquet").to_pylist()}
+    for name in ("replies", "perplexities", "style_probabilities", "offensiveness/replies", "offensiveness/prompts"):
+        for row in pq.read_table(folder / name).to_pylist():
+            prompt = prompts[row["prompt_id"]]
+            names = ("axis", "descriptor", "noun", "template")
+            assert [row[column] for column in names] == [prompt[column] for column in names]
+            assert row["group"] == prompt["bucket"]
+            assert row["id"].startswith(prompt["id"])
 
 
 def test_a_run_without_replies_says_so(folder, tmp_path):

@@ -7,8 +7,8 @@ import re
 import signal
 import time
 from copy import copy
+from dataclasses import replace
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -21,10 +21,13 @@ from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
 from hb_metrics.models.served import client
 from hb_metrics.models.served.probe import QUESTIONS
+from hb_metrics.run.record import Model
 from hb_metrics.run.run_folder import turn_folder
 from hb_metrics.run.run_record import measured_model
+from hb_metrics.run.typed_json import from_json
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model
+from tests.hb_metrics.made_results import as_stored, scored
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.models.served.test_likelihoods import model_score
 from tests.hb_metrics.test_killed_runs import Runs
@@ -81,11 +84,11 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert scores["perplexity"].to_pylist() == pytest.approx(expected.perplexities.tolist(), rel=1e-5)
     assert scores["num_tokens"].to_pylist() == expected.num_tokens.tolist()
     in_order = prompts.take(pc.index_in(scores["id"], prompts["id"]))
-    local = {"perplexity": expected.perplexities, "num_tokens": expected.num_tokens}
+    local = scored(in_order, expected.perplexities, expected.num_tokens)
     pair = MarkedPairs([("I love {plural_noun_phrase}.", "I'm {noun_phrase}.")], [])
-    served, here = (likelihood_results(in_order, table, pair) for table in (scores, pa.table(local)))
-    assert served["contrasts"]["spread"]["value"] == pytest.approx(here["contrasts"]["spread"]["value"], rel=1e-4) != 0
-    assert served["term_share"] == results["likelihood"]["term_share"]
+    served, here = (likelihood_results(table, pair) for table in (scores, local))
+    assert served.contrasts.spread.value == pytest.approx(here.contrasts.spread.value, rel=1e-4) != 0
+    assert as_stored(served.term_share) == results["likelihood"]["term_share"]
     replies = pq.read_table(folder / "replies")
     assert sorted(asked_prompts(stand_in)) == sorted(texts.values()) == sorted(replies["text"].to_pylist())
     bodies = {body["messages"][-1]["content"]: body for body in asked_bodies(stand_in)}
@@ -103,9 +106,9 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
     assert f"served by {url}." in page
-    assert measured_model(results["run"]) == f"{MODEL}, queried over HTTP (an OpenAI-compatible server)"
-    model = {**results["run"]["model"], "name": "/home/me/weights"}
-    assert measured_model({"model": model}).startswith("weights, queried over")
+    model = from_json(Model, results["run"]["model"])
+    assert measured_model(model) == f"{MODEL}, queried over HTTP (an OpenAI-compatible server)"
+    assert measured_model(replace(model, name="/home/me/weights")).startswith("weights, queried over")
     assert not list(folder.rglob(".journal*"))
 
 

@@ -1,6 +1,7 @@
 """Neutral drift and the entropy of replies, of runs of one small model in several settings."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,6 @@ def test_without_sampled_replies_only_drift_is_measured(folders, name):
 
 def test_a_run_whose_model_was_not_loaded_is_rejected(folders):
     run = read_run(folders / "likelihood")
-    run.results.record.model.dtype = None
+    run.record.model = replace(run.record.model, dtype=None)
     with pytest.raises(ValueError, match="pass a run of a local model"):
         side_effects.load_side(run)

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,18 +90,21 @@ def classify_into_shards(
     folder: Path,
     *,
     label: str,
+    about: pa.Table | None = None,
     precision: str = "float32",
     rows_per_shard: int = ROWS_PER_SHARD,
     progress: bool = True,
 ) -> pa.Table | None:
     """Classifies the texts whose results are not on disk yet, and then reads all shards.
 
+    `about` [texts] contains further columns that identify the texts, such as their terms.
+
     Returns:
-        On the main process, a table with the columns `id`, `probabilities` (a list with one number per label) and
-        `truncated` (whether the text was cut). On all other processes, `None`.
+        On the main process, a table with the columns `id`, those of `about`, `probabilities` (a list with one number
+        per label) and `truncated` (whether the text was cut). On all other processes, `None`.
     """
     check_texts(texts, blank=False)
-    schema = probability_schema(len(classifier.labels), precision)
+    schema = probability_schema(len(classifier.labels), precision, [] if about is None else about.schema)
     shards = plan_row_shards(len(texts), rows_per_shard, folder)
 
     def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
@@ -111,6 +114,7 @@ def classify_into_shards(
             values = pa.array(probabilities.astype(precision).ravel())
             columns = {
                 "id": [ids[row] for row in rows],
+                **({} if about is None else about.take(pa.array(rows)).to_pydict()),
                 PROBABILITIES: pa.FixedSizeListArray.from_arrays(values, len(classifier.labels)),
                 "truncated": truncated,
             }
@@ -121,6 +125,6 @@ def classify_into_shards(
     return fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts, progress=progress)
 
 
-def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema:
+def probability_schema(num_labels: int, precision: str = "float32", about: Iterable[pa.Field] = ()) -> pa.Schema:
     probabilities = pa.list_(pa.from_numpy_dtype(precision), num_labels)
-    return pa.schema([("id", pa.string()), (PROBABILITIES, probabilities), ("truncated", pa.bool_())])
+    return pa.schema([("id", pa.string()), *about, (PROBABILITIES, probabilities), ("truncated", pa.bool_())])

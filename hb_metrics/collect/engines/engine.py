@@ -31,9 +31,15 @@ Ability = Literal["replies", "likelihoods", "weights"]
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
-    """Texts to score. For masked models, `spans` contains the character positions of the words about people."""
+    """Texts to score.
+
+    Attributes:
+        about: The terms, nouns and templates of the texts (`about_prompts`).
+        spans: For masked models, the character positions of the words about people.
+    """
 
     ids: list[str]
+    about: "pa.Table"
     texts: list[str]
     spans: list[tuple[int, int]] | None = None
 
@@ -100,7 +106,7 @@ class Engine:
     def reply(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table":
         """Computes the replies that are not on disk yet. Every process receives all replies.
 
-        The table has the columns of `requests.REPLY_SCHEMA`, and its rows are in the order of the requests. If a prompt
+        The table has the columns of `schema.REPLY_SCHEMA`, and its rows are in the order of the requests. If a prompt
         has several replies, their ids come from `replies.reply_id`.
         """
         raise NotImplementedError
@@ -120,7 +126,7 @@ class Engine:
     def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
         """Computes the log-likelihoods that are not on disk yet.
 
-        On the main process, returns a table of all log-likelihoods (`scoring_shards.PERPLEXITY_SCHEMA`). On all other
+        On the main process, returns a table of all log-likelihoods (`schema.PERPLEXITY_SCHEMA`). On all other
         processes, returns `None`.
         """
         raise NotImplementedError

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
 from hb_metrics.collect.replies.presets import Extent
-from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
-from hb_metrics.collect.scoring.scoring_shards import PERPLEXITY_SCHEMA
+from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.shards import copy_into_shards
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
@@ -25,6 +24,7 @@ from hb_metrics.run.answer_files import (
 )
 from hb_metrics.run.replies import reply_id
 from hb_metrics.run.run_record import last_part
+from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
 
 ROWS_PER_SHARD = 16384
 
@@ -116,6 +116,7 @@ class FileEngine(Engine):
         num_tokens = np.array([by_id[identifier].num_tokens for identifier in requests.ids])
         columns = {
             "id": requests.ids,
+            **requests.about.to_pydict(),
             "text": requests.texts,
             "perplexity": np.exp(-log_likelihoods / num_tokens),
             "log_likelihood": log_likelihoods,

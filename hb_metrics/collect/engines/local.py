@@ -92,9 +92,9 @@ class LocalEngine(Engine):
         return LikelihoodPlan(requests, plan)
 
     def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:
-        return score_into_shards(
-            plan.scoring, {"id": plan.requests.ids, "text": plan.requests.texts}, folder, self.loaded.model
-        )
+        requests = plan.requests
+        columns = {"id": requests.ids, **requests.about.to_pydict(), "text": requests.texts}
+        return score_into_shards(plan.scoring, columns, folder, self.loaded.model)
 
 
 def load_engine(name: str, revision: str | None = None, *, adapter: str | None = None, **settings: Any) -> LocalEngine:

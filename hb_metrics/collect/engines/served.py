@@ -11,8 +11,7 @@ from hb_metrics.collect.replies.decoding import Decoding
 from hb_metrics.collect.replies.decoding_shards import ROWS_PER_SHARD
 from hb_metrics.collect.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
-from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
-from hb_metrics.collect.scoring.scoring_shards import PERPLEXITY_SCHEMA
+from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
 from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.models.chats import ChatOptions
@@ -28,6 +27,7 @@ from hb_metrics.models.served.likelihoods import FIELDS, TextLikelihood, read_li
 from hb_metrics.models.served.probe import Probe
 from hb_metrics.models.thoughts import Written
 from hb_metrics.run.run_record import served_name
+from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
 
 # The usual columns of replies, and columns with the server's data about each reply.
 SERVED_REPLY_SCHEMA = pa.schema(
@@ -309,7 +309,9 @@ class ServedEngine(Engine):
             return found._asdict()
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+            about = requests.about.take(pa.array(rows, pa.int64()))
             return {
+                **about.to_pydict(),
                 "text": [requests.texts[row] for row in rows],
                 "perplexity": [exp(-answer["log_likelihood"] / answer["num_tokens"]) for answer in answers],
                 "log_likelihood": [answer["log_likelihood"] for answer in answers],

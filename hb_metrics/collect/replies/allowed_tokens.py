@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import torch
 
@@ -52,7 +52,7 @@ def allowed(
     return scores
 
 
-def table_of(ids: Sequence[int], size: int, device: torch.device) -> torch.Tensor:
+def table_of(ids: Collection[int], size: int, device: torch.device) -> torch.Tensor:
     table = torch.zeros(size, dtype=torch.bool, device=device)
     table[list(ids)] = True
     return table

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_rows
-from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, next_turn, reply_columns
+from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, next_turn, reply_columns
 from hb_metrics.collect.replies.trials import decoding_paths
 from hb_metrics.models.architecture import has_changing_rope, max_positions_of
 from hb_metrics.models.chats import CHAT_DATE, prints_date
@@ -14,6 +14,7 @@ from hb_metrics.models.contexts import ContextFormat, check_lengths, encode_mess
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.quantization import is_exact
 from hb_metrics.models.thoughts import Thoughts, split_tokens
+from hb_metrics.run.schema import REPLY_SCHEMA
 
 REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
 

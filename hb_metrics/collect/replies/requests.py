@@ -31,26 +31,10 @@ from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, Message, with_sys
 from hb_metrics.models.contexts import with_tag
 from hb_metrics.models.thoughts import Written
 from hb_metrics.run.replies import is_empty, prompt_ids
+from hb_metrics.run.schema import about_prompts
 
 FOLLOW_UPS_FILE = Path(__file__).parent / "follow_ups.yaml"
 MAX_CHARACTERS = 100_000  # longer replies are cut, because no measurement needs more text
-REPLY_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("turn", pa.int64()),
-        ("text", pa.string()),
-        ("question", pa.string()),  # the user's question if the cue is not the prompt
-        ("personas", pa.list_(pa.string())),
-        *((name, pa.bool_()) for name in VARIATIONS),
-        ("reply", pa.string()),
-        ("num_tokens", pa.int64()),
-        ("truncated", pa.bool_()),
-        ("reasoning", pa.string()),
-        ("num_reasoning_tokens", pa.int64()),
-        ("reasoning_unclosed", pa.bool_()),
-        ("invented_turn", pa.bool_()),
-    ]
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +42,7 @@ class ReplyRequests:
     """The conversations for a model to continue, and the decoding settings.
 
     Attributes:
+        about: [prompts] The term, noun and template of each prompt (`about_prompts`).
         texts: [prompts] The prompts, with variations applied.
         messages: [prompts] The messages of the conversations, up to the model's reply.
         turn: The number of the reply within its conversation, counted from 1.
@@ -69,6 +54,7 @@ class ReplyRequests:
     """
 
     ids: list[str]
+    about: pa.Table
     texts: list[str]
     messages: list[list[Message]]
     turn: int = 1
@@ -100,6 +86,7 @@ class ReplyRequests:
 
     def take(self, rows: Sequence[int]) -> "ReplyRequests":
         kept: dict[str, Any] = {"flags": {name: flags[rows] for name, flags in self.flags.items()}}
+        kept["about"] = self.about.take(pa.array(rows, pa.int64()))
         for name in ("ids", "texts", "messages", "personas", "questions", "follow_ups"):
             column = getattr(self, name)
             kept[name] = column and [column[row] for row in rows]
@@ -169,7 +156,9 @@ def answer_of(
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
     """Returns the columns of `REPLY_SCHEMA` except `id`. `rows` and `answers` are in the same order."""
     by_name = dict(zip(Answer._fields, zip(*answers, strict=True), strict=True))
+    about = requests.about.take(pa.array(rows, pa.int64()))
     return {
+        **dict(zip(about.column_names, about.columns, strict=True)),
         "turn": [requests.turn] * len(rows),
         "text": [requests.texts[row] for row in rows],
         "question": [None if requests.questions is None else requests.questions[row] for row in rows],
@@ -223,6 +212,7 @@ def make_requests(
     ]
     return ReplyRequests(
         ids=ids,
+        about=about_prompts(prompts),
         texts=texts,
         messages=messages,
         flags=flags,

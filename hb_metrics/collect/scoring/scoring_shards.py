@@ -16,16 +16,6 @@ from hb_metrics.collect.units import ScoringPlan, run_units
 # killed.
 UNITS_PER_SHARD = 8
 
-PERPLEXITY_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("text", pa.string()),
-        ("perplexity", pa.float64()),
-        ("log_likelihood", pa.float64()),
-        ("num_tokens", pa.int64()),
-    ]
-)
-
 
 def score_into_shards(
     plan: ScoringPlan,

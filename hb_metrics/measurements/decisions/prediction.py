@@ -14,8 +14,8 @@ from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.term_agreement import Agreement, column_agreement
-from hb_metrics.run.finished_run import read_prompts, read_stored_replies, read_vectors, stored_shards
-from hb_metrics.run.replies import Replies, replied_prompts, whole_prompts
+from hb_metrics.run.finished_run import read_stored_replies, read_vectors, stored_shards
+from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
 from hb_metrics.stats.contrasts import LikelihoodTable, known_pairs, pair_contrasts
 from hb_metrics.stats.decisions import compared_terms
@@ -43,9 +43,8 @@ def predictions(
         scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
     if "likelihood" in record.layout.measurements:
         sentences = stored_shards(run.folder / PERPLEXITIES)
-        scored = replied_prompts(read_prompts(run.folder), sentences)
-        scores[LIKELIHOODS] = partial(_likelihoods, scored, sentences), 1.0
-        by_noun = log_likelihoods(scored, sentences)
+        scores[LIKELIHOODS] = partial(_likelihoods, sentences), 1.0
+        by_noun = log_likelihoods(sentences)
         if pairs := known_pairs(by_noun, marked_pairs(record).pairs):
             scores[CONTRASTS] = partial(_contrasts, by_noun, pairs), 1.0
     for name, (score, times) in scores.items():
@@ -91,10 +90,10 @@ def _bias_values(run: Run, keys: list[Key]) -> np.ndarray:
     return np.where(complete, np.einsum("jds,jds->jd", apart, others), np.nan)
 
 
-def _likelihoods(prompts: pa.Table, scores: pa.Table, keys: list[Key]) -> np.ndarray:
+def _likelihoods(scores: pa.Table, keys: list[Key]) -> np.ndarray:
     """Returns the mean log-likelihood per token of each cell: [templates, terms]."""
     values = scores["log_likelihood"].to_numpy() / scores["num_tokens"].to_numpy()
-    sums, counts = _cells(whole_prompts(prompts), values[:, None], keys)
+    sums, counts = _cells(whole_prompts(scores), values[:, None], keys)
     return sums[..., 0] / np.where(counts, counts, np.nan)
 
 

@@ -123,7 +123,7 @@ def cue_frame(run: Run) -> pd.DataFrame | None:
     table = read_reply_table(run.folder)
     if table is None or has_pairs_of_terms(table) or not any((run.folder / STYLES).glob("*.parquet")):
         return None  # pairs of terms with a term in common are not independent
-    replies, vectors = nonempty_replies(table, table), read_vectors(run.folder / STYLES)
+    replies, vectors = nonempty_replies(table), read_vectors(run.folder / STYLES)
     columns = table.select(["id", "template", "axis", "descriptor", "bucket"]).rename_columns({"descriptor": "term"})
     row_of = {identifier: row for row, identifier in enumerate(vectors.ids)}
     styles = list(vectors.values[[row_of[identifier] for identifier in replies.ids]].astype(float))

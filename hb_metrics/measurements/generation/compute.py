@@ -58,7 +58,7 @@ def compute(run: Run) -> Generation:
     classifier, prompts = record.style_classifier, read_prompts(folder)
     table, rules = read_reply_table(folder, prompts), read_refusal_rules()
     assert table is not None  # generation was collected
-    replies, forms = nonempty_replies(table, table), (plural_forms(prompts), paired_terms(prompts))
+    replies, forms = nonempty_replies(table), (plural_forms(prompts), paired_terms(prompts))
     vectors = read_vectors(folder / STYLES).values
     refusals = match_refusals(table, replies, rules)
     asked = [

@@ -19,7 +19,7 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
             f"'{run.folder}' lacks the replies or the style vectors that --generalise needs; measure again in a new "
             "folder"
         )
-    replies, generation = nonempty_replies(table, table), run.results.generation
+    replies, generation = nonempty_replies(table), run.results.generation
     level = run.confidence_level
     found = generalised_shares(UPTAKE, naming(table), over, level)
     for name, flagged in refusal_flags(run, replies).items():

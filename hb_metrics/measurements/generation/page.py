@@ -85,13 +85,14 @@ def report(results: Results) -> Report:
             "show how people are treated."
         ]
         differs = differs if refusals else "unknown"
+    is_shown = style_differs(whole) == "yes" and generation.short_share < SHORT_SHARE
     answers = [*style, refusals]
     answers += turn_sentences(generation.turns)[:1] if generation.turns else []
     return Report(
         sections,
         answer=" ".join(filter(None, answers)),
         differs=differs,
-        pair=shown_pair(generation.pair, differs),
+        pair=shown_pair(generation.pair) if generation.pair is not None and is_shown else None,
         chart=axes_chart(parts.get(AXES, [])),
         reading=render("generation/reading.html.jinja", context),
         files=files,
@@ -123,7 +124,10 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
 
 def telling_sentence(told: Figure) -> str:
     """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
-    text = f"For one reply and two of the terms, the style points to the right term in {told.words} of cases"
+    text = (
+        f"Told to which of two people the model may have replied, one can tell from the style of a single reply in "
+        f"{told.words} of cases"
+    )
     if told.interval is None or told.interval[0] <= 0.5:
         return f"{text}; guessing gives 50%."
     size = next((word for bound, word in SIZES.items() if told.value is not None and told.value < bound), "large")
@@ -138,20 +142,17 @@ def style_differs(whole: Mapping[str, Figure]) -> Differs:
     return "yes" if told is not None and told.interval is not None and told.interval[0] > 0.5 else "unknown"
 
 
-def shown_pair(pair: MedianPair | None, differs: Differs) -> Pair | None:
-    if pair is None:
-        return None
+def shown_pair(pair: MedianPair) -> Pair:
     sides = []
     for side in pair.sides:
         own, other = (share(mean, 0) for mean in side.style_means)
         note = f"Replies to this term are more often “{side.style}”: {own}, compared with {other}."
-        sides.append(Side(side.descriptor, side.prompt, side.reply, note if differs == "yes" else ""))
+        sides.append(Side(side.descriptor, side.prompt, side.reply, note))
     like = "same sentence about the same kind of person" if pair.is_same_noun else "same sentence"
     caption = (
-        f"{'' if differs == 'yes' else 'It was not shown that the style of these replies differs beyond chance. '}"
-        f"Two replies to the {like}. Of all such pairs for these two terms, the pair in the middle is shown, and not "
-        f"the worst. Style tells these two terms apart in {share(pair.share, 0)} of replies, the most of all pairs "
-        "of terms that were compared."
+        f"Two replies to the {like}. Style tells these two terms apart in {share(pair.share, 0)} of replies, the most "
+        "of all pairs of terms that were compared. Of their replies, a typical pair is shown (the middle one), and not "
+        "the worst."
     )
     return Pair(caption, tuple(sides))
 
@@ -165,6 +166,8 @@ def axes_chart(axes: list[Figure]) -> tuple[Plot, str] | None:
             " Coloured axes differ beyond chance, and grey axes do not. Each axis is tested alone, so of 40 axes "
             "without a difference, about one is coloured. An estimate below 0 means that no difference was found."
         )
+    if any(axis.label == "Nonce" for axis in axes):
+        caption += " Nonce words are made up and describe nobody."
     return figures_plot(axes, "Full Gen Bias ×1000 (0: equal treatment)"), caption
 
 

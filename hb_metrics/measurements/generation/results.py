@@ -285,6 +285,7 @@ def _examples(
                     style_probability=float(vectors[row].max()),
                     bias_value=float(biases.values[row]),
                     parroting=bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
+                    template=replies.templates[row],
                 )
             )
     return examples

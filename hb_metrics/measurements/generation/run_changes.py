@@ -92,7 +92,7 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
 
 
 def naming(table: pa.Table) -> FlaggedReplies:
-    replies = nonempty_replies(table, table)
+    replies = nonempty_replies(table)
     return FlaggedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
 
 
@@ -111,7 +111,7 @@ def _unlike(first: Run, second: Run) -> str | None:
 def _replies(run: Run, table: pa.Table) -> _Replies | None:
     if read_styles(run.folder) is None or not any((run.folder / STYLES).glob("*.parquet")):
         return None
-    styles, replies = read_vectors(run.folder / STYLES), nonempty_replies(table, table)
+    styles, replies = read_vectors(run.folder / STYLES), nonempty_replies(table)
     if set(replies.ids) != set(styles.ids):
         return None
     row_of = {identifier: row for row, identifier in enumerate(styles.ids)}

@@ -1,6 +1,6 @@
 from typing import Any, NamedTuple
 
-from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements.generation.typed_results import Frequency, Generation
 
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
@@ -52,8 +52,10 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
     rows = generation.by_descriptor
     index_of = {(row.axis, row.descriptor): index for index, row in enumerate(rows)}
     examples: list[list[Any]] = [[] for _ in rows]
+    templates = sorted({one.template for one in generation.examples})
     for one in generation.examples:
         shown = [one.why, one.prompt, one.reply, one.style, one.style_probability, one.parroting]
+        shown.append(templates.index(one.template))
         examples[index_of[one.axis, one.descriptor]].append(shown)
     # Each term loses its last example until the page is small enough. The page states the number of examples.
     while sum(len(example[1]) + len(example[2]) for of_term in examples for example in of_term) > MAX_CHARACTERS:
@@ -76,6 +78,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
             for row, frequency in zip(rows, frequencies(generation), strict=True)
         ],
         "examples": examples,
+        "templates": list(map(slot, templates)),
     }
 
 

@@ -117,6 +117,7 @@ class Example:
     style_probability: float
     bias_value: float
     parroting: bool
+    template: str = ""
 
 
 @dataclass(frozen=True)

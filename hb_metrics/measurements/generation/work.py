@@ -37,7 +37,7 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.thoughts import common_tag
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, read_refusal_rules
-from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, replied_prompts
+from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
     FREQUENCIES_FILE,
     HIDDEN_STYLES,
@@ -51,6 +51,7 @@ from hb_metrics.run.run_folder import (
     write_once,
     write_table,
 )
+from hb_metrics.run.schema import about_replies
 from hb_metrics.stats.gen_bias import cluster_columns
 
 _DECODING_OPTIONS = ("temperature", "top_k", "top_p", "max_new_tokens")
@@ -194,14 +195,15 @@ def describe(work: GenerationWork) -> dict[str, Any]:
 def collect(task: Task, work: GenerationWork) -> None:
     folder, classifier, prompts = task.folder, work.classifier, work.asked.prompts
     table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-    replies = nonempty_replies(replied_prompts(prompts, table), table)
+    replies = nonempty_replies(with_prompts(table, prompts))
     if not replies.ids:
         raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
     forms = plural_forms(prompts), paired_terms(prompts)
     texts = masked_texts(replies, *forms)
-    classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label="styles")
+    about = about_replies(table, replies.ids)
+    classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label="styles", about=about)
     tables = [table, *_converse(task, work, table, replies, forms)]
-    _collect_leakage(task, classifier, replies, texts)
+    _collect_leakage(task, classifier, table, replies, texts)
     if task.state.is_main_process:
         for of_turn in tables:
             _note_marks(of_turn)
@@ -233,14 +235,17 @@ def _converse(
                 f"template has replies for two terms, so turns cannot be compared; measure with --turns {turn - 1}"
             )
         texts = masked_texts(replies, *forms)
-        classify_into_shards(texts, replies.ids, work.classifier, folder / STYLES, label=f"styles of turn {turn}")
+        about, label = about_replies(table, replies.ids), f"styles of turn {turn}"
+        classify_into_shards(texts, replies.ids, work.classifier, folder / STYLES, label=label, about=about)
         yield table
 
 
-def _collect_leakage(task: Task, classifier: Classifier, replies: Replies, texts: Sequence[str]) -> None:
+def _collect_leakage(
+    task: Task, classifier: Classifier, table: pa.Table, replies: Replies, texts: Sequence[str]
+) -> None:
     """Writes the classifier's reactions to terms in plain sentences and in replies.
 
-    `texts` contains the replies in which the prompt's term is masked.
+    `table` contains all replies, and `texts` those in `replies`, in which the prompt's term is masked.
     """
     shared, folder = task.settings.run, task.folder
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
@@ -250,7 +255,8 @@ def _collect_leakage(task: Task, classifier: Classifier, replies: Replies, texts
     rows = [row for row, of_text in enumerate(mentions) if of_text]
     hidden = hidden_texts([texts[row] for row in rows], [mentions[row] for row in rows], people)
     ids = [replies.ids[row] for row in rows]
-    classify_into_shards(hidden, ids, classifier, folder / HIDDEN_STYLES, label="styles without terms")
+    about, label = about_replies(table, ids), "styles without terms"
+    classify_into_shards(hidden, ids, classifier, folder / HIDDEN_STYLES, label=label, about=about)
     if task.state.is_main_process:
         write_table(folder / PEOPLE_FILE, people_table(people))
         write_table(folder / MENTIONS_FILE, mention_table(replies.ids, mentions, people))

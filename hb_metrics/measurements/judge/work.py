@@ -9,8 +9,18 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.run.finished_run import read_run_table, read_stored_replies
-from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms, write_once, write_table
+from hb_metrics.run.finished_run import read_run_table, read_stored_replies, stored_shards
+from hb_metrics.run.run_folder import (
+    COSTS_FILE,
+    JUDGE,
+    LEAKAGE,
+    PEOPLE_FILE,
+    REPLIES,
+    plural_forms,
+    write_once,
+    write_table,
+)
+from hb_metrics.run.schema import about_replies
 
 ROWS_PER_SHARD = 64  # a small number, because a language model reads each row
 
@@ -40,6 +50,7 @@ def collect(task: Task, judges: dict[str, Classifier]) -> None:
     replies = read_stored_replies(task.folder, task.prompts)
     assert replies is not None  # generation runs first
     texts = masked_texts(replies, plural_forms(task.prompts), paired_terms(task.prompts))
+    about = about_replies(stored_shards(task.folder / REPLIES), replies.ids)
     for name, judge in judges.items():
         classify_into_shards(
             texts,
@@ -47,6 +58,7 @@ def collect(task: Task, judges: dict[str, Classifier]) -> None:
             judge,
             task.folder / JUDGE / name,
             label=f"judged by the rubric {name}",
+            about=about,
             rows_per_shard=ROWS_PER_SHARD,
         )
     if not task.state.is_main_process:

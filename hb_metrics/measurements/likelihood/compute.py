@@ -4,16 +4,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hb_dataset.prompts import config_vocabulary
 from hb_dataset.vocabulary_entries import PAIR_MARKS
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Likelihood, LikelihoodBias, Perplexities
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.finished_run import has_pairs_of_terms, read_prompts, stored_shards
+from hb_metrics.run.finished_run import has_pairs_of_terms, read_prompts, read_scores
 from hb_metrics.run.record import Record
-from hb_metrics.run.run_folder import PERPLEXITIES
 from hb_metrics.stats.contrasts import LikelihoodTable, contrasts, likelihood_table, term_share
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -27,11 +25,10 @@ class MarkedPairs(NamedTuple):
 
 
 def compute(run: Run) -> Likelihood:
-    scores, prompts = stored_shards(run.folder / PERPLEXITIES), read_prompts(run.folder)
-    rows = pc.index_in(scores["id"], prompts["id"])
-    order = pc.sort_indices(rows)  # shards are in a different order
-    marked = marked_pairs(run.record)
-    return likelihood_results(prompts.take(rows.take(order)), scores.take(order), marked, run.confidence_level)
+    scores = read_scores(run.folder)
+    assert scores is not None  # likelihood was collected
+    are_pairs = has_pairs_of_terms(read_prompts(run.folder))
+    return likelihood_results(scores, marked_pairs(run.record), run.confidence_level, are_pairs=are_pairs)
 
 
 def marked_pairs(record: Record) -> MarkedPairs:
@@ -42,25 +39,25 @@ def marked_pairs(record: Record) -> MarkedPairs:
     return MarkedPairs(*map(vocabulary.marked_pairs, PAIR_MARKS))
 
 
-def log_likelihoods(prompts: pa.Table, scores: pa.Table) -> LikelihoodTable:
+def log_likelihoods(scores: pa.Table) -> LikelihoodTable:
     values = -scores["num_tokens"].to_numpy() * np.log(scores["perplexity"].to_numpy())
-    return likelihood_table(values, *(prompts[name].to_pylist() for name in ("axis", "descriptor", "noun", "template")))
+    return likelihood_table(values, *(scores[name].to_pylist() for name in ("axis", "descriptor", "noun", "template")))
 
 
 def likelihood_results(
-    prompts: pa.Table, scores: pa.Table, marked: MarkedPairs, confidence_level: float = 0.95
+    scores: pa.Table, marked: MarkedPairs, confidence_level: float = 0.95, *, are_pairs: bool = False
 ) -> Likelihood:
     """Computes Likelihood Bias and attitude contrasts, and summarises perplexities by axis, descriptor and template.
 
-    `scores` contains the columns `perplexity` and `num_tokens`, in the order of the prompts.
+    `scores` has the columns of `schema.PERPLEXITY_SCHEMA`. Pairs of terms with a term in common are not independent, so
+    they have no contrasts.
     """
-    columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
+    columns = {name: scores[name].to_pylist() for name in ("axis", "descriptor", "template")}
     perplexities = scores["perplexity"].to_numpy()
     metric = likelihood_bias(perplexities, columns["axis"], columns["descriptor"], columns["template"])
     frame = pd.DataFrame({**columns, "perplexity": perplexities, "num_tokens": scores["num_tokens"].to_numpy()})
-    table = log_likelihoods(prompts, scores)
-    # Pairs of terms with a term in common are not independent.
-    found = None if has_pairs_of_terms(prompts) else contrasts(table, *marked, confidence_level)
+    table = log_likelihoods(scores)
+    found = None if are_pairs else contrasts(table, *marked, confidence_level)
     return Likelihood(LikelihoodBias(**metric), _perplexities(frame), term_share(table, confidence_level), found)
 
 

@@ -12,7 +12,7 @@ def details(first: Run, second: Run, names: tuple[str, str]) -> Report:
     scored = scored_prompts(first, second)
     if isinstance(scored, str):
         return Report([])
-    before, after = (log_likelihoods(scored[0], scores) for scores in scored[1])
+    before, after = map(log_likelihoods, scored)
     change = before._replace(values=after.values - before.values)
     found = contrasts(change, *marked_pairs(first.record), first.confidence_level)
     if found is None:

@@ -3,9 +3,7 @@ import numpy as np
 from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.measurements.likelihood.run_changes import pair_tests
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.finished_run import read_prompts, read_shards
-from hb_metrics.run.replies import replied_prompts
-from hb_metrics.run.run_folder import PERPLEXITIES
+from hb_metrics.run.finished_run import read_scores
 from hb_metrics.stats.generalising import Generalised, Influences, Over, generalised, pair_share_influences
 
 
@@ -15,14 +13,13 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:
-    scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
+    scores = read_scores(run.folder)
     if scores is None:
         raise ValueError(
             f"'{run.folder}' lacks the perplexities that --generalise needs; measure again in a new folder"
         )
     alpha = run.results.likelihood.likelihood_bias.alpha
-    prompts = replied_prompts(read_prompts(run.folder), scores)
-    tests = pair_tests(prompts, [scores["perplexity"].to_numpy()], alpha)
+    tests = pair_tests([scores], alpha)
     found = {}
     for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
         _, templates = np.unique(tests.templates[chosen], return_inverse=True)

@@ -21,9 +21,8 @@ from hb_metrics.paired_changes.paired_change import (
     change_from_covariance,
     pair_share_change,
 )
-from hb_metrics.run.finished_run import PAIRS_REASON, has_pairs_of_terms, read_prompts, read_shards
-from hb_metrics.run.replies import replied_prompts
-from hb_metrics.run.run_folder import PERPLEXITIES, PROMPTS_FILE
+from hb_metrics.run.finished_run import PAIRS_REASON, has_pairs_of_terms, read_prompts, read_scores
+from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.contrasts import (
     MIN_NOUNS,
@@ -40,34 +39,30 @@ def changes(first: Run, second: Run) -> FigureChanges:
     scored = scored_prompts(first, second)
     if isinstance(scored, str):
         return FigureChanges({}, scored)
-    prompts, scores = scored
-    values = [of_run["perplexity"].to_numpy() for of_run in scores]
-    tests = pair_tests(prompts, values, first.results.likelihood.likelihood_bias.alpha)
+    tests = pair_tests(scored, first.results.likelihood.likelihood_bias.alpha)
     by_name = {}
     for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
         by_name[name] = _change(tests, chosen, first.confidence_level)
-    return FigureChanges(by_name | _contrast_changes(first, prompts, scores))
+    return FigureChanges(by_name | _contrast_changes(first, scored))
 
 
-def scored_prompts(first: Run, second: Run) -> tuple[pa.Table, list[pa.Table]] | str:
-    """Returns the prompts that both runs scored, with each run's scores, or the reason why they cannot be paired."""
-    prompts, found = [], []
+def scored_prompts(first: Run, second: Run) -> list[pa.Table] | str:
+    """Returns the perplexities of both runs in the same order, or the reason why they cannot be paired."""
+    found = []
     for run in (first, second):
-        scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity", "num_tokens"))
-        if scores is None or not (run.folder / PROMPTS_FILE).is_file():
+        scores = read_scores(run.folder)
+        if scores is None:
             return NO_FILES_REASON
-        scores = scores.sort_by("id")
-        scored = replied_prompts(read_prompts(run.folder), scores)
-        if has_pairs_of_terms(scored):
+        if has_pairs_of_terms(read_prompts(run.folder)):
             return PAIRS_REASON
-        prompts.append(scored.select(["id", "axis", "descriptor", "noun", "template"]))
-        found.append(scores)
-    return (prompts[0], found) if prompts[0].equals(prompts[1]) else "the runs scored different prompts"
+        found.append(scores.sort_by("id"))
+    about = [scores.select(["id", *OF_PROMPT_SCHEMA.names]) for scores in found]
+    return found if about[0].equals(about[1]) else "the runs scored different prompts"
 
 
-def _contrast_changes(first: Run, prompts: pa.Table, scores: Sequence[pa.Table]) -> dict[str, PairedChange]:
+def _contrast_changes(first: Run, scores: Sequence[pa.Table]) -> dict[str, PairedChange]:
     """Computes the changes in the spread of attitude contrasts. The nouns are the random units (jackknife)."""
-    tables = [log_likelihoods(prompts, of_run) for of_run in scores]
+    tables = [log_likelihoods(of_run) for of_run in scores]
     pairs = known_pairs(tables[0], marked_pairs(first.record).pairs)
     if not pairs:
         return {}
@@ -106,8 +101,10 @@ class PairTests(NamedTuple):
     axes: list[str]
 
 
-def pair_tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> PairTests:
-    columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
+def pair_tests(scores: Sequence[pa.Table], alpha: float) -> PairTests:
+    """Computes the tests of one or more runs, whose rows of scores are about the same prompts."""
+    columns = {name: scores[0][name].to_pylist() for name in ("axis", "descriptor", "template")}
+    values = [of_run["perplexity"].to_numpy() for of_run in scores]
     axes, axis_names = text_codes("axis", columns["axis"])
     terms, keys = descriptor_codes(columns["descriptor"], columns["axis"])
     templates, _ = text_codes("template", columns["template"])

@@ -6,6 +6,7 @@ from hb_dataset.vocabulary_entries import PAIR_MARKS
 from hb_metrics.collect.engines.engine import LikelihoodRequests, Plan
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.run.run_folder import PERPLEXITIES
+from hb_metrics.run.schema import about_prompts
 
 
 class Work(NamedTuple):
@@ -34,6 +35,7 @@ def plan(task: Task, files: None) -> Work:
     scores = task.engine.plan_likelihoods(
         LikelihoodRequests(
             ids=task.prompts["id"].to_pylist(),
+            about=about_prompts(task.prompts),
             texts=task.prompts["text"].to_pylist(),
             spans=[(start, end) for start, end in descriptor_noun_spans(task.prompts).tolist()] if masked else None,
         )

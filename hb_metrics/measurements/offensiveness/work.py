@@ -4,9 +4,10 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
-from hb_metrics.run.finished_run import read_turns
+from hb_metrics.run.finished_run import read_turns, stored_shards
 from hb_metrics.run.replies import whole_prompts
-from hb_metrics.run.run_folder import OFFENSIVENESS, turn_folder
+from hb_metrics.run.run_folder import OFFENSIVENESS, REPLIES, turn_folder
+from hb_metrics.run.schema import about_prompts, about_replies
 
 
 def plan(task: Task, files: None) -> Classifier:
@@ -23,17 +24,22 @@ def describe(classifier: Classifier) -> dict[str, Any]:
 
 def collect(task: Task, classifier: Classifier) -> None:
     turns = read_turns(task.folder, task.prompts) if "generation" in task.measurements else []
-    parts = [("prompts", whole_prompts(task.prompts), task.folder / OFFENSIVENESS / "prompts")]
+    parts = [
+        ("prompts", whole_prompts(task.prompts), about_prompts(task.prompts), task.folder / OFFENSIVENESS / "prompts")
+    ]
     for turn, replies in enumerate(turns, start=1):
-        shards = turn_folder(task.folder, turn) / OFFENSIVENESS / "replies"
-        parts.append(("replies" if turn == 1 else f"replies of turn {turn}", replies, shards))
-    for name, part, shards in parts:
+        folder = turn_folder(task.folder, turn)
+        about = about_replies(stored_shards(folder / REPLIES), replies.ids)
+        name = "replies" if turn == 1 else f"replies of turn {turn}"
+        parts.append((name, replies, about, folder / OFFENSIVENESS / "replies"))
+    for name, part, about, shards in parts:
         classify_into_shards(
             part.texts,
             part.ids,
             classifier,
             shards,
             label=f"offensiveness of {name}",
+            about=about,
             precision="float64",
             rows_per_shard=ROWS_PER_SHARD,
         )

@@ -6,15 +6,12 @@ from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.gates import check_gates, exceeded, read_gates
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.measurement import Parts
 
 
 class OneFigure:
-    name = "one"
-
     def __init__(self, value, interval=None, level=None, form="bias"):
         figure = Figure("One", value, form, "", interval, confidence_level=level, gate="one_figure")
-        self.parts = Parts(None, lambda results: [figure], None)
+        self.figures = lambda results: [figure]
 
 
 @pytest.mark.parametrize(
@@ -36,17 +33,17 @@ class OneFigure:
 )
 def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit, expected):
     measurement = OneFigure(value, interval)
-    assert exceeded({"one": {}}, [measurement], {"one_figure": limit}) == expected
+    assert exceeded(None, [measurement], {"one_figure": limit}) == expected
 
 
 @pytest.mark.parametrize(("interval", "is_above"), [((-0.7, -0.3), True), ((-0.2, 0.1), False), ((0.1, 0.4), True)])
 def test_a_gap_is_limited_in_both_directions(interval, is_above):
     gap = OneFigure(sum(interval) / 2, interval, 0.95, form="signed")
-    assert bool(exceeded({"one": {}}, [gap], {"one_figure": 0.25})) == is_above
+    assert bool(exceeded(None, [gap], {"one_figure": 0.25})) == is_above
 
 
 def test_a_figure_without_the_interval_that_it_should_have_fails():
-    sentences = exceeded({"one": {}}, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
+    sentences = exceeded(None, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
     assert sentences == [
         "one_figure cannot be judged against its limit 100: its value is 0.5, and its interval could not be "
         "estimated from so few replies"
@@ -55,9 +52,9 @@ def test_a_figure_without_the_interval_that_it_should_have_fails():
 
 @pytest.mark.parametrize("form", ["share", "small_share"])
 def test_a_limit_that_no_share_can_be_above_is_no_gate(form):
-    (sentence,) = exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 2})
+    (sentence,) = exceeded(None, [OneFigure(0.01, form=form)], {"one_figure": 2})
     assert sentence.endswith("limit 2: the figure is a share, which is never above 1; write 2% as 0.02")
-    assert exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 0.02}) == []
+    assert exceeded(None, [OneFigure(0.01, form=form)], {"one_figure": 0.02}) == []
 
 
 def test_how_limits_are_written():

@@ -23,7 +23,7 @@ from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.typed_json import to_json
 from tests.hb_metrics.harnesses import expected
-from tests.hb_metrics.made_results import LOVE_HATE
+from tests.hb_metrics.made_results import LOVE_HATE, scored
 
 LABELS = ("Kind", "Curious", "Hateful")
 
@@ -91,11 +91,11 @@ def test_the_figures_of_likelihoods_are_those_of_results_json(rows):
     prompts = pa.table(dict(zip(names, columns(rows, *names), strict=True)))
     prompts = prompts.append_column("noun", pa.nulls(len(rows), pa.string()))
     perplexities = np.exp([-total / number for total, number in pairs])
-    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": [n for _, n in pairs]})
+    scores = scored(prompts, perplexities, [n for _, n in pairs])
 
     figures = likelihood_figures(rows, *zip(*pairs, strict=True))
 
-    results = likelihood_results(prompts, scores, LOVE_HATE)["likelihood_bias"]
+    results = to_json(likelihood_results(scores, LOVE_HATE).likelihood_bias)
     assert figures == expected.likelihood_figures(results)
     assert 0 < figures["likelihood_bias"] < 1
 

@@ -14,6 +14,7 @@ from tests.hb_metrics.made_results import (
     add_dialogue,
     full_run,
     offensiveness_of,
+    scored,
     style_vectors,
     write_results,
     write_run,
@@ -33,8 +34,8 @@ def write_files(folder, seed):
     strength = 0.3 / (1 + seed)
     codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
     perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
-    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": np.full(len(prompts), 5)})
-    results["likelihood"] = likelihood_results(prompts, scores, LOVE_HATE)
+    scores = scored(prompts, perplexities, np.full(len(prompts), 5))
+    results["likelihood"] = likelihood_results(scores, LOVE_HATE)
     (folder / "perplexities").mkdir()
     shuffled = scores.take(pa.array(rng.permutation(len(scores))))
     pq.write_table(shuffled, folder / "perplexities" / "00000-of-00001.parquet")

@@ -86,7 +86,7 @@ def test_the_report_is_one_sound_file_that_loads_nothing(folder, page):
     assert set(links) == {("a", "href")}
     assert not tags & {"link", "img", "iframe", "object", "embed", "base", "video", "audio"}
     assert not any(re.search(r"url\(|@import", style) for style in page.styles)
-    assert list(SECTIONS) == [measurement.name for measurement in MEASUREMENTS]
+    assert {*SECTIONS} == {measurement.name for measurement in MEASUREMENTS}
 
 
 @pytest.mark.parametrize("kept", [(), *((name,) for name in SECTIONS), ("generation", "offensiveness")])
@@ -147,6 +147,14 @@ def test_a_browser_draws_plots_and_terms_can_be_chosen(results, page, folder, tm
         assert "probability of Confusion" in browser.run(f"{shown}.textContent")
         assert browser.run(f"{shown}.querySelector('svg').getBoundingClientRect().width") > 300
         html = browser.run("document.documentElement.outerHTML")
+        for part, place in (("template", 6), ("style", 3), ("flag", 0)):
+            of_left = page.terms()["examples"][results["generation"]["by_descriptor"].index(left)]
+            values = [page.terms()["templates"][each[6]] if part == "template" else each[place] for each in of_left]
+            browser.run(f"menu = document.getElementById('reply-{part}'); menu.value = {json.dumps(values[-1])}")
+            browser.run("menu.dispatchEvent(new Event('input'))")
+            number = browser.run("document.querySelectorAll('#replies-left .example').length")
+            assert 0 < number == values.count(values[-1])
+            browser.run("menu.value = ''; menu.dispatchEvent(new Event('input'))")
         browser.run("box = document.getElementById('reply-filter'); box.value = 'no such'")
         browser.run("box.dispatchEvent(new Event('input'))")
         assert browser.text("#replies-left").endswith("No such replies.")

@@ -58,7 +58,7 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
 
 def with_tokens(folder, turn, tokens_in, tokens_out):
     """Writes a turn whose first reply has no counts, as after a refusal of the server."""
-    table = read_reply_table(folder).select(["id", "text", "reply", "question"])
+    table = read_reply_table(folder).select(["id", "prompt_id", "text", "reply", "question"])
     table = table.slice(0, len(table) // turn)
     for name, tokens in (("tokens_in", tokens_in), ("tokens_out", tokens_out)):
         table = table.append_column(name, pa.array([None] + [tokens] * (len(table) - 1)))
@@ -118,7 +118,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
         questions.append(asked["questions"][seen[cell] % 2])
         seen[cell] += 1
     assert set(seen.values()) == {8}
-    replies = table.select(["id", "text", "reply"]).append_column("question", pa.array(questions))
+    replies = table.select(["id", "prompt_id", "text", "reply"]).append_column("question", pa.array(questions))
     for path in (folder / "replies").iterdir():
         path.unlink()
     pq.write_table(replies, folder / "replies" / "00000-of-00001.parquet")

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from hb_metrics.collect.replies.requests import REPLY_SCHEMA
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import export_prompts
 from hb_metrics.command.measuring import measure
@@ -25,6 +24,7 @@ from hb_metrics.run.answer_files import (
     replies_by_prompt,
 )
 from hb_metrics.run.finished_run import read_stored_replies
+from hb_metrics.run.schema import REPLY_SCHEMA
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.made_results import loaded
 

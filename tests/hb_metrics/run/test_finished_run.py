@@ -12,7 +12,6 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.classifier import probability_schema
-from hb_metrics.collect.replies.requests import REPLY_SCHEMA
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_stored_replies, read_styles, read_vectors
 from hb_metrics.run.run_folder import (
@@ -26,6 +25,7 @@ from hb_metrics.run.run_folder import (
     with_plurals,
     write_table,
 )
+from hb_metrics.run.schema import REPLY_SCHEMA
 from hb_metrics.stats.bias_values import DescriptorKey
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
@@ -88,12 +88,18 @@ def run(tmp_path):
     replies = [
         {
             **dict.fromkeys(REPLY_SCHEMA.names),
-            **{"id": row["id"], "text": row["text"].lower(), "personas": ["I like tea."] * (number % 2)},
+            **{name: row[name] for name in ("axis", "descriptor", "noun", "template")},
+            **{
+                "id": row["id"],
+                "prompt_id": row["id"],
+                "text": row["text"].lower(),
+                "personas": ["I like tea."] * (number % 2),
+            },
             **{"reply": None if number == 2 else f"reply {number}", "num_tokens": number, "truncated": number == 1},
         }
         for number, row in enumerate(rows)
     ]
-    record = {"layout": {"version": LAYOUT}}
+    record = {"layout": {"version": LAYOUT, "measurements": []}}
     (tmp_path / RUN_FILE).write_text(json.dumps(record))
     (tmp_path / "results.json").write_text(json.dumps({"run": record}))
     write_table(tmp_path / PROMPTS_FILE, with_plurals(prompts, config_vocabulary("v1.0-small")))
@@ -155,7 +161,7 @@ def test_what_are_no_results_is_rejected(content, tmp_path):
 def test_replies_to_other_prompts_are_rejected(run):
     finished, _ = run
     prompts = read_prompts(finished.folder)
-    with pytest.raises(ValueError, match=r"2 of the replies .* belong to none of its prompts"):
+    with pytest.raises(ValueError, match=r"2 of the run's replies belong to none of its prompts"):
         read_reply_table(finished.folder, prompts.slice(2))
     shutil.rmtree(finished.folder / REPLIES)
     assert read_stored_replies(finished.folder) is None
@@ -163,7 +169,7 @@ def test_replies_to_other_prompts_are_rejected(run):
 
 def test_missing_files_are_named_and_missing_styles_are_none(run):
     finished, _ = run
-    assert read_styles(finished) is None
+    assert read_styles(finished.folder) is None
     (finished.folder / PROMPTS_FILE).unlink()
     for read, name in (
         (lambda: read_stored_replies(finished.folder), f"{finished.folder / PROMPTS_FILE}' does not exist"),
@@ -178,7 +184,7 @@ def test_mean_styles_and_bias_values_are_read(run):
     columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
     columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
     write_table(finished.folder / STYLE_MEANS_FILE, pa.table(columns))
-    styles = read_styles(finished)
+    styles = read_styles(finished.folder)
     assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
     assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
     assert styles[2] == ["Kind", "Cold (Distant)"]
@@ -187,7 +193,7 @@ def test_mean_styles_and_bias_values_are_read(run):
 READERS = {
     PROMPTS_FILE: lambda run: read_reply_table(run.folder),
     f"{REPLIES}/00001-of-00002.parquet": lambda run: read_stored_replies(run.folder),
-    STYLE_MEANS_FILE: read_styles,
+    STYLE_MEANS_FILE: lambda run: read_styles(run.folder),
 }
 
 

@@ -161,56 +161,50 @@ def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what
     assert names.largest.gap.interval[0] > 0 or gap < 1
 
 
-@pytest.mark.parametrize(
-    "name", ["equal, unequal variances", "one term apart", "depends on the question", "one answer", "two terms"]
-)
-def test_intervals_of_the_spread_hold_the_truth(name):
-    """The long test has all designs and more sets, and tests all intervals."""
-    counts = covered(name, 100, simultaneous=False)
-    assert counts["spread"] >= 0.88
+@pytest.mark.parametrize("name", ["equal, unequal variances", "near 1"])
+def test_intervals_hold_the_truth(name):
+    """The long test has all designs and more sets."""
+    counts = covered(name, 40)
+    assert counts["spread"] >= 0.87
     assert counts["gaps"] >= 0.9
-    if name.startswith("equal"):
-        assert counts["false alarms"] <= 0.11
+    assert counts["simultaneous"] >= 0.85
+    assert counts["alarms"] <= 0.14 or name == "near 1"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", DESIGNS)
 def test_all_intervals_hold_the_truth(name):
-    counts = covered(name, 1000)
-    assert counts["spread"] >= 0.91
-    assert counts["gaps"] >= 0.915
+    counts = covered(name, 500)
+    assert counts["spread"] >= 0.93
+    assert 0.925 <= counts["gaps"] <= 0.98
     assert counts["simultaneous"] >= 0.92
     if name.startswith("equal"):
-        assert counts["false alarms"] <= 0.075
+        assert counts["alarms"] <= 0.06
 
 
-def covered(name, sets, simultaneous=True):
-    draw, _ = DESIGNS[name]
-    means, rng = true_means(draw), np.random.default_rng(1)
-    spread, gaps, pairs, alarms = [], [], [], []
-    true_spread = 0 if name.startswith("equal") else means.std(ddof=1)
+def covered(name, sets):
+    """Returns the shares of sets in which intervals contain the truth, and in which the test finds a difference."""
+    draw, means, rng = DESIGNS[name], true_means(name), np.random.default_rng(2026)
+    first, second = np.triu_indices(len(means), 1)
+    found = {"spread": [], "gaps": [], "simultaneous": [], "alarms": []}
     for seed in range(sets):
         table = draw(rng)
-        found = spread_between([table], seed=seed)
-        spread.append(found.interval[0] <= true_spread <= found.interval[1])
-        alarms.append(found.p_value < 0.05)
-        for gap, mean in zip(gaps_to_mean(table), means, strict=True):
-            gaps.append(gap.interval is not None and gap.interval[0] <= mean - means.mean() <= gap.interval[1])
-        if simultaneous:
-            parts, which = decisions._pair_contributions(table)
-            errors = stats.sem(parts) * np.quantile(decisions._largest_scores(table, seed=seed), 0.95)
-            distances = np.abs(parts.mean(axis=0) - (means[which[:, 0]] - means[which[:, 1]]))
-            pairs.append(bool((distances <= errors + 1e-12).all()))
-    names = ("spread", "gaps", "simultaneous", "false alarms")
-    return {name: np.mean(of) for name, of in zip(names, (spread, gaps, pairs, alarms), strict=True) if of}
+        spread = spread_between([table], seed=seed)
+        found["spread"].append(spread.interval[0] <= means.std(ddof=1) <= spread.interval[1])
+        found["alarms"].append(spread.p_value < 0.05)
+        for gap, mean in zip(gaps_to_mean(table), means - means.mean(), strict=True):
+            found["gaps"].append(gap.interval[0] <= mean <= gap.interval[1])
+        parts, _ = decisions._pair_contributions(table)
+        errors = decisions._errors(parts) * np.quantile(decisions._largest_scores(table, seed=seed), 0.95)
+        distances = np.abs(parts.mean(axis=0) - (means[first] - means[second]))
+        found["simultaneous"].append(bool((distances <= errors + 1e-12).all()))
+    return {figure: np.mean(shares) for figure, shares in found.items()}
 
 
 @pytest.mark.parametrize(
     ("sizes", "spreads", "shifts"),
     [
-        ((12, 12), (0, 0), (0, 0)),
         ((10, 8), (0.3, 0.3), (1, -1)),
-        ((6, 25), (1, 0.3), (0, 0)),
         ((6, 25), (-1, 0.1), (0, 0)),
     ],
 )
@@ -226,14 +220,14 @@ def test_intervals_of_groups_of_names_hold_for_other_names_and_questions(sizes, 
         logits = rng.normal(0, 1, (questions, 1)) + np.concatenate(effects)
         return rng.binomial(1, 1 / (1 + np.exp(-logits))), np.repeat(["a", "b"], sizes)
 
-    many, groups = draw(2000, (1000, 1000))
+    many, groups = draw(1000, (1000, 1000))
     truth = many[:, groups == "a"].mean() - many[:, groups == "b"].mean()
     held = []
-    for _ in range(150):
+    for _ in range(100):
         found = name_gaps(*draw(20, sizes)).largest
         low, high = found.gap.interval
         held.append(low <= (truth if found.high == 0 else -truth) <= high)
-    assert np.mean(held) >= 0.92
+    assert np.mean(held) >= 0.9
     few = name_gaps(*draw(20, (3, 5))).largest.gap
     assert (few.interval, few.reason) == (None, FEW_NAMES)
 

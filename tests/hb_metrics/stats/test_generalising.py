@@ -18,7 +18,7 @@ from tests.hb_metrics.stats.generalising_designs import GEN_BIAS, SHARES, TESTS
 
 ALL = [*GEN_BIAS.items(), *SHARES.items(), *TESTS.items()]
 SMALL = [
-    GEN_BIAS["20 terms"],
+    GEN_BIAS["20 terms, two replies"],
     GEN_BIAS["four templates"],
     GEN_BIAS["15 terms"],
     GEN_BIAS["20 terms, t3"],

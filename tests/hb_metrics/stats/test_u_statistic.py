@@ -43,12 +43,12 @@ def test_the_variance_is_that_of_drawn_values_with_small_cells():
     sizes = np.tile([7, 12, 6, 9, 6, 3, 6, 1, 8, 6], 2)
     centres = rng.normal(size=(len(sizes), 1, 4))
     values, variances = [], []
-    for _ in range(1500):
+    for _ in range(400):
         replies = centres + rng.exponential(size=(len(sizes), 12, 4))
         values.append(debiased(replies[None], sizes[None]) / 1000)
         rows = np.concatenate([cell[:size] for cell, size in zip(replies, sizes, strict=True)])
         variances.append(covariance_of(rows, counts=sizes).matrix[0, 0])
-    assert np.mean(variances) == pytest.approx(np.var(values), rel=0.12)
+    assert np.mean(variances) == pytest.approx(np.var(values), rel=0.25)
     assert covariance_of(rows, counts=sizes, ddof=1).matrix == pytest.approx((20 / 19) ** 2 * variances[-1])
 
 

@@ -1,6 +1,7 @@
 """Rubrics: reading, the record in a run, and what is not valid."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def test_own_rubric_survives_its_record(tmp_path):
     path.write_text(OWN)
     rubric = read_rubric(path)
     assert (rubric.name, rubric.labels, rubric.figure) == ("my_sea", ["yes", "no"], "yes")  # no booleans of YAML
-    assert recorded_rubric(json.loads(json.dumps(rubric.description()))) == rubric
+    assert recorded_rubric(SimpleNamespace(**json.loads(json.dumps(rubric.description())))) == rubric
 
 
 @pytest.mark.parametrize(

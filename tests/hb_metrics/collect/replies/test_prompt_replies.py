@@ -26,10 +26,11 @@ from hb_metrics.collect.replies.decoding_shards import (
 )
 from hb_metrics.collect.replies.presets import MODEL_PRESET, PRESETS, decoding_preset
 from hb_metrics.collect.replies.prompt_replies import plan_replies
-from hb_metrics.collect.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
+from hb_metrics.collect.replies.requests import make_requests, select_prompts
 from hb_metrics.collect.replies.trials import Paths
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.models.chats import ChatOptions
+from hb_metrics.run.schema import REPLY_SCHEMA
 from tests.hb_metrics.conftest import encode_contexts
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}

@@ -20,10 +20,12 @@ from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import main as export
+from hb_metrics.command.plan import plan
 from hb_metrics.command.planning import wanted_measurements
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
+from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.decisions.verdict import difference, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
 from hb_metrics.measurements.results import Results, read_run
@@ -147,6 +149,19 @@ def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(loaded):
     assert found["order_effect"] is not None
     assert found["num_unanswered"] == 0
     assert analysed(loaded)
+
+
+def test_a_plan_predicts_half_widths_for_more_questions(loaded):
+    run, frame = read_run(loaded), load_run(loaded).decisions
+    halves = planned_decisions(run, [9, 144])["Favourable decisions"]
+    low, high = run.results.decisions.mean.interval
+    assert halves[0] == pytest.approx((high - low) / 2, rel=0.4)
+    means = frame.dropna(subset="axis").groupby(["question", "axis", "descriptor"])["decision"].mean()
+    deviation = means.groupby("question").mean().std(ddof=0)
+    assert halves[1] == pytest.approx(stats.t.ppf(0.975, 143) * deviation / 12, rel=0.1)
+    printed = plan(loaded)
+    assert "Largest gap in decisions, Age" in printed
+    assert "144" in printed
 
 
 def test_two_runs_are_compared_by_question(loaded, tmp_path):

@@ -1,17 +1,23 @@
-"""Probabilities of options on a server whose probabilities are known."""
+"""Decisions of servers whose probabilities are known: a model that decides, and a judge of free text."""
 
+import json
 from math import log
 
 import pytest
 
 from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.measuring import measure
 from hb_metrics.models.served import client
+from hb_metrics.run.finished_run import read_reply_table, read_vectors
+from hb_metrics.run.run_folder import STYLES
+from tests.hb_metrics.collect.judges.toy_judges import StandInJudge
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.measurements.decisions.test_decisions import CHOICE, probability_of, write_prompts
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.models.served.test_likelihoods import model_score
+from tests.hb_metrics.runs_here import measure_here, refusal
 
 
 class Decider(StandIn):
@@ -77,3 +83,33 @@ def test_echoed_options_are_as_likely_as_in_a_plain_call(decide):
     expected = sum(probability_of(text, model, tokenizer, [tokenizer.bos_token_id]) for text in texts) / len(texts)
     means = {term["name"]: term["mean"] for term in results["decisions"]["by_axis"]["age"]["terms"]}
     assert means["old"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("label", ["not condescending", "Kind"])
+def test_free_text_is_as_favourable_as_a_judge_or_classifier_says(label, tmp_path, vocabulary):
+    prompts = [f"{row}: write to {{person}}." for row in range(8)]
+    path = write_prompts(tmp_path / "own.csv", prompts, outcome="text", favourable=label)
+    options = ["--prompts", path, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--model", "acme"]
+    options += ["--measurements", "generation,decisions", "--replies_per_cell", 1]
+    export([str(tmp_path / "asked.jsonl"), *map(str, options)])
+    with (tmp_path / "replies.jsonl").open("w") as file:
+        for row in map(json.loads, (tmp_path / "asked.jsonl").open()):
+            reply = "Well done, you came by bus!" if " old " in row["text"] else "I like the bus, too."
+            file.write(json.dumps({"id": row["id"], "reply": reply}) + "\n")
+    options += ["--replies_file", tmp_path / "replies.jsonl", "--output_dir", tmp_path / "run"]
+    with serving(StandInJudge()) as url:
+        if label != "Kind":
+            assert "0 judges or classifiers" in refusal(*options)
+            options += ["--judge", "condescending", "--judge_model", MODEL, "--judge_base_url", url]
+        printed = measure_here(*options)
+    expected = {True: 0.05, False: 0.95}
+    if label == "Kind":
+        labels = json.loads((tmp_path / "run" / "run.json").read_text())["style_classifier"]["labels"]
+        values = read_vectors(tmp_path / "run" / STYLES).values[:, labels.index(label)]
+        replies = read_reply_table(tmp_path / "run")["reply"].to_pylist()
+        expected = {reply.startswith("Well"): value for reply, value in zip(replies, values, strict=True)}
+    found = read_results(tmp_path / "run")["decisions"]
+    means = {term["name"]: term["mean"] for term in found["by_axis"]["age"]["terms"]}
+    assert means == pytest.approx({name: expected[name == "old"] for name in ("young", "old", "adult", "elderly")})
+    assert found["num_unanswered"] == 0
+    assert "people have not checked, decided which replies are favourable" in " ".join(printed.split())

@@ -63,7 +63,7 @@ def test_planted_condescension_is_found_where_it_is(run):
     with serving(stand_in) as url:
         results, folder = run("--judge", "condescending", "--judge_model", MODEL, "--judge_base_url", url)
 
-    judged, section = results["judge"]["condescending"], results["run"]["judge"]["condescending"]
+    judged = results["judge"]["condescending"]
     replies, stored = read_stored_replies(folder), read_vectors(folder / "judge" / "condescending")
     planted = np.array(["Well done" in text for text in replies.texts])
     assert stored.ids == replies.ids
@@ -77,7 +77,7 @@ def test_planted_condescension_is_found_where_it_is(run):
     assert (judged["num_suspected"], judged["num_unanswered"]) == (1, 0)
     assert judged["served"]["num_answers"] > 0
     assert analysed(folder)
-    assert recorded_rubric(section) == read_rubric("condescending")
+    assert recorded_rubric(read_run(folder).record.judge["condescending"]) == read_rubric("condescending")
     # The stand-in never looks at the term.
     assert judged["identity_leakage"]["leakage"] == pytest.approx(0, abs=1e-9)
     served = judged["served"]

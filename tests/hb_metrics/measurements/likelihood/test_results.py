@@ -6,6 +6,7 @@ import pytest
 
 from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
 from hb_metrics.measurements.likelihood.compute import QUANTILES, MarkedPairs, likelihood_results
+from tests.hb_metrics.made_results import scored
 
 MARKED = MarkedPairs([], [])
 TEMPLATES = ["I love {plural_noun_phrase}.", "Hi! I'm {noun_phrase}."]  # not in alphabetical order
@@ -33,17 +34,12 @@ def tables():
         for n in range(size)
     ]
     prompts = pa.Table.from_pylist([{"id": f"row{n}", **row} for n, row in enumerate(rows)])
-    scores = {
-        "id": prompts["id"],
-        "perplexity": rng.lognormal(3, 1, len(rows)),
-        "num_tokens": rng.integers(3, 9, len(rows)),
-    }
-    return prompts, pa.table(scores)
+    return prompts, scored(prompts, rng.lognormal(3, 1, len(rows)), rng.integers(3, 9, len(rows)))
 
 
 @pytest.fixture(scope="module")
 def summary(tables):
-    return likelihood_results(*tables, MARKED).perplexity
+    return likelihood_results(tables[1], MARKED).perplexity
 
 
 def select(tables, column, **where):
@@ -57,7 +53,7 @@ def test_the_metric_is_that_of_the_evaluate_module(tables):
     prompts, scores = tables
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template")]
 
-    results = vars(likelihood_results(prompts, scores, MARKED).likelihood_bias)
+    results = vars(likelihood_results(scores, MARKED).likelihood_bias)
 
     assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns)
 

@@ -152,7 +152,7 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
     for options, message in (
         ({"bias_type": ["gender", "gender"]}, "bias_type gender is set twice"),
         ({"bias_type": ["gendr"]}, r"did you mean 'gender'\?"),
-        ({"reddit_folder": str(data / "gender")}, "do not fit the specification 'race'"),
+        ({"reddit_folder": str(data / "gender")}, "no term of 'race'"),
         ({"reddit_folder": str(tmp_path / "empty"), "bias_type": ["race"]}, "the test file in .* has no phrases"),
         ({"reddit_folder": str(tmp_path)}, "contains no RedditBias split for gender"),
         ({"reference_texts": str(tmp_path / "reference.txt")}, "reference.txt has no texts"),

@@ -1,0 +1,154 @@
+"""Describes the columns of a run's tables. docs/run-tables.md contains `tables_markdown()`.
+
+Rows about a prompt name its term, noun and template, so that nobody has to join tables.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hb_dataset.markdown_table import markdown_table
+from hb_dataset.variations import VARIATIONS
+
+
+class Column(NamedTuple):
+    name: str
+    type: str
+    unit: str
+    meaning: str
+
+
+OF_PROMPT = (
+    Column("prompt_id", "string", "", "the prompt's id, as in the dataset"),
+    Column("axis", "string", "", "the demographic axis"),
+    Column("descriptor", "string", "", "the term"),
+    Column("group", "string", "", "the term's bucket, or a name's group"),
+    Column("noun", "string", "", "the noun of the noun phrase"),
+    Column("template", "string", "", "the sentence with a slot for the noun phrase"),
+)
+COLUMNS = {
+    "prompts": (*OF_PROMPT, Column("prompt", "string", "", "the sentence")),
+    "perplexities": (
+        *OF_PROMPT,
+        Column("prompt", "string", "", "the sentence"),
+        Column("perplexity", "double", "exp(nats per token)", "the sentence's perplexity or pseudo-perplexity"),
+        Column("log_likelihood", "double", "nats", "its log-likelihood, summed over the predicted tokens"),
+        Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
+    ),
+    "replies": (
+        Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies"),
+        Column("turn", "int64", "", "the turn of the conversation, counted from 1"),
+        *OF_PROMPT,
+        Column("prompt", "string", "", "the user's sentence; at later turns, the follow-up question"),
+        Column("question", "string", "", "the user's question after a cue; missing if the cue is the prompt"),
+        Column("reply", "string", "", "the reply, unmodified; missing if it is empty"),
+        Column("reasoning", "string", "", "the model's thought before the reply; missing if it did not think"),
+        Column("num_tokens", "double", "tokens", "the reply's length; missing if unknown"),
+        Column("truncated", "object", "", "whether the reply was cut at its maximum length; missing if unknown"),
+        Column("style", "string", "", "the likeliest style"),
+        Column("style_probability", "double", "probability", "the probability of the likeliest style"),
+        Column("bias_value", "double", "", "the bias value b with α = 0 (Smith et al., 2022, C.1); only at turn 1"),
+        Column("refusal", "object", "", "whether a rule of refusals matches; only at turn 1"),
+        Column("disclaimer", "object", "", "whether a rule of disclaimers matches; only at turn 1"),
+        Column("offensive", "double", "probability", "the probability that the reply is offensive"),
+    ),
+    "decisions": (
+        Column("id", "string", "", "the id of the prompt in the file of prompts"),
+        Column("question", "string", "", "the question of which the prompt is a wording"),
+        Column("topic", "string", "", "the topic; missing if the file has none"),
+        Column("axis", "string", "", "the demographic axis; missing if the prompt is about no term"),
+        Column("descriptor", "string", "", "the term or the name"),
+        Column("group", "string", "", "the term's bucket, or a name's group"),
+        Column("order", "int64", "", "1 if the options were listed in reverse order"),
+        Column("decision", "double", "", "the decision from 0 to 1 (favourable); missing if the answer contains none"),
+        Column("refusal", "bool", "", "whether the answer is a refusal"),
+        Column("option_mass", "double", "probability", "the options' total probability; missing for replies"),
+        Column("prompt", "string", "", "the filled prompt"),
+        Column("answer", "string", "", "the reply, or the probability of each option"),
+    ),
+    "figures": (
+        Column("name", "string", "", "the figure's name, as in the report"),
+        Column("axis", "string", "", "the part of the run that the figure describes; missing for the whole run"),
+        Column("value", "double", "the column `unit`", "the value; missing if unknown"),
+        Column("low", "double", "the column `unit`", "the interval's lower end; missing without an interval"),
+        Column("high", "double", "the column `unit`", "the interval's upper end"),
+        Column("unit", "string", "", "share, bias (×1000), effect, nats or count"),
+        Column("reason", "string", "", "the reason why the figure has no interval in this run"),
+    ),
+}
+_TURN = Column("turn", "int64", "", "the turn of the conversation, counted from 1")
+_PROMPT_TEXT = Column("text", "string", "", "the sentence that the model read; at later turns, the follow-up question")
+_PROBABILITIES = "the probability of each label; the last number of a judge is 1 if it gave no answer"
+# The columns of the files in a run's folder, by the path of the files.
+FILES = {
+    "perplexities/*.parquet": (
+        Column("id", "string", "", "the prompt's id"),
+        *OF_PROMPT,
+        _PROMPT_TEXT,
+        Column("perplexity", "double", "exp(nats per token)", "the sentence's perplexity or pseudo-perplexity"),
+        Column("log_likelihood", "double", "nats", "its log-likelihood, summed over the predicted tokens"),
+        Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
+    ),
+    "replies/*.parquet": (
+        Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies"),
+        *OF_PROMPT,
+        _TURN,
+        _PROMPT_TEXT,
+        Column("question", "string", "", "the user's question after a cue; missing if the cue is the prompt"),
+        Column("personas", "list<string>", "", "the persona lines before the prompt"),
+        *(Column(name, "bool", "", "whether this stylistic variation was applied (A.3)") for name in VARIATIONS),
+        Column("reply", "string", "", "the reply, unmodified; missing if it is empty"),
+        Column("num_tokens", "int64", "tokens", "the reply's length; missing if unknown"),
+        Column("truncated", "bool", "", "whether the reply was cut at its maximum length; missing if unknown"),
+        Column("reasoning", "string", "", "the model's thought before the reply; missing if it did not think"),
+        Column("num_reasoning_tokens", "int64", "tokens", "the thought's length, including its marks"),
+        Column("reasoning_unclosed", "bool", "", "whether the thought was cut, so there is no reply"),
+        Column("invented_turn", "bool", "", "whether text after the model's turn was removed"),
+    ),
+    "style_probabilities/*.parquet, offensiveness/replies/*.parquet, judge/*/*.parquet": (
+        Column("id", "string", "", "the reply's id"),
+        *OF_PROMPT,
+        _TURN,
+        Column("probabilities", "list<float>", "probability", _PROBABILITIES),
+        Column("truncated", "bool", "", "whether the reply was cut for the classifier"),
+    ),
+}
+_TYPES = {"string": pa.string(), "double": pa.float64(), "int64": pa.int64(), "bool": pa.bool_()}
+_TYPES["list<string>"] = pa.list_(pa.string())
+
+
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+    return pa.schema([(column.name, _TYPES[column.type]) for column in columns])
+
+
+OF_PROMPT_SCHEMA = arrow_schema(OF_PROMPT)
+PERPLEXITY_SCHEMA = arrow_schema(FILES["perplexities/*.parquet"])
+REPLY_SCHEMA = arrow_schema(FILES["replies/*.parquet"])
+
+
+def about_prompts(prompts: pa.Table) -> pa.Table:
+    """Returns the columns `OF_PROMPT` of prompts. A column that the prompts do not have is null."""
+    own = {"prompt_id": "id", "group": "bucket"}
+    columns = {}
+    for name in OF_PROMPT_SCHEMA.names:
+        source = own.get(name, name)
+        columns[name] = prompts[source] if source in prompts.column_names else pa.nulls(len(prompts), pa.string())
+    return pa.table(columns, schema=OF_PROMPT_SCHEMA)
+
+
+def about_replies(replies: pa.Table, ids: Sequence[str]) -> pa.Table:
+    """Returns the columns `OF_PROMPT` and `turn` of the replies with these ids."""
+    columns = replies.select([*OF_PROMPT_SCHEMA.names, "turn"])
+    return columns.take(pc.index_in(pa.array(ids, pa.string()), replies["id"]))
+
+
+def tables_markdown() -> str:
+    """Returns a table for each frame and each file."""
+    parts = []
+    for name, columns in {**COLUMNS, **FILES}.items():
+        rows = [[f"`{column.name}`", f"`{column.type}`", column.unit, column.meaning] for column in columns]
+        heading = ", ".join(f"`{path}`" for path in name.split(", "))
+        parts.append(f"## {heading}\n\n{markdown_table(['column', 'type', 'unit', 'meaning'], rows)}")
+    return "\n\n".join(parts) + "\n"
