@@ -78,7 +78,7 @@ def write_report(
         chart = None if report.chart is top_chart else report.chart
         folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
     folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
-    verdict = max((report.differs for report in reports), key=list(_VERDICTS).index, default="")
+    verdict: Differs = max((report.differs for report in reports), key=list(_VERDICTS).index, default="")
     untested = [words for name, words in _NOT_TESTED.items() if name not in results.measured]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:

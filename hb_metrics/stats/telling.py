@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 MIN_TERMS = 12
+ZERO = 1e-9  # standard errors below this number are rounding errors
 FEW_TERMS = f"there are fewer than {MIN_TERMS} terms"
 ONE_TEMPLATE = "a term's style is learnt in other templates, and no two terms have replies in two templates"
 
@@ -41,8 +42,8 @@ def telling(shares: np.ndarray, confidence_level: float) -> Telling:
         return Telling(value, None, FEW_TERMS)
     without = (rows.sum() - 2 * rows) / (sizes.sum() - 2 * sizes)
     error = math.sqrt((len(sizes) - 1) * without.var())
-    if not 0 < value < 1:
-        return Telling(value, None, "all answers are right, or all are wrong")
+    if error < ZERO:
+        return Telling(value, None, "all terms have the same share of right answers, so its spread is unknown")
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, len(sizes) - 1))
     odds, half = math.log(value / (1 - value)), quantile * error / (value * (1 - value))
     return Telling(value, [1 / (1 + math.exp(-end)) for end in (odds - half, odds + half)], None)

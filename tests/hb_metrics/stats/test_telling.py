@@ -52,6 +52,15 @@ def test_shares_are_those_of_answers_one_by_one():
     assert telling(shares, 0.95) == (pytest.approx(np.nanmean(shares)), None, FEW_TERMS)
 
 
+def test_terms_without_spread_have_a_value_and_no_interval():
+    terms, templates = np.repeat(np.arange(12), 4), np.tile(np.repeat([0, 1], 2), 12)
+    for vectors, value in ((np.eye(2)[terms % 2], (5 * 0.5 + 6) / 11), (np.ones((48, 2)) / 2, 0.5)):
+        found = telling(right_shares(vectors, terms, templates), 0.95)
+        assert found.value == pytest.approx(value)
+        assert found.interval is None
+        assert "its spread is unknown" in found.reason
+
+
 def test_one_template_teaches_nothing():
     assert telling(right_shares(*made(14, 1, 3, 0.5, np.random.default_rng(0))), 0.95) == (None, None, ONE_TEMPLATE)
 
