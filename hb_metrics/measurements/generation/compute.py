@@ -78,7 +78,8 @@ def compute(run: Run) -> Generation:
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns, replies.templates, terms)
-    tables = [table, *_later_tables(run)]
+    later = range(2, record.generation.turns + 1)
+    tables = [table, *(stored_shards(turn_folder(folder, turn) / REPLIES) for turn in later)]
     styles = stored_shards(folder / STYLES, ("truncated",))
     return Generation(
         **reply_counts(table, replies),
@@ -95,12 +96,6 @@ def compute(run: Run) -> Generation:
         frequencies=_frequencies(run, prompts),
         turns=None if len(tables) == 1 else turn_results(run, prompts, tables, replies, rules, forms),
     )
-
-
-def _later_tables(run: Run) -> list[pa.Table]:
-    """Returns all replies of each later turn."""
-    turns = range(2, run.record.generation.turns + 1)
-    return [stored_shards(turn_folder(run.folder, turn) / REPLIES) for turn in turns]
 
 
 def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias: bool) -> Leakage | None:
