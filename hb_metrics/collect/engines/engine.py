@@ -110,9 +110,7 @@ class Engine:
         """
         raise NotImplementedError
 
-    def plan_options(
-        self, requests: "ReplyRequests", layout: "Layout", options: Sequence[Sequence[str]]
-    ) -> Any:
+    def plan_options(self, requests: "ReplyRequests", layout: "Layout", options: Sequence[Sequence[str]]) -> Any:
         """Returns a plan for the probabilities of options as answers, or a reason why the engine does not give them."""
         raise NotImplementedError
 

@@ -1,9 +1,11 @@
+from collections.abc import Sequence
+
 import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.decisions.compute import Cells, cells_by_axis
-from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP
+from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.decision_changes import gap_change, spread_change
@@ -42,17 +44,29 @@ def changes(first: Run, second: Run) -> FigureChanges:
             by_name |= _term_changes(axis_label(axis), cells[axis].names, pair, level)
             by_name[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
         elif len(set(groups)) == 2:
-            by_name |= _group_change(axis_label(axis), groups, pair, level)
+            by_name |= _group_change(axis_label(axis), groups, pair, level, is_whole=len(tables) == 1)
     of_terms = [pair for axis, pair in tables.items() if cells[axis].groups is None]
     if of_terms:
         before_all, after_all = ([pair[run] for pair in of_terms] for run in (0, 1))
         by_name[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
-    means = [statistics.row_means(np.concatenate(of_run, axis=1)) for of_run in zip(*tables.values(), strict=True)]
-    mean = statistics.difference(means[1], means[0], level)
-    if np.isfinite(means[0]).any():
-        first_mean, second_mean = (float(np.nanmean(of_run)) for of_run in means)
-        by_name[MEAN] = PairedChange(first_mean, second_mean, mean.interval, None, mean.reason)
+    by_name |= _mean_change(MEAN, [*tables.values()], level)
+    # Answers that only one run could read are in no pair above, so their share is compared, too.
+    unread = [
+        [statistics.question_means(of_run[axis].unanswered, questions) for of_run in (cells, of_others)]
+        for axis in cells
+    ]
+    if any(np.nanmax(table) > 0 for tables_of_axis in unread for table in tables_of_axis):
+        by_name |= _mean_change(UNANSWERED, unread, level)
     return FigureChanges(by_name)
+
+
+def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]], level: float) -> dict[str, PairedChange]:
+    means = [statistics.row_means(np.concatenate(of_run, axis=1)) for of_run in zip(*tables, strict=True)]
+    if not np.isfinite(means[0]).any():
+        return {}
+    change = statistics.difference(means[1], means[0], level)
+    first, second = (float(np.nanmean(of_run)) for of_run in means)
+    return {name: PairedChange(first, second, change.interval, None, change.reason)}
 
 
 def _paired(first: Cells, second: Cells, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -77,15 +91,19 @@ def _term_changes(
 
 
 def _group_change(
-    label: str, groups: list[str], pair: tuple[np.ndarray, np.ndarray], level: float
+    label: str, groups: list[str], pair: tuple[np.ndarray, np.ndarray], level: float, *, is_whole: bool
 ) -> dict[str, PairedChange]:
-    """Computes the change in the gap between two groups of names. Among more groups, the largest gap was chosen."""
+    """Computes the change in the gap between two groups of names. Among more groups, the largest gap was chosen.
+
+    If the run has no other axis, `is_whole`, this is also the largest gap of the whole run.
+    """
     before, after = pair
     found = [name_gaps(table, groups, level).largest for table in (before, after, (after - before) / 2)]
     if found[0] is None or found[1] is None or found[2] is None:
         return {}
     gaps = [each.gap if each.high == found[0].high else _reversed(each.gap) for each in found if each is not None]
-    return {f"{GAP}, {label}": gap_change(*gaps)}
+    change = gap_change(*gaps)
+    return {f"{GAP}, {label}": change, **({GAP: change} if is_whole else {})}
 
 
 def _reversed(gap: statistics.Estimate) -> statistics.Estimate:
