@@ -113,7 +113,7 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     for method in options.method:
         model = folder / f"{method}-model"
         rows = _write_rows(options, method, folder, dtype)
-        given = ["--dataset_name", rows, "--output_dir", model]
+        given: list[str | Path] = ["--dataset_name", rows, "--output_dir", model]
         run_step("hb_train.tune", *_tune_words(options, method), *given, *options.tune_args)
         measure(method, model)
         if method == "sft" and "none" not in options.tune_args:

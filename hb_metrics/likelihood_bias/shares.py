@@ -100,8 +100,8 @@ def likelihood_bias(
             f"no axis has two descriptors in the same template, so there is nothing to compare ({len(left_out)} "
             "descriptors were left out); pass sentences about at least two descriptors of one axis"
         )
-    tests["axis"] = pd.Categorical.from_codes(tests["axis"], axis_names)
-    tests["template"] = pd.Categorical.from_codes(tests["template"], template_names)
+    tests["axis"] = pd.Categorical.from_codes(tests["axis"].to_numpy(), pd.Index(axis_names))
+    tests["template"] = pd.Categorical.from_codes(tests["template"].to_numpy(), pd.Index(template_names))
     tests["adjusted"] = _significant_after_adjustment(tests["p"].to_numpy(), alpha)
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
@@ -181,7 +181,7 @@ def _shares(tests: pd.DataFrame) -> dict[str, Any]:
     by_axis = tests.groupby("axis", observed=True)[list(columns)].mean()
     nested: dict[str, dict[str, float]] = {}
     both = tests.groupby(["axis", "template"], observed=True)["significant"].mean()
-    for (axis, template), share in both.items():  # type: ignore[misc]
+    for (axis, template), share in zip(both.index.tolist(), both.tolist(), strict=True):
         nested.setdefault(axis, {})[template] = share
     return {
         **{name: float(tests[column].mean()) for column, name in columns.items()},
@@ -210,6 +210,8 @@ def _median_perplexities(
     frame = pd.DataFrame({"axis": axis, "descriptor": descriptor, "median": values})
     medians = frame.groupby(["axis", "descriptor"])["median"].median().reset_index()
     by_axis: dict[str, dict[str, float]] = {}
-    for row in medians.sort_values(["axis", "median", "descriptor"]).itertuples(index=False):
-        by_axis.setdefault(axis_names[row.axis], {})[descriptor_names[row.descriptor]] = row.median
+    in_order = medians.sort_values(["axis", "median", "descriptor"])
+    columns = (in_order[name].tolist() for name in ("axis", "descriptor", "median"))
+    for of_axis, of_descriptor, median in zip(*columns, strict=True):
+        by_axis.setdefault(axis_names[of_axis], {})[descriptor_names[of_descriptor]] = median
     return by_axis

@@ -145,10 +145,14 @@ def about_replies(replies: pa.Table, ids: Sequence[str]) -> pa.Table:
 
 
 def tables_markdown() -> str:
-    """Returns a table for each frame and each file."""
+    """Returns a table for each frame and each file. The columns of a prompt, which most of them have, stand once."""
     parts = []
-    for name, columns in {**COLUMNS, **FILES}.items():
-        rows = [[f"`{column.name}`", f"`{column.type}`", column.unit, column.meaning] for column in columns]
-        heading = ", ".join(f"`{path}`" for path in name.split(", "))
-        parts.append(f"## {heading}\n\n{markdown_table(['column', 'type', 'unit', 'meaning'], rows)}")
+    for name, columns in {"the columns of a prompt": OF_PROMPT, **COLUMNS, **FILES}.items():
+        is_shared = columns is not OF_PROMPT and OF_PROMPT[0] in columns
+        own = [column for column in columns if not (is_shared and column in OF_PROMPT)]
+        rows = [[f"`{column.name}`", f"`{column.type}`", column.unit, column.meaning] for column in own]
+        heading = name if columns is OF_PROMPT else ", ".join(f"`{path}`" for path in name.split(", "))
+        more = "With the columns of a prompt.\n\n" if is_shared else ""
+        table = markdown_table(["column", "type", "unit", "meaning"], rows)
+        parts.append(f"## {heading[0].upper()}{heading[1:]}\n\n{more}{table}")
     return "\n\n".join(parts) + "\n"

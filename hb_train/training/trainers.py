@@ -33,7 +33,7 @@ class ReplyTraining:
     num_read = 0
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(compute_metrics=self._reply_metrics, **settings)
+        super().__init__(compute_metrics=self._reply_metrics, **settings)  # type: ignore[call-arg]
 
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
         num_tokens = int(sums.label_ids.sum())
@@ -108,7 +108,13 @@ class ReplyTraining:
 
 
 class ReplySFTTrainer(ReplyTraining, SFTTrainer):
-    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **settings: Any) -> Any:
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
         """Computes TRL's loss, which is the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
         On CPUs, TRL computes the probabilities of the whole vocabulary even at positions where no token is learnt. For
@@ -116,7 +122,8 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         """
         is_trl = self.args.device.type != "cpu" or self.args.loss_type != "nll"
         own: Any = SFTTrainer if is_trl else ReplyTraining
-        return own.compute_loss(self, model, inputs, return_outputs, **settings)
+        loss: torch.Tensor = own.compute_loss(self, model, inputs, return_outputs, num_items_in_batch)
+        return loss
 
 
 class ReplySeq2SeqTrainer(ReplyTraining, Trainer):

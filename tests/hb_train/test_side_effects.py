@@ -1,7 +1,7 @@
 """Neutral drift and the entropy of replies, of runs of one small model in several settings."""
 
 import json
-from dataclasses import replace
+import shutil
 
 import pytest
 
@@ -70,8 +70,10 @@ def test_without_sampled_replies_only_drift_is_measured(folders, name):
         assert "The entropy of replies is unknown, because the run after the mitigation has" in sides.sentences[0]
 
 
-def test_a_run_whose_model_was_not_loaded_is_rejected(folders):
-    run = read_run(folders / "likelihood")
-    run.record.model = replace(run.record.model, dtype=None)
+def test_a_run_whose_model_was_not_loaded_is_rejected(folders, tmp_path):
+    run = shutil.copytree(folders / "likelihood", tmp_path / "run")
+    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    results["run"]["model"]["dtype"] = None
+    (run / "results.json").write_text(json.dumps(results), encoding="utf-8")
     with pytest.raises(ValueError, match="pass a run of a local model"):
-        side_effects.load_side(run)
+        side_effects.load_side(read_run(run))

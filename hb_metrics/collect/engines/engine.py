@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from hb_metrics.collect.replies.decoding_settings import Decoding
     from hb_metrics.collect.replies.requests import ReplyRequests
-    from hb_metrics.collect.scoring.served_options import ServedOptionPlan
     from hb_metrics.models.chats import ChatOptions
     from hb_metrics.models.layout import Layout
     from hb_metrics.models.loading import LoadedModel
@@ -113,11 +112,11 @@ class Engine:
 
     def plan_options(
         self, requests: "ReplyRequests", layout: "Layout", options: Sequence[Sequence[str]]
-    ) -> "ServedOptionPlan | str":
-        """Prepares the probabilities of options as answers, or states why the engine does not give them."""
+    ) -> Any:
+        """Returns a plan for the probabilities of options as answers, or a reason why the engine does not give them."""
         raise NotImplementedError
 
-    def score_options(self, plan: "ServedOptionPlan", folder: Path) -> None:
+    def score_options(self, plan: Any, folder: Path) -> None:
         raise NotImplementedError
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> Plan:

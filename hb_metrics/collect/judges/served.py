@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from math import exp, fsum
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from hb_metrics.collect.judges.local import Read, shares_of
 from hb_metrics.collect.judges.prompt import Prompt
 from hb_metrics.collect.judges.rubric import LETTERS, Rubric
 from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
-from hb_metrics.models.served.answers import check_model, choice_of, read_served_answer
+from hb_metrics.models.served.answers import check_model, read_served_answer
 from hb_metrics.models.served.asking import answers_of
 from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.models.served.journal import Journal, request_key
+from hb_metrics.models.served.likelihoods import first_tokens
 from hb_metrics.models.served.probe import BriefProbe, probe_briefly
 
 NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
@@ -34,9 +35,6 @@ _ALTERNATIVES = (20, 5)
 _TRIAL = "Answer with the letter A and nothing else."
 _FIRST = 32  # the run stops if none of this many initial answers is a letter, because requests may cost money
 _SPACES = "▁Ġ"  # symbols that tokenizers use for a space; some servers do not decode them
-_ROUNDING = 1e-3  # the largest accepted log-probability; rounding on a server may raise one above 0
-_SLACK = 1e-2  # the amount by which rounding may change a log-probability, or raise a sum of probabilities above 1
-_LEAST = -9999.0  # the log-probability of an impossible token, for which JSON has no number
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 
@@ -148,41 +146,6 @@ def _is_sound(content: Any) -> bool:
     first = first_tokens(content)
     likeliest = "" if first is None else _plain(max(first, key=lambda each: each[1])[0])
     return bool(likeliest) and (read_served_answer(content, max_tokens=1).text or "").startswith(likeliest)
-
-
-def first_tokens(content: Any) -> list[list[Any]] | None:
-    """Returns the candidates for an answer's first token, as pairs of a token and its log-probability.
-
-    The chosen token is a candidate even if the server does not list it. Returns `None` if there are fewer than two
-    candidates, or if a value is not a log-probability. Some servers return probabilities, or logarithms to another
-    base, so the probabilities of the candidates must not sum to more than 1.
-    """
-    try:
-        chosen = choice_of(content)["logprobs"]["content"][0]
-        float(chosen["logprob"])
-        candidates = [_candidate(each) for each in (*chosen["top_logprobs"], chosen)]
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None
-    *others, (token, value) = candidates
-    found = dict.fromkeys(others)  # a server may list a token twice, and different tokens may have the same text
-    if all(token != name or abs(value - other) > _SLACK for name, other in found):
-        found[token, value] = None
-    is_sound = len(found) > 1 and fsum(exp(number) for _, number in found) <= 1 + _SLACK
-    return list(map(list, found)) if is_sound else None
-
-
-def _candidate(content: Any) -> tuple[str, float]:
-    """Returns a token and its log-probability.
-
-    Some versions of vLLM return ids such as "token_id:32" as tokens, and the text only as bytes.
-    """
-    token, value = content["token"], content["logprob"]
-    if token.startswith("token_id:"):
-        token = bytes(content["bytes"]).decode(errors="replace")
-    value = _LEAST if value is None else float(max(value, _LEAST))
-    if not value <= _ROUNDING:
-        raise ValueError
-    return token.encode(errors="replace").decode(), min(value, 0.0)
 
 
 def _plain(token: str) -> str:

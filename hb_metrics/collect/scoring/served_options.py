@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hb_metrics.collect.judges.served import first_tokens
 from hb_metrics.models.served.client import RefusedError, Server, TemporaryFault, connected
-from hb_metrics.models.served.likelihoods import FIELDS, read_end
+from hb_metrics.models.served.likelihoods import FIELDS, first_tokens, read_end
 from hb_metrics.reply_checks.first_tokens import forms_of, option_masses
 
 _ALTERNATIVES = (20, 5)  # the number of likeliest tokens to request; some servers allow at most 5

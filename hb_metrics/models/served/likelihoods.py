@@ -1,12 +1,12 @@
-"""Reads the log-probabilities of a prompt's tokens from a server's answers.
+"""Reads the log-probabilities of a prompt's tokens, and of an answer's first token, from a server's answers.
 
-The server must support the fields `echo` and `logprobs` of `/completions`. Other servers return no log-probabilities,
-or only log-probabilities of generated text. Log-probabilities are therefore accepted only if their tokens match the
-prompt's tokens exactly.
+For a prompt's tokens, the server must support the fields `echo` and `logprobs` of `/completions`. Other servers return
+no log-probabilities, or only log-probabilities of generated text. Log-probabilities are therefore accepted only if
+their tokens match the prompt's tokens exactly.
 """
 
 from collections.abc import Mapping, Sequence
-from math import fsum, isfinite
+from math import exp, fsum, isfinite
 from typing import Any, NamedTuple
 
 from hb_metrics.models.served.answers import choice_of, count_of, text_of
@@ -15,6 +15,8 @@ from hb_metrics.models.served.client import TemporaryFault
 FIELDS: dict[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
 _HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # signs that a token is only part of a character
 _ROUNDING = 1e-3  # the largest accepted log-probability; in half precision, rounding may raise one above 0
+_SLACK = 1e-2  # the amount by which rounding may change a log-probability, or raise a sum of probabilities above 1
+_LEAST = -9999.0  # the log-probability of an impossible token, for which JSON has no number
 _NOT_COVERED = "log-probabilities that do not cover the prompt"
 
 
@@ -68,6 +70,41 @@ def read_end(content: Any, text: str, end: str) -> float | None:
     tokens, values = _without_written(*_echoed(content), text)
     starts = [start for start in range(1, len(tokens)) if "".join(tokens[start:]) == end]
     return fsum(value or 0.0 for value in values[starts[0] :]) if starts else None
+
+
+def first_tokens(content: Any) -> list[list[Any]] | None:
+    """Returns the candidates for an answer's first token, as pairs of a token and its log-probability.
+
+    The chosen token is a candidate even if the server does not list it. Returns `None` if there are fewer than two
+    candidates, or if a value is not a log-probability. Some servers return probabilities, or logarithms to another
+    base, so the probabilities of the candidates must not sum to more than 1.
+    """
+    try:
+        chosen = choice_of(content)["logprobs"]["content"][0]
+        float(chosen["logprob"])
+        candidates = [_candidate(each) for each in (*chosen["top_logprobs"], chosen)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    *others, (token, value) = candidates
+    found = dict.fromkeys(others)  # a server may list a token twice, and different tokens may have the same text
+    if all(token != name or abs(value - other) > _SLACK for name, other in found):
+        found[token, value] = None
+    is_sound = len(found) > 1 and fsum(exp(number) for _, number in found) <= 1 + _SLACK
+    return list(map(list, found)) if is_sound else None
+
+
+def _candidate(content: Any) -> tuple[str, float]:
+    """Returns a token and its log-probability.
+
+    Some versions of vLLM return ids such as "token_id:32" as tokens, and the text only as bytes.
+    """
+    token, value = content["token"], content["logprob"]
+    if token.startswith("token_id:"):
+        token = bytes(content["bytes"]).decode(errors="replace")
+    value = _LEAST if value is None else float(max(value, _LEAST))
+    if not value <= _ROUNDING:
+        raise ValueError
+    return token.encode(errors="replace").decode(), min(value, 0.0)
 
 
 def read_written(content: Any, text: str) -> tuple[str, float]:

@@ -84,7 +84,7 @@ DESIGNS = {
     "five answers": counts(16, [0.2, 0.35, 0.35, 0.35, 0.35, 0.5], 6, 5),
     "term and topic": probits(30, [0.3, 0, 0, 0], topics=5),
     "near 1": probits(24, [-0.5, 0, 0, 0, 0], base=1.8, deviation=0.6),
-    "unparsed by term": probits(20, [-0.8, 0, 0, 0.4], answers=2, missing=[0.3, 0.05, 0.05, 0.05]),
+    "unparsed by term": probits(20, [-0.8, 0, 0, 0.4], answers=2, missing=[0.2, 0.05, 0.05, 0.05]),
     "stars": stars(25, np.array([-0.5, 0, 0, 0, 0.5])),
     "two terms": probits(12, [0.3, -0.3]),
     "thirty terms": arcs(20, [0.2, 0.1, *[0] * 28]),

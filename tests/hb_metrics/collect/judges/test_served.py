@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
-from hb_metrics.collect.judges.served import _tried, first_tokens, letter_masses
+from hb_metrics.collect.judges.served import _tried, letter_masses
 from hb_metrics.models.served import client
+from hb_metrics.models.served.likelihoods import first_tokens
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
 
