@@ -20,7 +20,7 @@ from hb_metrics.run.finished_run import read_reply_table
 from hb_metrics.run.run_folder import turn_folder, write_json
 from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.planned import Size, at_size, half_width
-from tests.hb_metrics.made_results import add_decisions, change_results
+from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import number
 
 
@@ -176,10 +176,3 @@ def test_a_pilot_without_generation_is_refused(pilot, tmp_path):
     change_results(tmp_path, lambda results: results.pop("generation"))
     with pytest.raises(ValueError, match="did not measure generation"):
         main([str(tmp_path)])
-    change_results(tmp_path, add_decisions)
-    sentence = plan(tmp_path)
-    assert "other questions than these 20" in sentence
-    whole = shutil.copytree(pilot, tmp_path / "whole")
-    change_results(whole, add_decisions)
-    assert plan(whole).endswith(sentence)
-    assert rows_of(plan(whole)) == rows_of(plan(pilot))
