@@ -159,7 +159,7 @@ def words_pattern(words: str, *, same_signs: bool = False) -> str:
     else:
         gap = rf"[\s\-{_MARKS}]"
         space, hyphen = rf"(?:{gap}+|(?-i:(?<=[^\W\d_A-Z])(?=[A-Z])))", f"{gap}*"
-    escaped = re.escape(" ".join(plain_text(words).text.split()))
+    escaped = re.escape(re.sub(" ?- ?", "-", " ".join(plain_text(words).text.split())))
     return escaped.replace(r"\*", r"\w*").replace(r"\-", hyphen).replace(r"\ ", space)
 
 

@@ -6,14 +6,17 @@ classifier and not to the dataset.
 """
 
 import re
+from typing import TYPE_CHECKING
 
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.measurements.results import Results
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_record import measured_model
 from hub_scripts.published_dataset import SPLIT, PublishedDataset
+
+if TYPE_CHECKING:
+    from hb_metrics.measurements.results import Results
 
 EVAL_FILE = "eval.yaml"
 EVALUATION_FRAMEWORK = "holistic-bias"  # the name to register in the Hub's EVALUATION_FRAMEWORKS
@@ -40,7 +43,7 @@ def eval_yaml(dataset: PublishedDataset) -> str:
     return yaml_dump({**about, "tasks": tasks}, sort_keys=False)
 
 
-def evaluation_results(results: Results, dataset_id: str) -> dict[str, str]:
+def evaluation_results(results: "Results", dataset_id: str) -> dict[str, str]:
     """Returns the YAML files with a run's figures, by path in the model's repository.
 
     There is one file per measurement, classifier, tag and cue. If a later run agrees in all four, its file replaces the

@@ -275,7 +275,8 @@ def test_labels_of_another_run_are_rejected(copied, study, tmp_path):
     """Two runs without a record, or with the same record and other replies."""
     for path in sorted((copied / "replies").iterdir()):
         table = pq.read_table(path)
-        pq.write_table(table.set_column(2, "reply", pa.array(["Another reply."] * len(table))), path)
+        place = table.column_names.index("reply")
+        pq.write_table(table.set_column(place, "reply", pa.array(["Another reply."] * len(table))), path)
     with pytest.raises(ValueError, match="from which they were drawn"):
         corrected(copied, study, answers(study, lambda rater, reply: 1))
     (copied / "run.json").unlink()

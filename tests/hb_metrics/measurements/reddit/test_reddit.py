@@ -156,7 +156,7 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"reddit_folder": str(tmp_path / "empty"), "bias_type": ["race"]}, "the test file in .* has no phrases"),
         ({"reddit_folder": str(tmp_path)}, "contains no RedditBias split for gender"),
         ({"reference_texts": str(tmp_path / "reference.txt")}, "reference.txt has no texts"),
-        ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "has no `groups:`"),
+        ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "groups.yaml:1"),
         ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
         (
             {"measurements": "reddit,generation", "personas": 1, "personas_file": str(tmp_path / "personas.yaml")},
