@@ -59,6 +59,7 @@ def read_lines(
     `questions` contains the question of each task. An invalid or contradictory line raises `ValueError`.
     """
     chosen: dict[tuple[str, str], Line] = {}
+    people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
     for path in paths:
         number = 0
@@ -69,8 +70,7 @@ def read_lines(
                 line = Line(int(row["choice"]), row.get("seconds"), place)
                 earlier = chosen.setdefault((row["rater"], row["task"]), line)
                 num_duplicates += earlier is not line
-                if line.choice != earlier.choice:
-                    problem = f"the rater made a different choice in {earlier.place}; keep the file that was saved last"
+                problem = _contradiction(row, line, earlier, people)
             if problem is not None:
                 raise ValueError(f"{place}: {problem}")
         if not number:
@@ -109,8 +109,8 @@ def _problem(row: dict[str, Any], study: str, questions: dict[str, str], num_cho
         return f"{', '.join(missing)} is missing; write a JSON object with {', '.join(FIELDS)} on each line"
     if row["study"] != study:
         return f"study is {_shown(row['study'])}, but the study's id is '{study}'; pass only files of one study"
-    for field in ("rater", "task"):
-        value = row[field]
+    for field in ("rater", "task", "session"):
+        value = row.get(field, "none given")
         if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):
             return f"{field} is {_shown(value)}; write a string that is not blank and is valid Unicode"
     if row["task"] not in questions:
@@ -123,6 +123,35 @@ def _problem(row: dict[str, Any], study: str, questions: dict[str, str], num_cho
         return f"question is {_shown(row['question'])}, but the task's question is '{asked}'; write '{asked}'"
     if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
         return f"seconds is {_shown(seconds)}; write a number from 0 to {_MOST_SECONDS:,}, or omit the field"
+    return None
+
+
+def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
+    """Returns a contradiction between a line and earlier lines, or `None`.
+
+    `people` records the raters' browsers and the spellings of their names. This record ensures that two people never
+    count as one rater. It also ensures that one person never counts as two raters, because intervals would then be too
+    narrow.
+    """
+    rater = row["rater"]
+    if "session" in row:
+        session = people.setdefault(("browser of", rater), row["session"])
+        if session != row["session"]:
+            return (
+                f"rater {_shown(rater)} used two browsers, so either two people shared a page or one person started "
+                "twice; keep only one of the files"
+            )
+        other = people.setdefault(("rater with browser", session), rater)
+        if other != rater:
+            return (
+                f"rater {_shown(rater)} used the same browser as rater {_shown(other)}, so a name was changed; pass "
+                "the files as they were saved"
+            )
+    other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
+    if other != rater:
+        return f"rater {_shown(rater)} is also spelled {_shown(other)}; use only one spelling in all files"
+    if line.choice != earlier.choice:
+        return f"rater {_shown(rater)} made a different choice in {earlier.place}; keep the file that was saved last"
     return None
 
 

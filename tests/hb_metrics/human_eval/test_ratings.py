@@ -74,10 +74,13 @@ def test_a_check_is_passed_only_with_every_answer(study, lines, tmp_path):
     ("change", "message"),
     [
         ({"study": "0123"}, r"line 2: study is '0123', but the study's id is '\w{16}'; pass only files of one study"),
+        ({"task": "0123456789abcdef"}, "line 2: task is '0123456789abcdef', which is not in the study"),
         ({"rater": "  "}, "rater is '  '; write a string that is not blank and is valid Unicode"),
         ({"rater": "\x1b[31m", "choice": 9}, "choice is 9; write 1 or 2"),
+        ({"choice": True}, "choice is True"),
         ({"question": "humanness"}, "'humanness', but the task's question is 'preference'"),
         ({"seconds": -1}, "seconds is -1; write a number from 0 to"),
+        ({"seconds": 1e308}, r"seconds is 1e\+308"),
     ],
     ids=str,
 )
@@ -101,8 +104,18 @@ def test_files_without_ratings_are_rejected(study, lines, tmp_path):
             read_ratings([other, path], study)
 
 
-def test_another_choice_in_the_same_task_is_rejected(study, lines, tmp_path):
-    paths = [write_lines(tmp_path / "a.jsonl", lines[:5])]
-    paths.append(write_lines(tmp_path / "b.jsonl", [lines[4] | {"choice": 3 - lines[4]["choice"]}]))
-    with pytest.raises(ValueError, match=r"b\.jsonl', line 1: .* different choice in '.*a\.jsonl', line 5; keep"):
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ({}, {"same_task": True}, r"rater 'rater-01' made a different choice in '.*a\.jsonl', line 5"),
+        ({"session": "aa"}, {"session": "bb"}, "rater 'rater-01' used two browsers"),
+        ({}, {"rater": "Rater-01 "}, "rater 'Rater-01 ' is also spelled 'rater-01'"),
+        ({"session": "aa"}, {"rater": "ann", "session": "aa"}, "rater 'ann' used the same browser as rater 'rater-01'"),
+    ],
+)
+def test_lines_that_contradict_each_other_are_rejected(study, lines, tmp_path, before, after, message):
+    later = lines[4] | {"choice": 3 - lines[4]["choice"]} if "same_task" in after else lines[6] | after
+    paths = [write_lines(tmp_path / "a.jsonl", [row | before for row in lines[:5]])]
+    paths.append(write_lines(tmp_path / "b.jsonl", [later]))
+    with pytest.raises(ValueError, match=rf"b\.jsonl', line 1: {message}"):
         read_ratings(paths, study)
