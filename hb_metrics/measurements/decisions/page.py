@@ -29,7 +29,7 @@ def report(results: Results) -> Report:
     headings = (f"{SPREAD} by axis", f"{GAP} on each axis", f"{GAP} by topic")
     drawn = next((name for name in headings if name in parts), None)
     caption = "How much decisions differ, in points of 100. The intervals of coloured rows are above 0."
-    title = f"{drawn}, in points (0: equal treatment)"
+    title = "points of 100 (0: equal treatment)"
     chart = None if drawn is None else (figures_plot(parts[drawn], title), caption)
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]

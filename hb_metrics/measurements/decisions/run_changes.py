@@ -93,16 +93,23 @@ def _term_changes(
 def _group_change(
     label: str, groups: list[str], pair: tuple[np.ndarray, np.ndarray], level: float, *, is_whole: bool
 ) -> dict[str, PairedChange]:
-    """Computes the change in the gap between two groups of names. Among more groups, the largest gap was chosen.
+    """Computes the change in the size of the gap between two groups of names. Among more, the largest was chosen.
 
-    If the run has no other axis, `is_whole`, this is also the largest gap of the whole run.
+    If the run has no other axis, `is_whole`, this is also the largest gap of the whole run. The other group may have
+    the advantage after the change, so the size changes by the larger of b − a and −b − a, where a > 0 and b are the
+    gaps in favour of the same group.
     """
     before, after = pair
-    found = [name_gaps(table, groups, level).largest for table in (before, after, (after - before) / 2)]
-    if found[0] is None or found[1] is None or found[2] is None:
+    first, second = (name_gaps(table, groups, level).largest for table in pair)
+    halves = [name_gaps(table, groups, level).largest for table in ((after - before) / 2, (-after - before) / 2)]
+    if first is None or second is None:
         return {}
-    gaps = [each.gap if each.high == found[0].high else _reversed(each.gap) for each in found if each is not None]
-    change = gap_change(*gaps)
+    known = [half.gap if half.high == first.high else _reversed(half.gap) for half in halves if half is not None]
+    intervals = [gap.interval for gap in known if gap.interval is not None]
+    interval = None
+    if len(intervals) == 2:
+        interval = 2 * max(low for low, _ in intervals), 2 * max(high for _, high in intervals)
+    change = PairedChange(first.gap.value, second.gap.value, interval, None, known[0].reason)
     return {f"{GAP}, {label}": change, **({GAP: change} if is_whole else {})}
 
 
