@@ -145,14 +145,18 @@ def about_replies(replies: pa.Table, ids: Sequence[str]) -> pa.Table:
 
 
 def tables_markdown() -> str:
-    """Returns a table for each frame and each file. The columns of a prompt, which most of them have, stand once."""
-    parts = []
+    """Returns a table for each frame and each file. A column stands in the first table that contains it."""
+    parts: list[str] = []
+    known: set[Column] = set()
     for name, columns in {"the columns of a prompt": OF_PROMPT, **COLUMNS, **FILES}.items():
-        is_shared = columns is not OF_PROMPT and OF_PROMPT[0] in columns
-        own = [column for column in columns if not (is_shared and column in OF_PROMPT)]
-        rows = [[f"`{column.name}`", f"`{column.type}`", column.unit, column.meaning] for column in own]
+        new = [column for column in columns if column not in known]
+        rows = [[f"`{column.name}`", f"`{column.type}`", column.unit, column.meaning] for column in new]
+        has_prompt = columns is not OF_PROMPT and OF_PROMPT[0] in columns
+        old = [column for column in columns if column in known and not (has_prompt and column in OF_PROMPT)]
+        more = ["the columns of a prompt"] * has_prompt + [f"`{column.name}`" for column in old]
         heading = name if columns is OF_PROMPT else ", ".join(f"`{path}`" for path in name.split(", "))
-        more = "With the columns of a prompt.\n\n" if is_shared else ""
+        also = f"With {', '.join(more)}.\n\n" if more else ""
         table = markdown_table(["column", "type", "unit", "meaning"], rows)
-        parts.append(f"## {heading[0].upper()}{heading[1:]}\n\n{more}{table}")
+        parts.append(f"## {heading[0].upper()}{heading[1:]}\n\n{also}{table}")
+        known |= {*columns}
     return "\n\n".join(parts) + "\n"
