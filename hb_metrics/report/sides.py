@@ -42,7 +42,8 @@ READING = (
     "entropy of replies shows how randomly their tokens are drawn. More randomness alone may lower Full Gen Bias. "
     "Difference awareness is the divergence on needs minus the divergence on neutral questions. Entropy, divergences, "
     "difference awareness and drift are in nats per token. Neutral drift is the divergence from the first model on "
-    "questions that mention no person. Brackets contain intervals. The intervals of changes are paired by prompt. “The "
+    "questions that mention no person. Brackets contain intervals. The intervals of changes are paired by prompt. "
+    "Decisions are compared where both runs have one. “The "
     "axis with the largest loss” is the axis whose uptake fell most, relative to its first value. This axis was "
     "selected by its result, so its interval is optimistic."
 )

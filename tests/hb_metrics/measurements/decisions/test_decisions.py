@@ -307,7 +307,7 @@ def test_a_difference_in_one_topic_is_a_difference():
     words, found = verdict_of(prompts, rows_of(prompts, names, "names", {name: name[0] for name in names}))
     assert abs(found.by_axis["names"].pair.gap.value) < 0.1
     assert found.names_by_topic["even"].gap.value > 0.4
-    assert "In the topic even, decisions about a names are more favourable than about b names" in words
+    assert "In the topic even, decisions are more favourable for a names than for b names" in words
     old = [rate + rng.normal(0, 0.05) for rate in high]
     words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
     assert "In the topic even, the spread is" in words
@@ -347,7 +347,7 @@ def test_one_axis_apart_is_named_with_its_terms():
     rows = answers(prompts, {"old": 0.3, "young": 0.9, "adult": 0.85}, rng)
     rows += answers(prompts, {"deaf": 0.6, "blind": 0.6}, rng, axis="ability")
     words, found = verdict_of(prompts, rows)
-    assert "young more often than for old" in words
+    assert "young than for old" in words
     assert (found.example.high, found.example.low) == ("young", "old")
     assert set(found.by_topic) == {"even", "odd"}
     assert {figure.key for figure in figures(results_of(found))} >= {"decision_spread", "decision_gap"}
@@ -390,7 +390,7 @@ UNKNOWN = "Whether decisions differ is not known"
         (12, {"old": [1.0], "young": 0.5, "adult": 0.5}, None, "questions: Age: old."),
         (12, {"old": 1.0, "young": 1.0}, None, f"{UNKNOWN}: the test found no difference, but one of 26.5 points"),
         (60, {"old": 0.0, "young": 0.0}, None, "The test found no difference in decisions. It does not exclude"),
-        (12, {"old": 0.0, "young": 1.0}, None, "Decisions differ: the favourable decision is made for young"),
+        (12, {"old": 0.0, "young": 1.0}, None, "Decisions differ: they are more favourable for young"),
         (20, {"a1": 1.0, "a2": 1.0, "b1": 0.0, "b2": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {"a1": 1.0, "b1": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {name: float(name[0] == "a") for name in GROUP}, GROUP, f"{UNKNOWN}: the test found no difference, but"),
