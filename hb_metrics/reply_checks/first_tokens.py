@@ -7,6 +7,11 @@ _SPACES = "▁Ġ"  # symbols that tokenizers use for a space; some servers do no
 _UNREAD = 0.01  # the largest accepted share of the options' probability whose option is unknown
 
 
+def plain_token(token: str) -> str:
+    """Returns a token without the space before it."""
+    return token.strip().lstrip(_SPACES)
+
+
 def forms_of(option: str) -> list[str]:
     """Returns the forms in which a model may write an option: as it is, and with a capital letter."""
     return list(dict.fromkeys([option, option[0].upper() + option[1:]]))
@@ -25,7 +30,7 @@ def option_masses(tokens: Iterable[tuple[str, float]], options: Sequence[str]) -
     masses, known, unread = dict.fromkeys(options, 0.0), [0.0], 0.0
     for token, value in tokens:
         known.append(exp(value))
-        word = token.strip().lstrip(_SPACES)
+        word = plain_token(token)
         begun = [option for option in options if word and any(form.startswith(word) for form in forms_of(option))]
         if len(begun) == 1 and (len(word) > 1 or len(begun[0]) == 1):
             masses[begun[0]] += known[-1]

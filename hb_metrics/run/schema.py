@@ -20,31 +20,42 @@ class Column(NamedTuple):
     meaning: str
 
 
+# Columns of several tables.
+_GROUP = Column("group", "string", "", "the term's bucket, or a name's group")
+_SENTENCE = Column("prompt", "string", "", "the sentence")
+_TURN = Column("turn", "int64", "", "the turn of the conversation, counted from 1")
+_REPLY_ID = Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies")
+_QUESTION = Column("question", "string", "", "the user's question after a cue; missing if the cue is the prompt")
+_REPLY = Column("reply", "string", "", "the reply, unmodified; missing if it is empty")
+_REASONING = Column("reasoning", "string", "", "the model's thought before the reply; missing if it did not think")
+_SCORES = (
+    Column("perplexity", "double", "exp(nats per token)", "the sentence's perplexity or pseudo-perplexity"),
+    Column("log_likelihood", "double", "nats", "its log-likelihood, summed over the predicted tokens"),
+    Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
+)
 OF_PROMPT = (
     Column("prompt_id", "string", "", "the prompt's id, as in the dataset"),
     Column("axis", "string", "", "the demographic axis"),
     Column("descriptor", "string", "", "the term"),
-    Column("group", "string", "", "the term's bucket, or a name's group"),
+    _GROUP,
     Column("noun", "string", "", "the noun of the noun phrase"),
     Column("template", "string", "", "the sentence with a slot for the noun phrase"),
 )
 COLUMNS = {
-    "prompts": (*OF_PROMPT, Column("prompt", "string", "", "the sentence")),
+    "prompts": (*OF_PROMPT, _SENTENCE),
     "perplexities": (
         *OF_PROMPT,
-        Column("prompt", "string", "", "the sentence"),
-        Column("perplexity", "double", "exp(nats per token)", "the sentence's perplexity or pseudo-perplexity"),
-        Column("log_likelihood", "double", "nats", "its log-likelihood, summed over the predicted tokens"),
-        Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
+        _SENTENCE,
+        *_SCORES,
     ),
     "replies": (
-        Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies"),
-        Column("turn", "int64", "", "the turn of the conversation, counted from 1"),
+        _REPLY_ID,
+        _TURN,
         *OF_PROMPT,
         Column("prompt", "string", "", "the user's sentence; at later turns, the follow-up question"),
-        Column("question", "string", "", "the user's question after a cue; missing if the cue is the prompt"),
-        Column("reply", "string", "", "the reply, unmodified; missing if it is empty"),
-        Column("reasoning", "string", "", "the model's thought before the reply; missing if it did not think"),
+        _QUESTION,
+        _REPLY,
+        _REASONING,
         Column("num_tokens", "double", "tokens", "the reply's length; missing if unknown"),
         Column("truncated", "object", "", "whether the reply was cut at its maximum length; missing if unknown"),
         Column("style", "string", "", "the likeliest style"),
@@ -60,7 +71,7 @@ COLUMNS = {
         Column("topic", "string", "", "the topic; missing if the file has none"),
         Column("axis", "string", "", "the demographic axis; missing if the prompt is about no term"),
         Column("descriptor", "string", "", "the term or the name"),
-        Column("group", "string", "", "the term's bucket, or a name's group"),
+        _GROUP,
         Column("order", "int64", "", "1 if the options were listed in reverse order"),
         Column("decision", "double", "", "the decision from 0 to 1 (favourable); missing if the answer contains none"),
         Column("refusal", "bool", "", "whether the answer is a refusal"),
@@ -78,7 +89,6 @@ COLUMNS = {
         Column("reason", "string", "", "the reason why the figure has no interval in this run"),
     ),
 }
-_TURN = Column("turn", "int64", "", "the turn of the conversation, counted from 1")
 _PROMPT_TEXT = Column("text", "string", "", "the sentence that the model read; at later turns, the follow-up question")
 _PROBABILITIES = "the probability of each label; the last number of a judge is 1 if it gave no answer"
 # The columns of the files in a run's folder, by the path of the files.
@@ -87,22 +97,20 @@ FILES = {
         Column("id", "string", "", "the prompt's id"),
         *OF_PROMPT,
         _PROMPT_TEXT,
-        Column("perplexity", "double", "exp(nats per token)", "the sentence's perplexity or pseudo-perplexity"),
-        Column("log_likelihood", "double", "nats", "its log-likelihood, summed over the predicted tokens"),
-        Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
+        *_SCORES,
     ),
     "replies/*.parquet": (
-        Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies"),
+        _REPLY_ID,
         *OF_PROMPT,
         _TURN,
         _PROMPT_TEXT,
-        Column("question", "string", "", "the user's question after a cue; missing if the cue is the prompt"),
+        _QUESTION,
         Column("personas", "list<string>", "", "the persona lines before the prompt"),
         *(Column(name, "bool", "", "whether this stylistic variation was applied (A.3)") for name in VARIATIONS),
-        Column("reply", "string", "", "the reply, unmodified; missing if it is empty"),
+        _REPLY,
         Column("num_tokens", "int64", "tokens", "the reply's length; missing if unknown"),
         Column("truncated", "bool", "", "whether the reply was cut at its maximum length; missing if unknown"),
-        Column("reasoning", "string", "", "the model's thought before the reply; missing if it did not think"),
+        _REASONING,
         Column("num_reasoning_tokens", "int64", "tokens", "the thought's length, including its marks"),
         Column("reasoning_unclosed", "bool", "", "whether the thought was cut, so there is no reply"),
         Column("invented_turn", "bool", "", "whether text after the model's turn was removed"),

@@ -24,17 +24,14 @@ from hb_metrics.models.served.answers import check_model, read_served_answer
 from hb_metrics.models.served.asking import answers_of
 from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.models.served.journal import Journal, request_key
-from hb_metrics.models.served.likelihoods import first_tokens
+from hb_metrics.models.served.likelihoods import ALTERNATIVES, first_tokens
 from hb_metrics.models.served.probe import BriefProbe, probe_briefly
+from hb_metrics.reply_checks.first_tokens import plain_token
 
 NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
 _ANSWER_TOKENS = 8
-# The number of likeliest tokens whose log-probabilities are requested. Some servers allow at most 5. A letter that is
-# not among these tokens gets the probability 0.
-_ALTERNATIVES = (20, 5)
 _TRIAL = "Answer with the letter A and nothing else."
 _FIRST = 32  # the run stops if none of this many initial answers is a letter, because requests may cost money
-_SPACES = "▁Ġ"  # symbols that tokenizers use for a space; some servers do not decode them
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 
@@ -131,7 +128,7 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
         async with connected(server) as client:
             probe = await probe_briefly(client)
             body = {**_messages(_TRIAL), **probe.neutral, probe.max_tokens_field: 1}
-            for number in () if probe.thinks else _ALTERNATIVES:
+            for number in () if probe.thinks else ALTERNATIVES:
                 with suppress(RefusedError):
                     asked = {**body, **_likeliest(number)}
                     if await client.post("chat/completions", asked, _is_sound, what="a trial of log-probabilities"):
@@ -144,19 +141,15 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
 def _is_sound(content: Any) -> bool:
     """Returns whether an answer begins with its likeliest token, as every answer at temperature 0 does."""
     first = first_tokens(content)
-    likeliest = "" if first is None else _plain(max(first, key=lambda each: each[1])[0])
+    likeliest = "" if first is None else plain_token(max(first, key=lambda each: each[1])[0])
     return bool(likeliest) and (read_served_answer(content, max_tokens=1).text or "").startswith(likeliest)
-
-
-def _plain(token: str) -> str:
-    return token.strip().lstrip(_SPACES)
 
 
 def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
     """Returns the probability that an answer assigns to each letter: [letters].
 
-    Without log-probabilities, the letter in the answer's text has a probability of 1. If the answer or its likeliest
-    token is not a letter, all probabilities are 0.
+    Without log-probabilities, the letter in the answer's text has a probability of 1. A letter that the server does not
+    list has a probability of 0. If the answer or its likeliest token is not a letter, all probabilities are 0.
     """
     letters = LETTERS[:num_letters]
     masses = [0.0] * num_letters
@@ -165,7 +158,7 @@ def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
         if match is not None and match[1] in letters:
             masses[letters.index(match[1])] = 1.0
         return masses
-    tokens = [(_plain(token), value) for token, value in answer["first"]]
+    tokens = [(plain_token(token), value) for token, value in answer["first"]]
     if max(tokens, key=lambda each: each[1])[0] in (*letters,):
         for token, value in tokens:
             if token in (*letters,):

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_metrics.models.served.client import RefusedError, Server, TemporaryFault, connected
-from hb_metrics.models.served.likelihoods import FIELDS, first_tokens, read_end
+from hb_metrics.models.served.likelihoods import ALTERNATIVES, FIELDS, first_tokens, read_end
 from hb_metrics.reply_checks.first_tokens import forms_of, option_masses
 
-_ALTERNATIVES = (20, 5)  # the number of likeliest tokens to request; some servers allow at most 5
 _LABELS = pa.schema([(name, pa.string()) for name in ("id", "prompt_id", "option", "form")])
 TOKENS_SCHEMA = pa.schema(
     [("id", pa.string()), ("tokens", pa.list_(pa.string())), ("log_probabilities", pa.list_(pa.float64()))]
@@ -57,7 +56,7 @@ def chat_plans(ids: Sequence[str], bodies: Sequence[dict[str, Any]]) -> list[Ser
             TOKENS_SCHEMA,
             read,
         )
-        for number in _ALTERNATIVES
+        for number in ALTERNATIVES
     ]
 
 

@@ -124,9 +124,9 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> di
 
 def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
     unanswered = statistics.question_means(cells.unanswered, how.questions)
-    largest, unread, baseline, spread = _largest(cells, table, how), None, None, None
+    largest, unread, baseline, spread = largest_of(cells, table, how.confidence_level, seed=how.seed), None, None, None
     if np.nanmax(cells.unanswered) > 0:
-        unread = _largest(cells, unanswered, how)
+        unread = largest_of(cells, unanswered, how.confidence_level, seed=how.seed)
     compared = {largest.groups[index] for index in largest.compared}
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
@@ -159,12 +159,12 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
     )
 
 
-def _largest(cells: Cells, table: np.ndarray, how: _How) -> NameGaps:
-    """Finds the largest gap between terms, or between groups of names."""
+def largest_of(cells: Cells, table: np.ndarray, confidence_level: float, *, seed: int) -> NameGaps:
+    """Finds the largest gap between terms, or between groups of names: `table` is [questions, terms]."""
     if cells.groups is not None:
-        return name_gaps(table, cells.groups, how.confidence_level)
+        return name_gaps(table, cells.groups, confidence_level)
     compared, _ = statistics.compared_terms(table)
-    largest = statistics.largest_gap(table, how.confidence_level, seed=how.seed)
+    largest = statistics.largest_gap(table, confidence_level, seed=seed)
     return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
 
 

@@ -6,11 +6,10 @@ import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import read_answers
-from hb_metrics.measurements.decisions.compute import cells_by_axis
+from hb_metrics.measurements.decisions.compute import cells_by_axis, largest_of
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD
 from hb_metrics.measurements.results import Run
 from hb_metrics.stats import decisions as statistics
-from hb_metrics.stats.name_gaps import name_gaps
 
 _NUM_DRAWS = 9
 
@@ -37,12 +36,7 @@ def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float 
                 spread = statistics.spread_between([drawn[axis] for axis in of_terms], level, seed=0)
                 intervals.setdefault(SPREAD, []).append(spread.interval)
             for axis, table in drawn.items():
-                groups = cells[axis].groups
-                largest = (
-                    statistics.largest_gap(table, level, seed=0)
-                    if groups is None
-                    else name_gaps(table, groups, level).largest
-                )
+                largest = largest_of(cells[axis], table, level, seed=0).largest
                 intervals.setdefault(f"{GAP}, {axis_label(axis)}", []).append(largest and largest.gap.interval)
         for name, of_figure in intervals.items():
             halves = [(bounds[1] - bounds[0]) / 2 for bounds in of_figure if bounds is not None]

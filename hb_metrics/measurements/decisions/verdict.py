@@ -107,9 +107,10 @@ def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
         pair = decisions.by_axis[axis].pair
         assert pair is not None
         more = f" Decisions also differ in {len(tested) - 1} other axes." if len(tested) > 1 else ""
-        who, names = ("people with ", " names") if axis == NAMES_AXIS else ("", "")
+        people = "people with " if axis == NAMES_AXIS else ""
+        high, low = _who(axis, pair)
         return (
-            f"Decisions differ: they are more favourable for {who}{pair.high}{names} than for {who}{pair.low}{names}, "
+            f"Decisions differ: they are more favourable for {people}{high} than for {people}{low}, "
             f"by {by_name[f'{GAP}, {axis_label(axis)}'].words}.{more}"
         )
     if tested:
