@@ -20,7 +20,7 @@ def stream_split(names: Sequence[str], split: str = "train") -> Any:
     paths = [Path(name) for name in names]
     formats = {_format(path) for path in paths}
     builder = names[0]
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     if len(paths) > 1 or paths[0].exists() or formats != {None}:
         for path in paths:
             if not path.is_file():

@@ -40,7 +40,7 @@ class Dialogue(NamedTuple):
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self[:3]).encode()).hexdigest()
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {"source": self.source, "digest": self.digest, "num_replies": len(self.ids)}
 
 

@@ -246,7 +246,7 @@ def own_prompt_table(
     return pa.table(columns, OWN_SCHEMA)
 
 
-def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> dict[str, Any]:
+def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> dict[str, object]:
     """Fills a prompt. `number` is the row's number in its cell, which determines the order if it is `None`."""
     order = 0 if not isinstance(prompt.outcome, Choice) else number % 2 if order is None else order
     text, spans = _filled(prompt, person, order)

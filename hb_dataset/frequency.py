@@ -63,13 +63,13 @@ def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -
     return [usages[index] for index in of_term], num_examples
 
 
-def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
+def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, object]]:
     """Reads the CSV file that `python -m hb_dataset.frequency` writes.
 
     Returns:
         For each pair of axis and descriptor, a dictionary with the keys `per_million` and `one_word`.
     """
-    frequencies: dict[tuple[str, str], dict[str, Any]] = {}
+    frequencies: dict[tuple[str, str], dict[str, object]] = {}
     for place, row in read_table(Path(path), ("axis",), ("descriptor",), ("per_million",)):
         key = filled_text_in(place, row, "axis"), filled_text_in(place, row, "descriptor")
         rate = number_in(place, row, "per_million")

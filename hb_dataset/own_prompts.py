@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -72,7 +72,7 @@ class OwnPrompt:
     system: str | None
     outcome: Outcome | None
     topic: str | None
-    more: Mapping[str, Any]
+    more: Mapping[str, object]
 
     @property
     def slots(self) -> frozenset[str]:
@@ -122,7 +122,7 @@ def read_own_prompts(source: str, replaced: Sequence[str] = ()) -> list[OwnPromp
     return prompts
 
 
-def _rows(source: str) -> list[tuple[str, dict[str, Any]]]:
+def _rows(source: str) -> list[tuple[str, dict[str, object]]]:
     if source == SHIPPED:
         from hb_dataset.prompts import load_table
 
@@ -149,7 +149,7 @@ def _rows(source: str) -> list[tuple[str, dict[str, Any]]]:
     return rows
 
 
-def _own_prompt(place: str, row: Mapping[str, Any], number: int) -> OwnPrompt:
+def _own_prompt(place: str, row: Mapping[str, object], number: int) -> OwnPrompt:
     texts = {name: _text(place, row, name) for name in _COLUMNS[1:]}
     prompt = filled_text_in(place, row, "prompt").replace("\r\n", "\n").strip()
     outcome = _outcome(place, texts["outcome"], texts["favourable"])
@@ -173,7 +173,7 @@ def _own_prompt(place: str, row: Mapping[str, Any], number: int) -> OwnPrompt:
     )
 
 
-def _text(place: str, row: Mapping[str, Any], column: str) -> str | None:
+def _text(place: str, row: Mapping[str, object], column: str) -> str | None:
     value = row.get(column)
     if isinstance(value, int) and not isinstance(value, bool):  # ids are often numbers
         return str(value)
@@ -208,7 +208,7 @@ def _outcome(place: str, outcome: str | None, favourable: str | None) -> Outcome
     )
 
 
-def _replaced(rows: list[tuple[str, dict[str, Any]]], phrases: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+def _replaced(rows: list[tuple[str, dict[str, object]]], phrases: Sequence[str]) -> list[tuple[str, dict[str, object]]]:
     """Replaces each phrase with `{person}`, and prints the results."""
     words = "|".join(re.escape(phrase) for phrase in sorted(phrases, key=len, reverse=True))
     pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)

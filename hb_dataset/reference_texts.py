@@ -6,7 +6,7 @@ A model's perplexity on these texts shows how well the model predicts ordinary l
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hb_dataset.dialogue_pairs import one_line, read_dialogue
 from hb_dataset.table_files import read_columns
@@ -25,7 +25,7 @@ class ReferenceTexts(NamedTuple):
     source: str
     num_blank: int
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         digest = hashlib.sha256(json.dumps(self[:2]).encode()).hexdigest()
         return {"source": self.source, "digest": digest, "num_texts": len(self.ids)}
 

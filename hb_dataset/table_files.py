@@ -69,7 +69,7 @@ def column_of(names: Iterable[str], columns: Collection[str]) -> str | None:
     return next((name for name in names if name in columns), None)
 
 
-def text_in(place: str, row: Mapping[str, Any], column: str) -> str | None:
+def text_in(place: str, row: Mapping[str, object], column: str) -> str | None:
     value = row.get(column)
     if value is not None and not isinstance(value, str):
         raise invalid(place, row, column, "a text")
@@ -78,19 +78,19 @@ def text_in(place: str, row: Mapping[str, Any], column: str) -> str | None:
     return value
 
 
-def filled_text_in(place: str, row: Mapping[str, Any], column: str) -> str:
+def filled_text_in(place: str, row: Mapping[str, object], column: str) -> str:
     value = text_in(place, row, column)
     if value is None or not value.strip():
         raise ValueError(f"{place}: {column} is blank; write the text, or remove the row")
     return value
 
 
-def number_in(place: str, row: Mapping[str, Any], column: str, allowed: str = "a finite number") -> float | None:
+def number_in(place: str, row: Mapping[str, object], column: str, allowed: str = "a finite number") -> float | None:
     """Returns a number, or `None` if the cell is empty.
 
     A text may contain a number, such as "-5.2e3". `float` would also accept underscores and digits of other scripts.
     """
-    value = row.get(column)
+    value: Any = row.get(column)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
@@ -103,7 +103,7 @@ def number_in(place: str, row: Mapping[str, Any], column: str, allowed: str = "a
     return number
 
 
-def invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> ValueError:
+def invalid(place: str, row: Mapping[str, object], column: str, allowed: str) -> ValueError:
     value = row.get(column)
     shown = "a text" if isinstance(value, str) else repr(value) if isinstance(value, int | float | None) else "…"
     return ValueError(f"{place}: {column} is {shown}; pass {allowed}")
@@ -135,7 +135,7 @@ def parse_json(text: str) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     content = dict(pairs)
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]

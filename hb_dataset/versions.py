@@ -72,7 +72,7 @@ def verify_version(
     root: Path | None = None,
     *,
     record: Mapping[str, Any] | None = None,
-    made: Mapping[str, Mapping[str, Any]] | None = None,
+    made: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Vocabulary:
     """Reads a frozen version. Raises `FrozenError` if the version differs from its record.
 
@@ -105,13 +105,13 @@ def verify_version(
     return vocabulary
 
 
-def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any], day: str) -> dict[str, Any]:
+def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, object], day: str) -> dict[str, object]:
     """Makes the record of a frozen version. `counts` contains `vocabulary_counts` and `table_counts`."""
     record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
     return {**record, "record_digest": _record_digest(version, record)}
 
 
-def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
+def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, object]:
     by_axis = Counter(descriptor.axis for descriptor in vocabulary.descriptors)
     num_standalone = len(vocabulary.standalone_noun_phrases)
     return {
@@ -125,7 +125,7 @@ def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
+def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, object]]:
     """Counts the rows and distinct texts of each config, and hashes its texts (one per line)."""
     texts = {config: table["text"] for config, table in tables.items() if "text" in table.column_names}
     return {
@@ -145,12 +145,12 @@ def version_number(version: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _record_digest(version: str, record: Mapping[str, Any]) -> str:
+def _record_digest(version: str, record: Mapping[str, object]) -> str:
     content = {name: value for name, value in record.items() if name != "record_digest"}
     return hashlib.sha256(json.dumps({version: content}, sort_keys=True).encode()).hexdigest()
 
 
-def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str, Mapping[str, object]]) -> None:
     for name, by_config in made.items():
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):

@@ -115,7 +115,7 @@ def label(arguments: LabelArguments) -> None:
     state.wait_for_everyone()
 
 
-def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
+def _description(arguments: LabelArguments, run: Run) -> dict[str, object]:
     record = run.record.content
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
     labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
@@ -127,7 +127,7 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
     }
 
 
-def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> dict[str, Any]:
+def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> dict[str, object]:
     axes = np.array(replies["axis"].to_pylist())
 
     def by_tag(rows: np.ndarray) -> dict[str, int]:

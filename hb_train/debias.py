@@ -81,7 +81,7 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
     )
 
 
-def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
+def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, object] | None:
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
     method = load_method(str(arguments.method))
@@ -96,9 +96,8 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     references = plan.texts if plan else []
     longest = length_limit(loaded, training_args.max_length)
     terms, encoded, counts = _encode(arguments, method, specification, phrases, loaded.tokenizer, longest)
-    description = training_description(arguments, training_args, loaded, model_args)
-    for name in ("reddit_folder", "reference_texts"):  # the content of the files is recorded instead
-        del description["settings"][name]
+    files = ("reddit_folder", "reference_texts")  # their content is recorded instead
+    description = training_description(arguments, training_args, loaded, model_args, files)
     data = {"phrases": _digest(phrases), "specification": _digest(specification), "reference": _digest(references)}
     folder = open_training_run(training_args, {**description, "data": data}, DEBIAS_FILE)
     if folder is None:
@@ -140,7 +139,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     return results
 
 
-def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, Any]:
+def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, object]:
     """Returns the `language_model_bias` of pairs of texts, and the perplexity of the reference texts (`lmp`).
 
     `texts` contains the phrases about the minoritized group, followed by their counterfactuals in the same order.

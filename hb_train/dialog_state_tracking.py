@@ -13,7 +13,6 @@ import os
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from transformers import Trainer, TrainingArguments, set_seed
@@ -89,8 +88,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     encoded, num_cut = {}, {}
     for split, rows in questions.items():
         encoded[split], num_cut[split] = encode_questions(rows, loaded, arguments.max_length)
-    description = training_description(arguments, training_args, loaded)
-    del description["settings"]["model_name_or_path"]
+    description = training_description(arguments, training_args, loaded, without=["model_name_or_path"])
     description["questions"] = sha256(repr(questions).encode()).hexdigest()
     folder = open_training_run(training_args, description, DST_FILE)
     if folder is None:
@@ -122,7 +120,9 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     end_processes(trainer)
 
 
-def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, list[SlotValue]], dict[str, Any]]:
+def _questions(
+    arguments: StateTrackingArguments, seed: int
+) -> tuple[dict[str, list[SlotValue]], dict[str, dict[str, int]]]:
     turns = {name: read_state_turns(Path(str(arguments.dialogues)), name) for name in ("train", "test")}
     ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
     questions, num_skipped = {}, {}

@@ -10,7 +10,7 @@ mentions the descriptor, the mention is replaced for each of the other prompts.
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +34,15 @@ from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.training.runs import model_description
 from hb_train.tuning.labels import held_out_rows, write_splits
-from hb_train.tuning.own_rows import OWN_REPLIES, anchor_row, draw_anchors, draw_groups, group_rows, own_anchors
+from hb_train.tuning.own_rows import (
+    OWN_REPLIES,
+    Answer,
+    GroupRow,
+    draw_anchors,
+    draw_groups,
+    group_rows,
+    own_anchors,
+)
 from hb_train.tuning.swap import stems
 
 
@@ -78,6 +86,15 @@ class ReplyArguments:
         check_least(self, num_replies=2, num_contexts=2, num_anchors=0, max_new_tokens=1, temperature=0.01, seed=0)
 
 
+class Counts(NamedTuple):
+    num_groups: int
+    num_prompts: int
+    num_anchors: int
+    num_empty_replies: int
+    num_dropped: int
+    num_descriptors: int
+
+
 def main(argv: list[str] | None = None) -> None:
     parser = HfArgumentParser(ReplyArguments, description=first_line(__doc__), allow_abbrev=False)
     options = parser.parse_args(argv)
@@ -93,12 +110,11 @@ def reply(arguments: ReplyArguments) -> None:
     else:
         people = default_noun_rows(people_of_terms(read_version(version_of(arguments.dataset_config))))
         anchors = own_anchors(arguments.anchors, people, number, seed=seed)
-    system = prompts["system"] if "system" in prompts.column_names else pa.nulls(len(prompts), pa.string())
-    asked = [
-        {"id": f"group-{number}", "text": prompts["text"][group[0]].as_py(), "system": system[group[0]].as_py()}
-        for number, group in enumerate(groups)
-    ]
-    asked += [anchor for anchor in anchors if anchor["reply"] is None]
+    first = prompts.take(pa.array([group[0] for group in groups]))
+    systems = first["system"].to_pylist() if "system" in first.column_names else [None] * len(groups)
+    texts = zip(first["text"].to_pylist(), systems, strict=True)
+    asked = [Answer(f"group-{number}", *text) for number, text in enumerate(texts)]
+    asked += [anchor for anchor in anchors if anchor.reply is None]
     loaded = load_whole_model(
         arguments.model,
         ("causal",),
@@ -108,22 +124,26 @@ def reply(arguments: ReplyArguments) -> None:
     )
     layout, replies = _own_replies(arguments, asked, loaded)
     if replies is not None:
-        columns = replies.select(["reply", "truncated"]).to_pylist()
-        answers = [{**question, **answer} for question, answer in zip(asked, columns, strict=True)]
-        kept = [*answers[len(groups) :], *({**each, "truncated": False} for each in anchors if each["reply"])]
+        columns = (replies[name].to_pylist() for name in ("reply", "truncated"))
+        made = zip(asked, *columns, strict=True)
+        answers = [answer._replace(reply=reply, truncated=cut) for answer, reply, cut in made]
+        kept = [*answers[len(groups) :], *(anchor for anchor in anchors if anchor.reply)]
         vocabulary = read_version(version_of(arguments.dataset_config))
         rows, num_dropped = group_rows(prompts, groups, answers[: len(groups)], vocabulary)
-        num_groups = len(rows)
-        rows += [anchor_row(anchor) for anchor in kept if anchor["reply"]]
-        counts = {
-            "num_groups": num_groups,
-            "num_prompts": sum(len(row["texts"]) for row in rows[:num_groups]),
-            "num_anchors": len(rows) - num_groups,
-            "num_empty_replies": sum(not answer["reply"] for answer in answers),
-            "num_dropped": num_dropped,
-            "num_descriptors": len({name for row in rows[:num_groups] for name in row["descriptors"]}),
-        }
-        _write(arguments, rows, counts, layout, loaded)
+        of_anchors = [
+            GroupRow(anchor.id, [anchor.text], anchor.system, [anchor.reply], [[]], [""], [False], anchor.truncated)
+            for anchor in kept
+            if anchor.reply
+        ]
+        counts = Counts(
+            num_groups=len(rows),
+            num_prompts=sum(len(row.texts) for row in rows),
+            num_anchors=len(of_anchors),
+            num_empty_replies=sum(not answer.reply for answer in answers),
+            num_dropped=num_dropped,
+            num_descriptors=len({name for row in rows for name in row.descriptors or ()}),
+        )
+        _write(arguments, [*rows, *of_anchors], counts, layout, loaded)
     process_state().wait_for_everyone()
 
 
@@ -167,17 +187,15 @@ def training_prompts(arguments: ReplyArguments) -> pa.Table:
     return kept
 
 
-def _own_replies(
-    arguments: ReplyArguments, asked: list[dict[str, Any]], loaded: LoadedModel
-) -> tuple[Layout, pa.Table | None]:
+def _own_replies(arguments: ReplyArguments, asked: list[Answer], loaded: LoadedModel) -> tuple[Layout, pa.Table | None]:
     """Generates the model's replies, and records the run in its folder. Only the main process returns the replies."""
     chat, context = ChatOptions({}, arguments.system_prompt), arguments.context
     layout = choose_layout(loaded, context=context, tag="none", chat=chat)  # type: ignore[arg-type]
     extent = "whole" if layout.context == "chat" else "first_line"
     drawing = {"temperature": arguments.temperature, "top_k": 0, "top_p": 1.0, "min_new_tokens": 1}
     settings = decoding_preset("sample", extent="whole", max_new_tokens=arguments.max_new_tokens, **drawing)
-    columns = {name: pa.array([each[name] for each in asked], pa.string()) for name in ("id", "text", "system")}
-    table = pa.table({**columns, "own_id": columns["id"]})
+    ids, texts, systems, *_ = zip(*asked, strict=True)
+    table = pa.table({"id": ids, "text": texts, "system": pa.array(systems, pa.string()), "own_id": ids})
     requests = make_requests(table, decoding=settings, chat=layout.chat, extent=extent, seed=arguments.seed)
     plan = plan_replies(requests, loaded, context=layout.context)
     folder, state = Path(arguments.output_dir).expanduser(), process_state()
@@ -191,21 +209,17 @@ def _own_replies(
 
 
 def _write(
-    arguments: ReplyArguments, rows: list[dict[str, Any]], counts: dict[str, int], layout: Layout, loaded: LoadedModel
+    arguments: ReplyArguments, rows: list[GroupRow], counts: Counts, layout: Layout, loaded: LoadedModel
 ) -> None:
-    messages = [
-        chat_messages(text, [], with_system(layout.chat, row["system"])) for row in rows for text in row["texts"]
-    ]
+    messages = [chat_messages(text, [], with_system(layout.chat, row.system)) for row in rows for text in row.texts]
     rendered = iter(
         render_messages(
             messages, loaded.tokenizer, layout.context, is_encoder_decoder=False, chat=layout.chat, thought=False
         )
     )
-    for row in rows:
-        row["prompts"] = [next(rendered) for _ in row["texts"]]
-        row["truncated"] = row["answer"]["truncated"]
-    table = pa.Table.from_pylist(rows, OWN_REPLIES.schema)
-    held_out = held_out_rows([row["texts"][0] for row in rows], arguments.seed)
+    whole = [row._replace(prompts=[next(rendered) for _ in row.texts])._asdict() for row in rows]
+    table = pa.Table.from_pylist(whole, OWN_REPLIES.schema)
+    held_out = held_out_rows([row.texts[0] for row in rows], arguments.seed)
     folder = Path(arguments.output_dir).expanduser()
     write_splits(folder, table, held_out)
     content = {
@@ -214,13 +228,13 @@ def _write(
         "model": model_description(loaded),
         **{name: getattr(arguments, name) for name in ("dataset_config", "leave_out", "temperature", "num_contexts")},
         "rows_digest": table_digest(table),
-        **counts,
+        **counts._asdict(),
     }
     write_json(folder / OWN_REPLIES.record, content)
     print(
-        f"\n{counts['num_groups']:,} groups with {counts['num_prompts']:,} prompts for {counts['num_descriptors']:,} "
-        f"descriptors, and {counts['num_anchors']:,} anchors. {counts['num_empty_replies']:,} more replies were empty, "
-        f"and {counts['num_dropped']:,} prompts were dropped because the reply describes a different descriptor."
+        f"\n{counts.num_groups:,} groups with {counts.num_prompts:,} prompts for {counts.num_descriptors:,} "
+        f"descriptors, and {counts.num_anchors:,} anchors. {counts.num_empty_replies:,} more replies were empty, "
+        f"and {counts.num_dropped:,} prompts were dropped because the reply describes a different descriptor."
         f"\nrows: {folder.resolve()}"
     )
 

@@ -13,7 +13,7 @@ from which a token is drawn. The mean is taken over the tokens of each reply, an
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +79,7 @@ def measure_side_effects(before: Path, after: Path) -> None:
         print(f"entropy of replies: {first:.3f} → {second:.3f} nats per token, over {number} prompts")
 
 
-def neutral_drift(before: Side, after: Side) -> dict[str, Any]:
+def neutral_drift(before: Side, after: Side) -> dict[str, object]:
     questions = list(dict.fromkeys(item.neutral for item in read_awareness()))
     prompts = pa.table({"id": questions, "text": questions})
     (requests, layout, _), (_, other_layout, _) = (
@@ -104,7 +104,7 @@ def neutral_drift(before: Side, after: Side) -> dict[str, Any]:
     }
 
 
-def entropy_of_replies(before: Side, after: Side) -> dict[str, Any]:
+def entropy_of_replies(before: Side, after: Side) -> dict[str, object]:
     """Computes the change in entropy on the prompts that both runs share, or states why there is none."""
     asked = []
     for name, (run, settings, engine, _) in zip(("before", "after"), (before, after), strict=True):

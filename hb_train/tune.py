@@ -138,23 +138,22 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     check_options(arguments, training_args, model_args)
     dataset = Path(str(arguments.dataset_name))
     record = read_labels(dataset, method.row_folder)
-    print_once(training_args, check_model(arguments, training_args, model_args, record["context"]))
+    print_once(training_args, check_model(arguments, training_args, model_args, record.context))
     use_all_cores(training_args)
     loaded = load_base_model(model_args, training_args, method.kinds)
-    if record["model"].get("digest") not in (None, loaded.digest):
-        others = f"the replies in '{dataset}' were written by model {record['model']['name']}, not by {loaded.name}"
+    if record.model.get("digest") not in (None, loaded.digest):
+        others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
         if method.needs_own_rows:
             raise ValueError(
                 f"{others}, but method {arguments.method} needs the model's own replies; run "
                 f"{method.row_folder.script}.py with {loaded.name}"
             )
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
-    description = training_description(arguments, training_args, loaded, model_args)
-    for name in ("dataset_name", "dry_run"):  # the content of the rows is recorded instead
-        del description["settings"][name]
+    without = ("dataset_name", "dry_run")  # the content of the rows is recorded instead
+    description = training_description(arguments, training_args, loaded, model_args, without)
     folder = None
     if not arguments.dry_run:
-        folder = open_training_run(training_args, {**description, "labels": record}, TUNING_FILE)
+        folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
         if folder is None:
             return
 
@@ -236,7 +235,7 @@ def _save(folder: Path, trainer: "Trainer", tuning: Tuning) -> None:
 
     arguments, record, encoded = tuning.arguments, tuning.record, tuning.encoded
     measure = load_method(arguments.method).measure
-    training: dict[str, Any] = {
+    training: dict[str, object] = {
         "method": arguments.method,
         "labels": arguments.labels,
         "model": tuning.loaded.name,
@@ -251,14 +250,14 @@ def _save(folder: Path, trainer: "Trainer", tuning: Tuning) -> None:
         "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
     }
     elsewhere = ("context", "asked_with", "alpha", "beta")
-    tag, context = arguments.tag(), record["context"]
+    tag, context = arguments.tag(), record.context
     record_of_tuning = BiasTuning(
         tag=tag,
         context=context,
-        asked_with=record["asked_with"],
-        alpha=record.get("alpha"),
-        beta=record.get("beta"),
-        labels={name: record[name] for name in record if name not in elsewhere},
+        asked_with=record.asked_with,
+        alpha=record.alpha,
+        beta=record.beta,
+        labels={name: value for name, value in record.content.items() if name not in elsewhere},
         training=training,
         tag_in_template=save_tuned_model(
             trainer, tuning.loaded, folder, tag=tag, context=context, merge=arguments.merge

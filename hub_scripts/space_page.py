@@ -35,7 +35,7 @@ def columns_of(metric: "evaluate.Metric") -> dict[str, Any]:
     return dict(features[0] if isinstance(features, list) else features)
 
 
-def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
+def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, object]]:
     """Returns the first test case: its rows, and the other arguments of `compute`. Each style has a column."""
     case = dict(runpy.run_path(str(FOLDER / "tests.py"))["test_cases"][0])
     del case["result"]
@@ -45,10 +45,10 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
     return pd.DataFrame(rows), case
 
 
-def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
+def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, object]:
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
-    inputs: dict[str, Any] = {}
+    inputs: dict[str, object] = {}
     for name in columns.keys() & {*rows.columns}:
         is_text = "string" in str(columns[name].dtype)
         column = rows[name].astype(object).where(rows[name].notna(), None) if is_text else rows[name].astype(float)
@@ -59,7 +59,7 @@ def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
     return inputs
 
 
-def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
+def figures_of(results: Mapping[str, object], above: str = "") -> list[list[str]]:
     figures = []
     for name, value in results.items():
         if isinstance(value, Mapping):

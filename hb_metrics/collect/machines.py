@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from accelerate.utils import gather_object
 
@@ -21,7 +20,7 @@ LATEST = 90  # the maximum number of seconds to wait for a file from another mac
 _SECONDS_BETWEEN_CHECKS = 0.2
 
 
-def check_same_run(run: Mapping[str, Any]) -> None:
+def check_same_run(run: Mapping[str, object]) -> None:
     """Raises `ValueError` if the settings in `run` differ between processes. Call it on all processes."""
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:

@@ -119,7 +119,7 @@ def _show_help(parser: CommandParser, topic: str) -> None:
     parser.exit()
 
 
-def settings_of(values: Mapping[str, Any]) -> Settings:
+def settings_of(values: Mapping[str, object]) -> Settings:
     """Returns the settings in `values`, with defaults for all other options.
 
     Raises:
@@ -130,10 +130,10 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     asked_measurements(settings)
     chosen = settings.values()
     asks = chosen["judge"] is not None or any(str(value).startswith("judge:") for value in chosen.values())
-    if chosen["judge_model"] != RunOptions.judge_model and not asks:
+    if settings.run.judge_model != RunOptions.judge_model and not asks:
         raise ValueError(
-            f"judge_model is '{chosen['judge_model']}', but no measurement uses a judge; set --judge to a rubric, or a "
-            "classifier option to judge:RUBRIC"
+            f"judge_model is '{settings.run.judge_model}', but no measurement uses a judge; set --judge to a "
+            "rubric, or a classifier option to judge:RUBRIC"
         )
     return settings
 

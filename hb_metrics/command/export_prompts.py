@@ -10,7 +10,7 @@ import sys
 from argparse import ArgumentParser
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.command.arguments import asked_measurements, parse_arguments
@@ -96,7 +96,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
     needs: set[str] = set()
     for measurement in wanted:
         needs.update(measurement.needs)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     if "replies" in needs:
         from hb_metrics.measurements.generation.work import ask
 

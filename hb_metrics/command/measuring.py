@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 from hb_dataset.own_prompts import own_rows
 from hb_metrics.command.analyse import write_results
@@ -95,7 +94,7 @@ def measure(settings: Settings) -> Path:
     return folder / REPORT_FILE
 
 
-def _measure(task: Task, measurements: Sequence[Measurement], work: dict[str, Any], results: Results) -> Results:
+def _measure(task: Task, measurements: Sequence[Measurement], work: dict[str, object], results: Results) -> Results:
     is_finished = (task.folder / RESULTS_FILE).is_file()  # the report of a finished run is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")

@@ -161,7 +161,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
     return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
 
 
-def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
+def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, object]) -> dict[str, object]:
     """Returns the content of run.json: all settings on which the results depend.
 
     The number of processes, for example, is not recorded.
@@ -169,7 +169,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model
-    run: dict[str, Any] = {
+    run: dict[str, object] = {
         "layout": {"version": LAYOUT, "measurements": [measurement.name for measurement in measurements]},
         "settings": {name: value for name, value in settings.values().items() if name not in without},
         "model": task.engine.identity(),
@@ -194,7 +194,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     return {**run, "versions": package_versions()}
 
 
-def _source_of(settings: Settings, prompts: "pa.Table") -> dict[str, Any]:
+def _source_of(settings: Settings, prompts: "pa.Table") -> dict[str, object]:
     if settings.run.prompts is None:
         return {"config": NAMES_AXIS if has_names(prompts) else settings.run.dataset_config}
     from hb_dataset.own_prompts import own_rows
@@ -216,7 +216,7 @@ def wanted_measurements(settings: Settings) -> list[Measurement]:
     return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.is_asked(settings)]
 
 
-def read_files(settings: Settings, prompts: "pa.Table", measurements: Sequence[Measurement]) -> dict[str, Any]:
+def read_files(settings: Settings, prompts: "pa.Table", measurements: Sequence[Measurement]) -> dict[str, object]:
     """Returns, by the name of the measurement, what it reads from files before the model is loaded."""
     readers = {measurement.name: measurement.collector.read_files for measurement in measurements}
     return {name: read(settings, prompts) for name, read in readers.items() if read is not None}

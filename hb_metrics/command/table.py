@@ -14,7 +14,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
@@ -111,7 +110,7 @@ def _changed(first: Run, run: Run, figures: Sequence[Figure]) -> set[str]:
     return {row.name for row in run_changes(first, run, ("", "")).rows if row.beyond_chance and row.name in names}
 
 
-def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, Any]:
+def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, object]:
     low, high = figure.interval or (None, None)
     bounds = {"low": low, "high": high, "confidence_level": figure.confidence_level, "no_interval": figure.no_interval}
     return {
@@ -124,7 +123,7 @@ def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, Any]:
     }
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -59,5 +59,5 @@ class DecisionGap(CheckedMetric):
             axes=text,
         )
 
-    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, Any]:
+    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
         return decision_gap(predictions, **options)

@@ -1,7 +1,5 @@
 """The `evaluate` module for Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7)."""
 
-from typing import Any
-
 import evaluate
 
 from hb_metrics.stats.gen_bias import GenBias
@@ -42,5 +40,5 @@ class FullGenBias(GenBiasMetric):
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
 
-    def _values(self, bias: GenBias) -> dict[str, Any]:
+    def _values(self, bias: GenBias) -> dict[str, object]:
         return {**values_of(bias, "full_gen_bias", "by_axis", "noise_floor"), "by_style": bias.by_style}

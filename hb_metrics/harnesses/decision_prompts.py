@@ -1,14 +1,26 @@
 """Fills the questions that ship with people, and computes the figures of decisions from their answers."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table, people_of_terms
-from hb_dataset.own_prompts import SHIPPED, Choice, OwnPrompt, read_own_prompts
+from hb_dataset.own_prompts import SHIPPED, Choice, read_own_prompts
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.harnesses.prompt_rows import Row, axis_names
+from hb_metrics.harnesses.prompt_rows import axis_names
 from hb_metrics.measurements.decisions.work import orders_of, quick_sample
 from hb_metrics.stats.decision_table import decision_gap
+
+
+class DecisionRow(NamedTuple):
+    id: str
+    text: str
+    axis: str
+    descriptor: str
+    order: int | None
+    own_id: str
+    question: str
+    options: list[str]
+    favourable: str
 
 
 def decision_rows(
@@ -16,7 +28,7 @@ def decision_rows(
     vocabulary_dir: str | None = None,
     axes: str | Sequence[str] | None = None,
     quick: bool = True,
-) -> list[Row]:
+) -> list[DecisionRow]:
     """Returns the filled questions, as `holistic-bias measure --measurements decisions` asks them.
 
     If `quick` is true, there are 8 questions in one order of the options, otherwise all questions in both orders.
@@ -30,20 +42,16 @@ def decision_rows(
     rows = []
     for order, of_order in orders_of(prompts, is_quick=quick).items():
         filled = own_prompt_table(of_order, people, order=order)
-        rows += [_row(row, by_id[row["own_id"]]) for row in filled.select(_COLUMNS).to_pylist()]
+        for row in filled.select(DecisionRow._fields[:6]).to_pylist():
+            asked = DecisionRow(**row, question="", options=[], favourable="")
+            prompt = by_id[asked.own_id]
+            assert isinstance(prompt.outcome, Choice)  # as in all questions that ship
+            options, favourable = list(prompt.outcome.options), prompt.outcome.favourable
+            rows.append(asked._replace(question=prompt.question, options=options, favourable=favourable))
     return rows
 
 
-_COLUMNS = ["id", "text", "axis", "descriptor", "order", "own_id"]
-
-
-def _row(row: Mapping[str, Any], prompt: OwnPrompt) -> Row:
-    assert isinstance(prompt.outcome, Choice)  # as in all questions that ship
-    outcome = {"options": list(prompt.outcome.options), "favourable": prompt.outcome.favourable}
-    return {**row, "question": prompt.question, **outcome}
-
-
-def decision_figures(rows: Sequence[Mapping[str, Any]], decisions: Sequence[float | None]) -> dict[str, float | None]:
+def decision_figures(rows: Sequence[DecisionRow], decisions: Sequence[float | None]) -> dict[str, float | None]:
     """Returns the spread of decisions, over all axes and by axis, and the largest gap on each axis.
 
     A decision is from 0 to 1 (favourable), or `None` if an answer contains none.
@@ -52,7 +60,7 @@ def decision_figures(rows: Sequence[Mapping[str, Any]], decisions: Sequence[floa
     numbers: dict[str, float | None] = {"num_answers": len(rows), "num_unanswered": len(rows) - len(known)}
     if not known:
         return numbers
-    columns = ([row[name] for row, _ in known] for name in ("descriptor", "question", "axis"))
+    columns = zip(*((row.descriptor, row.question, row.axis) for row, _ in known), strict=True)
     found = decision_gap([value for _, value in known], *columns)
     low, high = found["spread_interval"] or (None, None)
     by_axis = {f"decision_spread/{axis}": of_axis["spread"] for axis, of_axis in found["by_axis"].items()}

@@ -1,6 +1,6 @@
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import compress
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from hb_metrics.collect.classifiers.censoring import censor
 from hb_metrics.collect.classifiers.classifier import Classifier
 from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
-from hb_metrics.harnesses.prompt_rows import TERMS
+from hb_metrics.harnesses.prompt_rows import PromptRow
 from hb_metrics.likelihood_bias.shares import likelihood_bias, testable_axes
 from hb_metrics.models.served.addresses import check_address
 from hb_metrics.offensiveness.averages import offensiveness
@@ -32,18 +32,18 @@ class ClassifiedReplies(NamedTuple):
     """Non-empty replies and their classifications.
 
     Attributes:
-        rows: The `axis`, `descriptor` and `template` of each reply's prompt.
+        rows: The prompt of each reply.
         styles: [replies, styles] float32 The style vectors.
         offensiveness: [replies] The probability that a reply is offensive, or NaN if a judge did not answer.
     """
 
-    rows: list[Mapping[str, Any]]
+    rows: list[PromptRow]
     styles: np.ndarray
     offensiveness: np.ndarray
 
 
 def all_reply_figures(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[PromptRow],
     replies: Sequence[str | None],
     **names: Any,
 ) -> dict[str, float | None]:
@@ -78,10 +78,10 @@ def load_classifiers(
 
 
 def classify_replies(
-    rows: Sequence[Mapping[str, Any]], replies: Sequence[str | None], classifiers: Classifiers
+    rows: Sequence[PromptRow], replies: Sequence[str | None], classifiers: Classifiers
 ) -> ClassifiedReplies:
     texts = [(row, reply.strip()) for row, reply in zip(rows, replies, strict=True) if reply and not is_empty(reply)]
-    censored = [_censored(reply, row) for row, reply in texts]
+    censored = [censor(reply, *row.terms) for row, reply in texts]
     styles = classifiers.styles.probabilities(censored).astype(np.float32)
     offensive = classifiers.offensiveness.probabilities([reply for _, reply in texts])
     answered = classifiers.offensiveness.answered(offensive)
@@ -96,11 +96,10 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
     If no template has replies to two descriptors, only the number of replies is returned. No error is raised, because
     it would make a harness lose the figures of its other tasks.
     """
-    columns = _columns(replies.rows)
-    if not _comparable(columns):
+    if not _comparable(replies.rows):
         return {"num_replies": len(replies.rows)}
     cells = CellSums(labels, clusters_for(labels), keep_replies=True)
-    cells.add(replies.styles, columns["descriptors"], columns["templates"], columns["axes"])
+    cells.add(replies.styles, *_columns(replies.rows))
     with warnings.catch_warnings():  # skipped templates are counted in a figure instead
         warnings.simplefilter("ignore", UserWarning)
         plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
@@ -125,15 +124,13 @@ def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]
     if not known.any():
         return {}
     columns = _columns(list(compress(replies.rows, known)))
-    results = offensiveness(
-        replies.offensiveness[known], columns["descriptors"], columns["templates"], columns["axes"], ddof=0
-    )
+    results = offensiveness(replies.offensiveness[known], *columns, ddof=0)
     by_axis = {f"offensive_replies/{axis}": part["offensive_share"] for axis, part in results["by_axis"].items()}
     return {"offensive_replies": results["offensive_share"], **by_axis}
 
 
 def likelihood_figures(
-    rows: Sequence[Mapping[str, Any]], log_likelihoods: Sequence[float], num_tokens: Sequence[int]
+    rows: Sequence[PromptRow], log_likelihoods: Sequence[float], num_tokens: Sequence[int]
 ) -> dict[str, float | None]:
     """Returns the figures of Likelihood Bias, over all axes and by axis.
 
@@ -141,11 +138,11 @@ def likelihood_figures(
     descriptors in the same template, only the number of tests (0) is returned. A share is `None` if none of its tests
     has enough sentences to be significant.
     """
-    columns = _columns(rows)
-    if not _comparable(columns, within_axes=True):
+    if not _comparable(rows, within_axes=True):
         return {"num_tests": 0}
     perplexities = np.exp(-np.asarray(log_likelihoods, np.float64) / np.asarray(num_tokens))
-    results = likelihood_bias(perplexities, columns["axes"], columns["descriptors"], columns["templates"])
+    descriptors, templates, axes = _columns(rows)
+    results = likelihood_bias(perplexities, axes, descriptors, templates)
     known = testable_axes(results)
     return {
         "likelihood_bias": results["likelihood_bias"] if known else None,
@@ -156,19 +153,15 @@ def likelihood_figures(
     }
 
 
-def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    return censor(reply, *((row[name], row.get(f"{name}_plural")) for name in TERMS if row.get(name) is not None))
+def _columns(rows: Sequence[PromptRow]) -> tuple[list[str], list[str], list[str]]:
+    """Returns the descriptors, the templates and the axes of prompts."""
+    return [row.descriptor for row in rows], [row.template for row in rows], [row.axis for row in rows]
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    keys = {"axes": "axis", "descriptors": "descriptor", "templates": "template"}
-    return {name: [row[key] for row in rows] for name, key in keys.items()}
-
-
-def _comparable(columns: Mapping[str, Sequence[str]], *, within_axes: bool = False) -> bool:
+def _comparable(rows: Sequence[PromptRow], *, within_axes: bool = False) -> bool:
     first: dict[Any, Any] = {}
-    for axis, descriptor, template in zip(columns["axes"], columns["descriptors"], columns["templates"], strict=True):
-        group = (axis, template) if within_axes else template
-        if first.setdefault(group, (axis, descriptor)) != (axis, descriptor):
+    for row in rows:
+        group = (row.axis, row.template) if within_axes else row.template
+        if first.setdefault(group, (row.axis, row.descriptor)) != (row.axis, row.descriptor):
             return True
     return False

@@ -1,6 +1,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from inspect_ai import Task
@@ -11,7 +11,7 @@ from inspect_ai.solver import TaskState, generate
 
 from hb_dataset.own_prompts import Choice
 from hb_metrics.harnesses.batching import in_batches
-from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
+from hb_metrics.harnesses.decision_prompts import DecisionRow, decision_figures, decision_rows
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     classify_replies,
@@ -19,7 +19,7 @@ from hb_metrics.harnesses.figures import (
     load_classifiers,
     offensiveness_figures,
 )
-from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
 from hb_metrics.measurements.decisions.answers import decision_in
 from hb_metrics.run.replies import is_empty
 
@@ -29,10 +29,11 @@ _NUM_STYLES = 3  # the number of styles that the viewer displays beside a reply
 # The keys of a score's metadata, which the metrics read.
 _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
 _DECISION = "decision"
+R = TypeVar("R")
 _TEMPERATURE = "temperature"  # null means the model's default
 
 
-def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
+def gen_bias_task(classifiers: Mapping[str, object], **options: Any) -> Task:
     """Returns the task of generation bias.
 
     `classifiers` contains the arguments of `load_classifiers`, and `options` select the prompts.
@@ -49,12 +50,19 @@ def decisions_task(**options: Any) -> Task:
     return Task(dataset=_dataset(decision_rows(**options)), solver=generate(), scorer=reply_decisions())
 
 
-def _dataset(rows: Sequence[Row]) -> MemoryDataset:
+def _dataset(rows: Sequence[PromptRow | DecisionRow]) -> MemoryDataset:
     samples = []
     for row in rows:
-        metadata = {name: value for name, value in row.items() if name not in ("id", "text")}
-        samples.append(Sample(id=row["id"], input=row["text"], metadata=metadata))
+        metadata = {name: value for name, value in row._asdict().items() if name not in ("id", "text")}
+        metadata = {name: value for name, value in metadata.items() if value is not None}
+        samples.append(Sample(id=row.id, input=row.text, metadata=metadata))
     return MemoryDataset(samples, name="holistic_bias")
+
+
+def _row(kind: type[R], metadata: Mapping[str, Any] | None) -> R:
+    """Returns the prompt that a sample's metadata describe, without its id and its text."""
+    whole: Any = kind
+    return whole(**dict.fromkeys(whole._fields) | dict(metadata or {}))
 
 
 def _figures(
@@ -80,7 +88,7 @@ def offensive_replies() -> Metric:
 def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
     scores = _once_each(scores)
     return ClassifiedReplies(
-        [score.sample_metadata or {} for score in scores],
+        [_row(PromptRow, score.sample_metadata) for score in scores],
         np.array([list(_kept(score, _STYLES).values()) for score in scores], np.float32),
         np.array([_kept(score, _OFFENSIVENESS) for score in scores], np.float64),
     )
@@ -103,9 +111,8 @@ def _kept(score: SampleScore, name: str) -> Any:
 def decision_differences() -> Metric:
     def compute(scores: list[SampleScore]) -> dict[str, float | None]:
         kept = _once_each(scores)
-        return decision_figures(
-            [score.sample_metadata or {} for score in kept], [_kept(score, _DECISION) for score in kept]
-        )
+        rows = [_row(DecisionRow, score.sample_metadata) for score in kept]
+        return decision_figures(rows, [_kept(score, _DECISION) for score in kept])
 
     return _figures(compute)
 
@@ -115,9 +122,9 @@ def reply_decisions() -> Scorer:
     """Scores a reply with its decision: 1 is favourable. Replies without a decision are counted and not guessed."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        row, reply = state.metadata, state.output.completion
-        value = decision_in(reply, Choice(tuple(row["options"]), row["favourable"]))
-        shown = {"axis": row["axis"], "descriptor": row["descriptor"], _DECISION: value}
+        row, reply = _row(DecisionRow, state.metadata), state.output.completion
+        value = decision_in(reply, Choice(tuple(row.options), row.favourable))
+        shown = {"axis": row.axis, "descriptor": row.descriptor, _DECISION: value}
         return Score(
             value=shown, answer=reply, metadata={_DECISION: value, _TEMPERATURE: get_model().config.temperature}
         )
@@ -136,7 +143,7 @@ def reply_styles(
     names = (style_classifier, offensiveness_classifier, judge_model, judge_base_url)
     classifiers = cache(partial(load_classifiers, *names))
 
-    def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float | None]]:
+    def classify(asked: list[tuple[PromptRow, str]]) -> list[tuple[list[float], float | None]]:
         replies = classify_replies([row for row, _ in asked], [reply for _, reply in asked], classifiers())
         known = [None if np.isnan(value) else value for value in replies.offensiveness.tolist()]
         return list(zip(replies.styles.tolist(), known, strict=True))
@@ -144,16 +151,16 @@ def reply_styles(
     classified = in_batches(classify)
 
     async def score(state: TaskState, target: Target) -> Score:
-        reply = state.output.completion
+        row, reply = _row(PromptRow, state.metadata), state.output.completion
         if is_empty(reply):
             return Score.unscored(reason="no_response", answer=reply, explanation="an empty reply, which is left out")
-        styles, offensiveness = await classified((state.metadata, reply))
+        styles, offensiveness = await classified((row, reply))
         probabilities = dict(zip(classifiers().styles.labels, styles, strict=True))
         likeliest = sorted(probabilities, key=lambda style: -probabilities[style])[:_NUM_STYLES]
         return Score(
             value={
-                "axis": state.metadata["axis"],
-                "descriptor": state.metadata["descriptor"],
+                "axis": row.axis,
+                "descriptor": row.descriptor,
                 "style": likeliest[0].split(" (")[0],
                 _OFFENSIVENESS: None if offensiveness is None else round(offensiveness, _DIGITS),
             },

@@ -84,12 +84,12 @@ def task_configs() -> list[str]:
     return [name for name in measured_configs() if name in (version_of(name), f"{version_of(name)}-small")]
 
 
-def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, Any]]:
+def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, object]]:
     axes = sorted({term.axis for term in config_vocabulary(config, vocabulary_dir).descriptors})
-    prompts: dict[str, Any] = {"dataset_config": config}
+    prompts: dict[str, object] = {"dataset_config": config}
     if vocabulary_dir is not None:
         prompts["vocabulary_dir"] = vocabulary_dir
-    replied: dict[str, Any] = {
+    replied: dict[str, object] = {
         "custom_dataset": _function("replied_prompts"),
         "dataset_kwargs": {"prompts": prompts},
         "output_type": "generate_until",
@@ -99,7 +99,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "process_results": _function("keep_reply"),
         "metric_list": _metrics("replies", axes),
     }
-    scored: dict[str, Any] = {
+    scored: dict[str, object] = {
         "custom_dataset": _function("scored_prompts"),
         "dataset_kwargs": {"prompts": prompts},
         "output_type": "loglikelihood_rolling",
@@ -108,12 +108,12 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "process_results": _function("keep_log_likelihood"),
         "metric_list": _metrics("likelihoods", axes),
     }
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         **replied,
         "dataset_kwargs": {"prompts": prompts, "line_break": True},
         "process_results": _function("keep_first_line"),
     }
-    decided: dict[str, Any] = {
+    decided: dict[str, object] = {
         "custom_dataset": _function("decision_prompts"),
         "dataset_kwargs": {"prompts": prompts},
         "output_type": "multiple_choice",
@@ -125,7 +125,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "metric_list": _metrics("decisions", axes),
     }
     tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored, "decisions": decided}
-    common: dict[str, Any] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
+    common: dict[str, object] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
     # The tasks do not form a group, because the harness would average the figures of a group.
     return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
 
@@ -135,7 +135,7 @@ def figure_names(kind: str, axes: Sequence[str]) -> list[str]:
     return [*alone, *(f"{name}/{axis}" for name in by_axis for axis in axes)]
 
 
-def _metrics(kind: str, axes: Sequence[str]) -> list[dict[str, Any]]:
+def _metrics(kind: str, axes: Sequence[str]) -> list[dict[str, object]]:
     numbers = ("num_replies", "num_tests", "num_answers")
     return [
         {"metric": name, "aggregation": _function("figure"), "higher_is_better": name in numbers}

@@ -9,10 +9,10 @@ from datasets import Dataset
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.collect.scoring.options import forms_of
-from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
+from hb_metrics.harnesses.decision_prompts import DecisionRow, decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
 from hb_metrics.harnesses.lm_eval_path import figure_names
-from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _SIMILAR = 0.75  # an unknown name at least this similar to an option counts as 
 
 # The data of all tasks. The variables are global, because the harness does not pass documents to the functions that
 # compute figures. A prompt has the same id in all tasks.
-_rows: dict[str, Row] = {}  # by id
+_rows: dict[str, PromptRow | DecisionRow] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
 _classifiers: dict[str, str] = {}  # the arguments of `load_classifiers`
@@ -58,8 +58,8 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _figures.cache_clear()  # the cache may belong to another tokenizer
-    numbers = count_tokens([row["text"] for row in rows], metadata)
-    _num_tokens.update((row["id"], number) for row, number in zip(rows, numbers, strict=True))
+    numbers = count_tokens([row.text for row in rows], metadata)
+    _num_tokens.update((row.id, number) for row, number in zip(rows, numbers, strict=True))
     return _documents(rows, prompts["dataset_config"])
 
 
@@ -87,29 +87,29 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
     return {**{name: metadata.get(name) for name in _OPTIONS}, **prompts}
 
 
-def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
+def _documents(rows: Sequence[PromptRow | DecisionRow], config: str, end: str = "") -> dict[str, Dataset]:
     """Returns the documents of prompts, in an order that suits the harness's option --limit.
 
     With this option, the harness uses only the first documents. The documents therefore begin with the first prompt of
     each cell (a descriptor in a template), followed by the second prompt of each cell, and so on.
     """
-    _rows.update((row["id"], row) for row in rows)
-    _axes[config] = sorted({row["axis"] for row in rows})
+    _rows.update((row.id, row) for row in rows)
+    _axes[config] = sorted({row.axis for row in rows})
     seen: Counter[tuple[str, ...]] = Counter()
-    templates = [row.get("template") or row["question"] for row in rows]
+    templates = [row.question if isinstance(row, DecisionRow) else row.template for row in rows]
     places = {template: place for place, template in enumerate(dict.fromkeys(templates))}
     documents = []
     for number, (row, template) in enumerate(zip(rows, templates, strict=True)):
-        cell = (template, row["axis"], row["descriptor"])
-        document = {"id": row["id"], "number": number, "config": config, "text": row["text"] + end}
-        if "options" in row:
-            document["choices"] = [form for option in row["options"] for form in forms_of(option)]
+        cell = (template, row.axis, row.descriptor)
+        document: dict[str, object] = {"id": row.id, "number": number, "config": config, "text": row.text + end}
+        if isinstance(row, DecisionRow):
+            document["choices"] = [form for option in row.options for form in forms_of(option)]
         documents.append((seen[cell], places[template], document))
         seen[cell] += 1
     return {SPLIT: Dataset.from_list([document for *_, document in sorted(documents, key=lambda each: each[:2])])}
 
 
-def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
+def count_tokens(texts: Sequence[str], metadata: Mapping[str, object]) -> list[int]:
     """Returns the number of tokens that the harness scores in each text, without the start token."""
     from hb_metrics.models.loading import tokenizer_from
 
@@ -144,8 +144,9 @@ def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dic
 
 def keep_decision(doc: Mapping[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str, Kept]:
     """Keeps the probability of the favourable option among all options."""
+    row: Any = _rows[doc["id"]]
     masses = dict(zip(doc["choices"], np.exp([value for value, _ in results]), strict=True))
-    favourable = sum(masses[form] for form in forms_of(_rows[doc["id"]]["favourable"]))
+    favourable = sum(masses[form] for form in forms_of(row.favourable))
     return _kept(doc, "decisions", float(favourable / sum(masses.values())))
 
 
@@ -162,6 +163,7 @@ def figure(kept: Sequence[Kept]) -> float | None:
 
 @lru_cache(maxsize=1)  # the harness calls `figure` once per figure, always with the same answers
 def _figures(kind: str, kept: tuple[tuple[str, Any], ...]) -> dict[str, float | None]:
+    rows: Any
     rows, answers = [_rows[identifier] for identifier, _ in kept], [answer for _, answer in kept]
     if kind == "decisions":
         return decision_figures(rows, answers)

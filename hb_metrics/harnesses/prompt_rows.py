@@ -1,16 +1,28 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hb_metrics.collect.replies.requests import select_prompts
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import read_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
 
-# The keys of a prompt. `descriptor` always has a value. The other terms and the plural forms may be missing.
-TERMS = ("descriptor", "first_descriptor", "second_descriptor")
-COLUMNS = ("id", "text", "axis", "template", *TERMS, *(f"{name}_plural" for name in TERMS))
 
-Row = dict[str, Any]
+class PromptRow(NamedTuple):
+    id: str
+    text: str
+    axis: str
+    template: str
+    descriptor: str
+    first_descriptor: str | None = None
+    second_descriptor: str | None = None
+    descriptor_plural: str | None = None
+    first_descriptor_plural: str | None = None
+    second_descriptor_plural: str | None = None
+
+    @property
+    def terms(self) -> list[tuple[str, str | None]]:
+        """Returns the terms in the prompt with their plural forms."""
+        return [(term, plural) for term, plural in zip(self[4:7], self[7:], strict=True) if term is not None]
 
 
 def axis_names(axes: str | Sequence[str] | None) -> list[str] | None:
@@ -19,8 +31,8 @@ def axis_names(axes: str | Sequence[str] | None) -> list[str] | None:
     return None if axes is None else list(axes)
 
 
-def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
-    """Returns the prompts of a `measure.py` run. A row lacks those keys of `COLUMNS` whose values are null.
+def prompt_rows(*, replied: bool, **options: Any) -> list[PromptRow]:
+    """Returns the prompts of a `measure.py` run.
 
     If `replied` is true, returns only the prompts that get replies. `options` are options of `measure.py`. The axes may
     be a list or a comma-separated string.
@@ -41,5 +53,5 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     if replied:
         number = settings.of(GenerationOptions).replies_per_cell
         prompts = select_prompts(prompts, number or None, seed=settings.run.seed)
-    kept = prompts.select([name for name in COLUMNS if name in prompts.column_names])
-    return [{name: value for name, value in row.items() if value is not None} for row in kept.to_pylist()]
+    kept = prompts.select([name for name in PromptRow._fields if name in prompts.column_names])
+    return [PromptRow(**row) for row in kept.to_pylist()]

@@ -7,7 +7,6 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.page import rater_page
@@ -114,7 +113,7 @@ def write_files(study: Study, folder: Path) -> None:
     write_study_files(folder, files, "ratings")
 
 
-def task_rows(study: Study) -> list[dict[str, Any]]:
+def task_rows(study: Study) -> list[dict[str, object]]:
     """Returns the rows for a crowdsourcing platform, one per screen and question. The rows do not reveal the runs."""
     texts = {question.id: question.text for question in study.questions}
     rows = []

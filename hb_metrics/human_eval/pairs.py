@@ -1,15 +1,11 @@
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from hb_metrics.human_eval.questions import INFLAMMATORY_PREFERENCE, INFLAMMATORY_TEMPLATES
 from hb_metrics.measurements.results import Run
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.finished_run import read_reply_table, read_shards
 from hb_metrics.run.replies import UNSAFE_MARK, is_empty, with_questions
 from hb_metrics.run.run_folder import OFFENSIVENESS
-
-_COLUMNS = ["id", "axis", "descriptor", "template", "preference", "reply"]
 
 # The reasons why a prompt has no pair. A prompt is counted under the first reason that applies.
 REASONS = {
@@ -21,6 +17,16 @@ REASONS = {
     "offensive": "a reply is offensive according to the run's classifier, or its model marked it as unsafe",
     "identical": "both replies are the same",
 }
+
+
+class _Reply(NamedTuple):
+    id: str
+    axis: str
+    descriptor: str
+    template: str
+    preference: str | None
+    reply: str
+    prompt: str
 
 
 class Pair(NamedTuple):
@@ -62,35 +68,33 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
         if id not in after:
             continue
         other = after[id]
-        marked = UNSAFE_MARK in row["reply"] + other["reply"] and not keep_offensive
-        if row["prompt"] != other["prompt"]:
+        marked = UNSAFE_MARK in row.reply + other.reply and not keep_offensive
+        if row.prompt != other.prompt:
             left_out["other_prompt"] += 1
-        elif is_empty(row["reply"]) or is_empty(other["reply"]):
+        elif is_empty(row.reply) or is_empty(other.reply):
             left_out["empty"] += 1
-        elif row["template"] in INFLAMMATORY_TEMPLATES:
+        elif row.template in INFLAMMATORY_TEMPLATES:
             left_out["template"] += 1
-        elif row["preference"] == INFLAMMATORY_PREFERENCE:
+        elif row.preference == INFLAMMATORY_PREFERENCE:
             left_out["term"] += 1
         elif id in offensive or marked:
             left_out["offensive"] += 1
-        elif row["reply"].split() == other["reply"].split():
+        elif row.reply.split() == other.reply.split():
             left_out["identical"] += 1
         else:
-            shown = row["reply"].replace(UNSAFE_MARK, ""), other["reply"].replace(UNSAFE_MARK, "")
-            pairs.append(Pair(id, row["axis"], row["descriptor"], row["template"], row["prompt"], shown))
-    return Pairs(pairs, left_out, sorted({row["axis"] for row in (*before.values(), *after.values())}))
+            shown = row.reply.replace(UNSAFE_MARK, ""), other.reply.replace(UNSAFE_MARK, "")
+            pairs.append(Pair(id, row.axis, row.descriptor, row.template, row.prompt, shown))
+    return Pairs(pairs, left_out, sorted({row.axis for row in (*before.values(), *after.values())}))
 
 
-def _replies(run: Run) -> dict[str, dict[str, str]]:
+def _replies(run: Run) -> dict[str, _Reply]:
     table = read_reply_table(run.folder)
     if table is None:
         raise ValueError(f"'{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     prompts = with_questions(table["text"].to_pylist(), table["question"].to_pylist())
-    table = table.select(_COLUMNS).append_column("prompt", pa.array(prompts, pa.string()))
-    replies = {}
-    for row in table.to_pylist():
-        replies[row["id"]] = row | {"reply": row["reply"] or ""}
-    return replies
+    columns = (table[name].to_pylist() for name in _Reply._fields[:-1])
+    replies = [_Reply(*row) for row in zip(*columns, prompts, strict=True)]
+    return {reply.id: reply._replace(reply=reply.reply or "") for reply in replies}
 
 
 def _offensive_ids(run: Run) -> set[str]:

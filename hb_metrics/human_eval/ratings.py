@@ -38,6 +38,8 @@ class Ratings(NamedTuple):
 
 
 class Line(NamedTuple):
+    rater: str
+    session: str | None
     choice: int
     seconds: float | None
     place: str
@@ -67,10 +69,10 @@ def read_lines(
             place = f"'{path}', line {number}"
             problem = _problem(row, study, questions, num_choices)
             if problem is None:
-                line = Line(int(row["choice"]), row.get("seconds"), place)
-                earlier = chosen.setdefault((row["rater"], row["task"]), line)
+                line = Line(row["rater"], row.get("session"), int(row["choice"]), row.get("seconds"), place)
+                earlier = chosen.setdefault((line.rater, row["task"]), line)
                 num_duplicates += earlier is not line
-                problem = _contradiction(row, line, earlier, people)
+                problem = _contradiction(line, earlier, people)
             if problem is not None:
                 raise ValueError(f"{place}: {problem}")
         if not number:
@@ -126,17 +128,17 @@ def _problem(row: dict[str, Any], study: str, questions: dict[str, str], num_cho
     return None
 
 
-def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
+def _contradiction(line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
     `people` records the raters' browsers and the spellings of their names. This record ensures that two people never
     count as one rater. It also ensures that one person never counts as two raters, because intervals would then be too
     narrow.
     """
-    rater = row["rater"]
-    if "session" in row:
-        session = people.setdefault(("browser of", rater), row["session"])
-        if session != row["session"]:
+    rater = line.rater
+    if line.session is not None:
+        session = people.setdefault(("browser of", rater), line.session)
+        if session != line.session:
             return (
                 f"rater {_shown(rater)} used two browsers, so either two people shared a page or one person started "
                 "twice; keep only one of the files"

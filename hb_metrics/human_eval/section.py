@@ -27,7 +27,7 @@ def read_results(path: Path, digests: Collection[str]) -> HumanEvaluation:
 def human_evaluation_section(results: HumanEvaluation) -> Section:
     questions = results.questions
     printed = []
-    for model, of_model in paper.PRINTED["human_evaluation"].items():
+    for model, of_model in paper.PRINTED.human_evaluation.items():
         printed.append((model, [share(of_model.get(question.id), 0) for question in questions]))
     context = {
         "results": results,

@@ -76,5 +76,5 @@ class LanguageModelBias(evaluate.Metric):
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
 
-    def _compute(self, predictions: Sequence[float], references: Sequence[float], **options: Any) -> dict[str, Any]:
+    def _compute(self, predictions: Sequence[float], references: Sequence[float], **options: Any) -> dict[str, object]:
         return language_model_bias(predictions, references, **options)

@@ -186,7 +186,7 @@ def rows_plot(
         top += size
     if band is not None:
         low, high = axis.at(band[0]), axis.at(band[1])
-        shade: dict[str, Any] = {"class_": "c4", "fill": _COLOURS[4], "fill_opacity": 0.15}
+        shade = {"class_": "c4", "fill": _COLOURS[4], "fill_opacity": 0.15}
         body.insert(0, _tag("rect", x=_percent(low), y=0, width=_percent(high - low), height=top, **shade))
     if line is not None:
         body.insert(0, _line("line", _COLOURS[4], (axis.at(line), axis.at(line)), (0, top), stroke_dasharray="2 3"))
@@ -221,8 +221,8 @@ def frame(
     area += body
     parts.append(_tag("svg", "".join(area), x=f"{left}%", y=top, width=f"{width}%", height=height, overflow="visible"))
     parts.append(_tag("text", escape(title), x=f"{left + width / 2}%", y=top + height + 38, text_anchor="middle"))
-    font: dict[str, Any] = {"font_family": "system-ui, sans-serif", "font_size": 13, "fill": "#1f2937"}
-    size: dict[str, Any] = {"xmlns": "http://www.w3.org/2000/svg", "width": "100%", "height": top + height + 46}
+    font = {"font_family": "system-ui, sans-serif", "font_size": 13, "fill": "#1f2937"}
+    size = {"xmlns": "http://www.w3.org/2000/svg", "width": "100%", "height": top + height + 46}
     return Markup(_tag("svg", "".join(parts), class_="chart", **size, **font))
 
 
@@ -241,7 +241,7 @@ def point_path(points: Sequence[tuple[float, float, int]], height: float) -> lis
         stroke_linecap="round",
         vector_effect="non-scaling-stroke",
     )
-    size: dict[str, Any] = {
+    size = {
         "width": "100%",
         "height": height,
         "viewBox": f"0 0 1000 {height:g}",
@@ -275,9 +275,9 @@ def drawn_mark(x: float, y: float, mark: Mark) -> list[str]:
     """Draws a mark's shape and label. `x` is in percent, and `y` is in pixels."""
     inside = _tag("title", escape(mark.tip)) + _shape(mark.look, mark.is_open, 4 if mark.is_soft else None)
     if mark.text:
-        side: dict[str, Any] = {"x": -9, "text_anchor": "end"} if x > 70 else {"x": 9}
+        side = {"x": -9, "text_anchor": "end"} if x > 70 else {"x": 9}
         inside += _tag("text", escape(mark.text), class_="c1", fill="#9a4200", y=4, font_size=11, **side)
-    row: dict[str, Any] = {} if mark.row is None else {"data_row": mark.row}
+    row = {} if mark.row is None else {"data_row": mark.row}
     return [_tag("svg", inside, x=_percent(x), y=y, overflow="visible", **row)]
 
 
@@ -294,7 +294,7 @@ def _bars(axis: Axis, mark: Mark, y: float) -> list[str]:
 
 def _shape(look: int, is_open: bool, colour: int | None = None) -> str:
     colour = look % len(_COLOURS) if colour is None else colour
-    fill: dict[str, Any] = {"class_": f"c{colour}", "fill": _COLOURS[colour]}
+    fill = {"class_": f"c{colour}", "fill": _COLOURS[colour]}
     if is_open:
         fill = {
             "class_": f"o{colour}",
@@ -307,7 +307,7 @@ def _shape(look: int, is_open: bool, colour: int | None = None) -> str:
 
 def _box(axis: Axis, quantiles: Sequence[float], y: float) -> list[str]:
     low, lower, middle, upper, high = (axis.at(value) for value in quantiles)
-    size: dict[str, Any] = {"x": _percent(lower), "y": y - 8, "width": _percent(upper - lower), "height": 16}
+    size = {"x": _percent(lower), "y": y - 8, "width": _percent(upper - lower), "height": 16}
     return [
         _line("o4", _COLOURS[4], (low, high), (y, y)),
         _tag("rect", class_="o4", **size, fill=_COLOURS[4], fill_opacity=0.12, stroke=_COLOURS[4]),
@@ -316,7 +316,7 @@ def _box(axis: Axis, quantiles: Sequence[float], y: float) -> list[str]:
 
 
 def _line(name: str, colour: str, x: tuple[float, float], y: tuple[float, float], **more: Any) -> str:
-    ends: dict[str, Any] = {"x1": _percent(x[0]), "x2": _percent(x[1]), "y1": y[0], "y2": y[1]}
+    ends = {"x1": _percent(x[0]), "x2": _percent(x[1]), "y1": y[0], "y2": y[1]}
     return _tag("line", class_=name, stroke=colour, **ends, **more)
 
 
@@ -324,7 +324,7 @@ def _percent(position: float) -> str:
     return f"{position:.2f}%"
 
 
-def _tag(name: str, content: str = "", **attributes: Any) -> str:
+def _tag(name: str, content: str = "", /, **attributes: object) -> str:
     """Writes an element. `content` is markup. In the names of attributes, "_" represents "-"."""
     written = ""
     for key, value in attributes.items():

@@ -24,7 +24,7 @@ _ENVIRONMENT = jinja2.Environment(
 _ENVIRONMENT.filters |= {name: getattr(numbers, name) for name in _FILTERS}
 
 
-def render(template: str, context: Mapping[str, Any]) -> Markup:
+def render(template: str, context: Mapping[str, object]) -> Markup:
     try:
         return Markup(_ENVIRONMENT.get_template(template).render(paper=paper, shade=_shade, **context))
     except jinja2.UndefinedError as error:
@@ -35,14 +35,14 @@ def section(
     id: str,
     title: str,
     template: str,
-    context: Mapping[str, Any],
+    context: Mapping[str, object],
     plots: Mapping[str, Sequence[Plot]] = MappingProxyType({}),
 ) -> Section:
     """Renders a section of a page. `plots` maps the ids of charts to their variants, from which readers choose one."""
     return Section(id, title, render(template, {**context, "plots": plots}))
 
 
-def write_page(template: str, path: Path, context: Mapping[str, Any], terms: Any = None) -> None:
+def write_page(template: str, path: Path, context: Mapping[str, object], terms: Any = None) -> None:
     """Writes a page as one file, with styles, scripts and data inside.
 
     `template` extends `base.html.jinja`. Readers choose a term from `terms` (see `page.js`).

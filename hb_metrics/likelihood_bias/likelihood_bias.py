@@ -67,5 +67,5 @@ class LikelihoodBias(CheckedMetric):
             **dict.fromkeys(("axes", "descriptors", "templates"), datasets.Value("string")),
         )
 
-    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, Any]:
+    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
         return likelihood_bias(predictions, **options)

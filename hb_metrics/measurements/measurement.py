@@ -59,7 +59,7 @@ class Task:
         return {"device": device, "trust_remote_code": run.trust_remote_code, "judge": judge}
 
 
-def classifier_record(classifier: "Classifier", **more: Any) -> dict[str, Any]:
+def classifier_record(classifier: "Classifier", **more: Any) -> dict[str, object]:
     """Describes a classifier for run.json."""
     first = {name: getattr(classifier, name) for name in ("name", "is_embedded", "digest")}
     judge = {} if classifier.judge is None else {"judge": classifier.judge}
@@ -92,7 +92,7 @@ class Collector:
     """
 
     plan: Callable[[Task, Any], Any]
-    describe: Callable[[Any], dict[str, Any]]
+    describe: Callable[[Any], dict[str, object]]
     collect: Callable[[Task, Any], None]
     read_files: "Callable[[Settings, pa.Table], Any] | None" = None
 

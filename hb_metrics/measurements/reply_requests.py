@@ -18,12 +18,12 @@ def request_replies(
     engine: "Engine",
     shared: RunOptions,
     preset: str,
-    changes: Mapping[str, Any],
+    changes: Mapping[str, object],
     *,
     reply: Any = "auto",
     decides: bool = False,
     **about: Any,
-) -> tuple[ReplyRequests, Layout, dict[str, Any]]:
+) -> tuple[ReplyRequests, Layout, dict[str, object]]:
     """Makes requests for replies to prompts, with the options that all measurements share.
 
     `changes` replace settings of the decoding preset. `reply` is the extent of a reply, or "auto". `decides` is true if

@@ -245,12 +245,12 @@ class Settings:
     def values(self) -> dict[str, Any]:
         return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, object]:
         defaults = {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
         return defaults | (QUICK if self.run.quick else {})
 
 
-def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Settings:
+def make_settings(kinds: tuple[type, ...], values: Mapping[str, object]) -> Settings:
     """Checks the options in `values`, and adds the other options of `kinds` (dataclasses) with their defaults."""
     names = {kind: [option.name for option in fields(kind)] for kind in (RunOptions, *kinds)}
     known = [name for part in names.values() for name in part]

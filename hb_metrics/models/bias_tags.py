@@ -38,10 +38,10 @@ class BiasTuning:
     context: ContextFormat
     alpha: int | None
     beta: float | None
-    labels: dict[str, Any]
+    labels: dict[str, object]
     training: dict[str, Any]
     place: str = POSITION
-    asked_with: dict[str, Any] | None = None
+    asked_with: dict[str, object] | None = None
     tag_in_template: bool = False
 
     @property

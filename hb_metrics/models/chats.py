@@ -26,10 +26,10 @@ class ChatOptions:
         system_prompt: The beginning of the system message, before the persona lines.
     """
 
-    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    template_kwargs: Mapping[str, object] = field(default_factory=dict)
     system_prompt: str | None = None
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {"chat_template_kwargs": dict(self.template_kwargs) or None, "system_prompt": self.system_prompt}
 
 
@@ -174,7 +174,7 @@ def _apply(
     *,
     add_generation_prompt: bool = False,
 ) -> list[str]:
-    settings: dict[str, Any] = dict(chat.template_kwargs)
+    settings: dict[str, object] = dict(chat.template_kwargs)
     if prints_date(tokenizer):  # transformers passes no functions to templates, so the template itself is changed
         settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
     apply = partial(tokenizer.apply_chat_template, tokenize=False, **settings)

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from hb_metrics.models.bias_tags import Tag, choose_tag, read_bias_tuning
 from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, chat_messages, check_template_reads
@@ -20,7 +20,7 @@ class Layout(NamedTuple):
     tag: Tag | None
     tag_reason: str
     chat: ChatOptions = DEFAULT_CHAT
-    tuned_with: dict[str, Any] | None = None
+    tuned_with: dict[str, object] | None = None
 
 
 def choose_layout(

@@ -108,7 +108,7 @@ def load_model(
     revision: str | None = None,
     dtype: str = "auto",
     device: str | torch.device = "cpu",
-    device_map: str | dict[str, Any] | None = None,
+    device_map: str | dict[str, object] | None = None,
     trust_remote_code: bool = False,
     quantization_config: Any = None,
 ) -> LoadedModel:
@@ -143,7 +143,7 @@ def load_model(
     }[loaded.kind]
     if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
         dtype = "float32"
-    hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
+    hub: dict[str, object] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
     if quantization_config is not None:
         hub["quantization_config"] = quantization_config
     # Weights are loaded directly onto the device. Otherwise, every process would first hold them in host memory.
@@ -238,7 +238,7 @@ def _processor_template(source: str, revision: str | None) -> str | dict[str, st
     return None
 
 
-def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
+def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, set[str]]]:
     """Runs an auto class's `from_pretrained`. A pickle is loaded only if it contains nothing but tensors.
 
     Returns the model, and transformers' report on missing and unexpected weights.

@@ -78,10 +78,10 @@ class Offensiveness(CheckedMetric):
             axes = [None] * len(predictions)
         super().add_batch(predictions=predictions, axes=axes, **columns)
 
-    def compute(self, **kwargs: Any) -> dict[str, Any] | None:
+    def compute(self, **kwargs: Any) -> dict[str, object] | None:
         """Computes the metric. `axes` may be omitted."""
         return super().compute(**{"axes": None} | kwargs)
 
-    def _compute(self, predictions: Sequence[float], axes: Sequence[Any], **options: Any) -> dict[str, Any]:
+    def _compute(self, predictions: Sequence[float], axes: Sequence[Any], **options: Any) -> dict[str, object]:
         given_axes = None if all(axis is None for axis in axes) else axes
         return offensiveness(predictions, axes=given_axes, **options)

@@ -1,7 +1,5 @@
 """The `evaluate` module for Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7)."""
 
-from typing import Any
-
 import evaluate
 
 from hb_metrics.stats.gen_bias import GenBias
@@ -43,6 +41,6 @@ class PartialGenBias(GenBiasMetric):
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
 
-    def _values(self, bias: GenBias) -> dict[str, Any]:
+    def _values(self, bias: GenBias) -> dict[str, object]:
         values = values_of(bias, "partial_gen_bias", "partial_by_axis", "partial_noise_floor")
         return {**values, "clusters": bias.clusters}

@@ -105,7 +105,7 @@ class RegardBias(evaluate.Metric):
         """Adds predictions. `structures`, `prompts` and `seeds` may be omitted."""
         check_references(references)
         labels = text_column("predictions", predictions)
-        given: dict[str, Any] = dict.fromkeys(OPTIONAL, [None] * len(labels))  # `evaluate` requires every feature
+        given: dict[str, object] = dict.fromkeys(OPTIONAL, [None] * len(labels))  # `evaluate` requires every feature
         for name in ("groups", *OPTIONAL):
             column: Any = columns.get(name)
             if name == "seeds" and column is not None:
@@ -115,7 +115,7 @@ class RegardBias(evaluate.Metric):
                 given[name] = text_column(name, column)
         super().add_batch(predictions=labels, **columns | given)
 
-    def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, Any] | None:
+    def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, object] | None:
         """Computes the metric. `structures`, `prompts` and `seeds` may be omitted."""
         check_references(references)
         return super().compute(predictions=predictions, **dict.fromkeys(OPTIONAL) | kwargs)
@@ -128,7 +128,7 @@ class RegardBias(evaluate.Metric):
         prompts: Sequence[Any],
         seeds: Sequence[Any],
         **options: Any,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         optional = {"structures": structures, "prompts": prompts, "seeds": seeds}
         for name, column in optional.items():
             if any(value is not None for value in column):

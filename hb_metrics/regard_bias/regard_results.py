@@ -90,7 +90,7 @@ def regard_bias(
     if counted.structure is not None:
         singles = by_structure(counts, rows.group.names, counted.structure.names, named)
         for name, gap in figures["gaps"].items():
-            gaps = {structure: single["gap"][name] for structure, single in singles.items()}
+            gaps = {structure: single.gap[name] for structure, single in singles.items()}
             gap.update(flips(gaps, gap["gap"]))
         fixed, enough_seeds = None, rows.prompt is None
         if fixed_structure in counted.structure.names:
@@ -99,7 +99,7 @@ def regard_bias(
             enough_seeds |= chosen.seed is not None and len(np.unique(chosen.seed.codes)) >= MIN_UNITS
         over = {"fixed": "seeds" if enough_seeds else "prompts", "structured": "structures"}
         of_structures = {
-            "by_structure": singles,
+            "by_structure": {structure: single._asdict() for structure, single in singles.items()},
             **rankings(singles, list(named)),
             "fixed": fixed,
             "verdicts": _verdicts(figures["gaps"], None if fixed is None else fixed["gaps"], over, fixed_structure),

@@ -1,5 +1,5 @@
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,24 @@ class Pair(NamedTuple):
     disadvantaged: int
 
 
+class StructureFigures(NamedTuple):
+    """The figures of a structure.
+
+    Attributes:
+        mean: The mean of each group, or `None`.
+        overall: The mean of the groups' means.
+        gap: The gap of each pair, or `None`.
+        num: The number of rows.
+        num_groups: The number of groups that have a mean.
+    """
+
+    mean: dict[str, float | None]
+    overall: float | None
+    gap: dict[str, float | None]
+    num: int
+    num_groups: int
+
+
 def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
     """Computes the gap in each structure: [structures]. It is NaN if a group has no rows in the structure."""
     gaps = means[pair.advantaged] - means[pair.disadvantaged]
@@ -23,42 +41,37 @@ def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
 
 def by_structure(
     counts: np.ndarray, groups: Sequence[str], structures: Sequence[str], pairs: Mapping[str, Pair]
-) -> dict[str, dict[str, Any]]:
-    """Computes the figures of each structure. `counts` is [groups, structures, labels].
-
-    Returns:
-        For each structure: mean (of each group, or `None`), overall (the mean of these means), gap (of each pair, or
-        `None`), num (the number of rows), and num_groups (the number of groups that have a mean).
-    """
+) -> dict[str, StructureFigures]:
+    """Computes the figures of each structure. `counts` is [groups, structures, labels]."""
     means = cell_means(counts)
     gaps = {name: structure_gaps(means, pair) for name, pair in pairs.items()}
     numbers = counts.sum(axis=(0, 2)).tolist()
     return {
-        structure: {
-            "mean": {group: _or_none(means[row, column]) for row, group in enumerate(groups)},
-            "overall": exact_mean(means[:, column]),
-            "gap": {name: _or_none(values[column]) for name, values in gaps.items()},
-            "num": numbers[column],
-            "num_groups": int((~np.isnan(means[:, column])).sum()),
-        }
+        structure: StructureFigures(
+            mean={group: _or_none(means[row, column]) for row, group in enumerate(groups)},
+            overall=exact_mean(means[:, column]),
+            gap={name: _or_none(values[column]) for name, values in gaps.items()},
+            num=numbers[column],
+            num_groups=int((~np.isnan(means[:, column])).sum()),
+        )
         for column, structure in enumerate(structures)
     }
 
 
-def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) -> dict[str, Any]:
+def rankings(structures: Mapping[str, StructureFigures], pairs: Sequence[str]) -> dict[str, object]:
     """Returns the `K` highest and the `K` lowest structures, by their overall mean and by each gap.
 
     A ranking omits structures that lack its figure. The rankings by the overall mean also omit structures that lack a
     group. The key `ALL_PAIRS` contains the ranking by the mean gap over all pairs. Ties are in alphabetical order.
     """
-    most = max((figures["num_groups"] for figures in structures.values()), default=0)
-    whole = {name: figures for name, figures in structures.items() if figures["num_groups"] == most}
-    overall = {structure: figures["overall"] for structure, figures in whole.items()}
+    most = max((figures.num_groups for figures in structures.values()), default=0)
+    whole = {name: figures for name, figures in structures.items() if figures.num_groups == most}
+    overall = {structure: figures.overall for structure, figures in whole.items()}
     gaps: dict[str, dict[str, float | None]] = {
-        name: {structure: figures["gap"][name] for structure, figures in structures.items()} for name in pairs
+        name: {structure: figures.gap[name] for structure, figures in structures.items()} for name in pairs
     }
     if pairs:
-        gaps[ALL_PAIRS] = {structure: _mean_gap(figures["gap"]) for structure, figures in structures.items()}
+        gaps[ALL_PAIRS] = {structure: _mean_gap(figures.gap) for structure, figures in structures.items()}
     return {
         "best_structures": _first(overall, highest=True),
         "worst_structures": _first(overall, highest=False),
@@ -67,7 +80,7 @@ def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) 
     }
 
 
-def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, Any]:
+def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, object]:
     known = {structure: gap for structure, gap in gaps.items() if gap is not None}
     flipped = [structure for structure, gap in known.items() if gap * pooled < 0] if pooled else None
     return {

@@ -25,7 +25,7 @@ _VERDICTS: dict[Differs, str] = {
     "yes": "Yes.",
 }
 # The keys of results.json whose values are texts: those left out, the user's messages, and templates.
-_NOTHING: dict[str, Any] = {"shown_replies": [], "examples": [], "pair": None, "example": None}
+_NOTHING: dict[str, list[str] | None] = {"shown_replies": [], "examples": [], "pair": None, "example": None}
 _MESSAGES = frozenset({"system_prompt", "replace"})
 _TEMPLATES = frozenset({"by_template", "templates", "skipped_templates", "left_out_templates", "questions"})
 _NOT_TESTED = {"generation": "the style of replies", "decisions": "decisions", "dialogue": "the quality of replies"}

@@ -4,7 +4,7 @@ If only bias were shown, a model that ignores who people are would seem good.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.layout.figure import Figure, pair
@@ -55,6 +55,14 @@ class SidesRow(NamedTuple):
     after: list[tuple[str, str]]
 
 
+class SideEffects(NamedTuple):
+    """The side effects in `EFFECTS_FILE`. `missing` states why the change in entropy is missing."""
+
+    drift: Figure
+    entropy: PairedChange | None
+    missing: str | None
+
+
 class Sides(NamedTuple):
     names: list[str]
     rows: list[SidesRow]
@@ -71,8 +79,9 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
         return None
     effects = [_side_effects(runs[0], run) for run in runs[1:]]
     for changes, of_run, effect in zip(compared, found, effects, strict=True):
-        if "first" in effect.get("entropy", {}):
-            adjusted = holm_adjusted([*changes.rows, _entropy_row(effect["entropy"])], runs[0].confidence_level)
+        if effect is not None and effect.entropy is not None:
+            row = ChangeRow(ENTROPY, "nats", "", effect.entropy, True)
+            adjusted = holm_adjusted([*changes.rows, row], runs[0].confidence_level)
             of_run.update({row.name: row for row in adjusted})
     rows = []
     for figure, name in SIDES.items():
@@ -82,8 +91,8 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
         if figure == UPTAKE:
             lowest = [_lowest(changes.rows) for changes in compared]
             rows.append(SidesRow(LOWEST, MISSING, [_of_axis(row) for row in lowest]))
-    drifts = [_drift(effect) for effect in effects]
-    if any(drift is not None for drift in drifts):
+    if any(effect is not None for effect in effects):
+        drifts = [None if effect is None else effect.drift for effect in effects]
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
         rows.append(SidesRow(DRIFT, MISSING, shown))
     sentences = [_sentence(*each) for each in zip(compared, found, effects, strict=True)]
@@ -140,27 +149,21 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
     return after, f"{row.name.removeprefix(f'{UPTAKE}, ')}, {before} before: {row.sentence}"
 
 
-def _side_effects(before: Run, after: Run) -> dict[str, Any]:
+def _side_effects(before: Run, after: Run) -> SideEffects | None:
     path = after.folder / EFFECTS_FILE
     effects = read_json(path) if path.is_file() else {}
-    is_of_runs = (effects.get("before"), effects.get("after")) == (run_digest(before.folder), run_digest(after.folder))
-    return effects if is_of_runs else {}
-
-
-def _drift(effects: dict[str, Any]) -> Figure | None:
-    if not effects:
+    if (effects.get("before"), effects.get("after")) != (run_digest(before.folder), run_digest(after.folder)):
         return None
-    drift, level = effects["drift"], effects["confidence_level"]
-    return Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]), confidence_level=level)
+    drift, entropy, level = effects["drift"], effects["entropy"], effects["confidence_level"]
+    figure = Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]), confidence_level=level)
+    if "missing" in entropy:
+        return SideEffects(figure, None, entropy["missing"])
+    change = PairedChange(**{name: value for name, value in entropy.items() if name in PairedChange._fields})
+    change = change._replace(interval=pair(change.interval), relative_interval=pair(change.relative_interval))
+    return SideEffects(figure, change, None)
 
 
-def _entropy_row(entropy: dict[str, Any]) -> ChangeRow:
-    bounds, relative = pair(entropy["interval"]), pair(entropy["relative_interval"])
-    change = PairedChange(entropy["first"], entropy["second"], bounds, relative, entropy["reason"])
-    return ChangeRow(ENTROPY, "nats", "", change, True)
-
-
-def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: dict[str, Any]) -> str:
+def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: SideEffects | None) -> str:
     if UPTAKE in rows and BIAS not in rows:
         return (
             f"From {changes.before} to {changes.after}: bias and its costs are not compared, because in a template of "
@@ -170,8 +173,8 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: dict[str
     parts = change_words({name: rows[figure] for figure, name in SIDES.items() if figure in rows})
     if ENTROPY in rows and rows[ENTROPY].beyond_chance:
         parts.append(f"replies became {'more' if rows[ENTROPY].change.change > 0 else 'less'} random")
-    if "missing" in effects.get("entropy", {}):
-        parts.append(f"the entropy of replies is unknown, because {effects['entropy']['missing']}")
-    if (drift := _drift(effects)) is not None:
-        parts.append(f"neutral drift is {drift.shown} nats per token")
+    if effects is not None and effects.missing is not None:
+        parts.append(f"the entropy of replies is unknown, because {effects.missing}")
+    if effects is not None:
+        parts.append(f"neutral drift is {effects.drift.shown} nats per token")
     return from_to(changes, parts)

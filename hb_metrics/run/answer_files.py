@@ -8,7 +8,7 @@ of the invalid row.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import invalid, number_in, read_table, text_in
@@ -165,7 +165,7 @@ def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dic
     return by_prompt, num_copies
 
 
-def _whole_number(place: str, row: Mapping[str, Any], column: str, least: int) -> int | None:
+def _whole_number(place: str, row: Mapping[str, object], column: str, least: int) -> int | None:
     allowed = f"a whole number of {least} or more"
     value = number_in(place, row, column, allowed)
     if value is not None and (value != int(value) or value < least):
@@ -173,7 +173,7 @@ def _whole_number(place: str, row: Mapping[str, Any], column: str, least: int) -
     return None if value is None else int(value)
 
 
-def _rows(path: str | Path, *needed: str) -> list[tuple[str, dict[str, Any]]]:
+def _rows(path: str | Path, *needed: str) -> list[tuple[str, dict[str, object]]]:
     rows = read_table(Path(path), *((name,) for name in needed))
     if not rows:
         raise ValueError(f"'{path}' has no rows; pass a file with a row for each exported prompt")

@@ -87,7 +87,7 @@ class GenerationSettings(Excerpt):
     left_out_templates: list[str] = field(default_factory=list)
     num_left_out_prompts: int = 0
     system_prompt: str | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template_kwargs: dict[str, object] | None = None
     persona_lines: int | None = None
     sample: bool = False
     num_beams: int | None = None
@@ -101,8 +101,8 @@ class GenerationSettings(Excerpt):
     max_reasoning_tokens: int | None = None
     reply: str | None = None
     reply_reason: str | None = None
-    ignored_settings: dict[str, Any] | None = None
-    tuned_with: dict[str, Any] | None = None
+    ignored_settings: dict[str, object] | None = None
+    tuned_with: dict[str, object] | None = None
     replies_from: str | None = None
     replies_a_prompt: tuple[int, int] | None = None
     num_copied_replies: int = 0

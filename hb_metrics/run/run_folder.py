@@ -63,7 +63,8 @@ def write_json(path: Path, content: Any) -> None:
 
 def read_seconds(folder: Path) -> dict[str, float]:
     path = folder / SECONDS_FILE
-    return read_json(path) if path.is_file() else {}
+    seconds: dict[str, float] = read_json(path) if path.is_file() else {}
+    return seconds
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
@@ -151,7 +152,7 @@ def run_digest(folder: Path) -> str:
     return hashlib.sha256(record.encode()).hexdigest()
 
 
-def open_run(folder: Path, run: dict[str, Any]) -> None:
+def open_run(folder: Path, run: dict[str, object]) -> None:
     """Writes the run's record into an empty folder, or compares it with the record in the folder.
 
     Raises:
@@ -173,7 +174,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> None:
         )
 
 
-def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
+def run_differences(first: Mapping[str, object], second: Mapping[str, object], where: str, elsewhere: str) -> list[str]:
     """Returns a line for each difference between two run records.
 
     `where` and `elsewhere` are the words that these lines use for the two records, such as "there" and "here".
@@ -229,8 +230,8 @@ def check_run_or_empty(folder: Path) -> None:
         )
 
 
-def flat_record(run: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat_record(run: Mapping[str, object]) -> dict[str, object]:
+    flat: dict[str, object] = {}
     for section, content in run.items():
         if isinstance(content, dict):
             flat |= {f"{section}.{name}": value for name, value in content.items()}

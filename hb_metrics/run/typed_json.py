@@ -21,7 +21,7 @@ class Excerpt:
 class _Fields(NamedTuple):
     """The types of fields, the fields that may be missing, and those that are left out if they are `None`."""
 
-    types: dict[str, Any]
+    types: dict[str, object]
     optional: frozenset[str]
     left_out: frozenset[str]
 

@@ -20,7 +20,7 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
 
     def add(self, *, prediction: Any = None, reference: None = None, **kwargs: Any) -> None:
         """Adds a prediction."""
-        columns: dict[str, Any] = {name: [value] for name, value in kwargs.items()}
+        columns: dict[str, object] = {name: [value] for name, value in kwargs.items()}
         self.add_batch(predictions=[prediction], references=reference, **columns)
 
     def add_batch(self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any) -> None:
@@ -35,7 +35,7 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
 
     def compute(
         self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any
-    ) -> dict[str, Any] | None:
+    ) -> dict[str, object] | None:
         """Computes the metric."""
         check_references(references)
         return super().compute(predictions=predictions, **kwargs)

@@ -75,7 +75,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         self.cells = self._no_replies()
 
     @abc.abstractmethod
-    def _values(self, bias: GenBias) -> dict[str, Any]:
+    def _values(self, bias: GenBias) -> dict[str, object]:
         """Returns the metric's values by name. The first key is the metric's own name."""
 
     @abc.abstractmethod
@@ -113,7 +113,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         debias: bool = False,
         scale: float = 1000,
         confidence_level: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Computes the metric from the replies added earlier and those passed to this call.
 
         The added replies are then discarded. If an error occurs, they are kept, so `compute` can be called again.
@@ -149,7 +149,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         return CellSums(self.labels, self.clusters, keep_replies=self.keep_replies)
 
 
-def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
+def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, object]:
     fields = bias._asdict()
     return {
         metric: fields[metric],

@@ -39,7 +39,7 @@ def check_lengths(**columns: Sized | None) -> None:
         )
 
 
-def check_columns(columns: Mapping[str, Any], **optional: Any) -> None:
+def check_columns(columns: Mapping[str, object], **optional: Any) -> None:
     """Checks columns and their lengths. Only the columns in `optional` may be `None`."""
     given = {**columns, **{name: column for name, column in optional.items() if column is not None}}
     for name, column in given.items():

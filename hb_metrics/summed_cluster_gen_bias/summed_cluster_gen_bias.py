@@ -1,7 +1,5 @@
 """The `evaluate` module for Summed-Cluster Gen Bias (Smith et al., 2022, section A.7)."""
 
-from typing import Any
-
 import evaluate
 
 from hb_metrics.stats.gen_bias import GenBias
@@ -42,6 +40,6 @@ class SummedClusterGenBias(GenBiasMetric):
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
 
-    def _values(self, bias: GenBias) -> dict[str, Any]:
+    def _values(self, bias: GenBias) -> dict[str, object]:
         values = values_of(bias, "summed_cluster_gen_bias", "summed_cluster_by_axis", "summed_cluster_noise_floor")
         return {**values, "clusters": bias.clusters}

@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from datasets import Dataset
@@ -85,7 +84,7 @@ def encode_phrases(
     return Dataset.from_list(rows), {"num_phrases": len(rows), **{f"num_{what}": counts[what] for what in counts}}
 
 
-def collate_phrases(rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+def collate_phrases(rows: Sequence[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
     batch = collate(rows)
     return {**batch, "attention_mask": (batch["labels"] != IGNORED).long()}
 

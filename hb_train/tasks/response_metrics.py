@@ -18,7 +18,7 @@ from typing import Any
 _NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 
 
-def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, Any]:
+def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, object]:
     """Computes all measures of responses. An undefined measure is `None`.
 
     All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. NIST-2 is in bits and `entropy_4` in

@@ -34,7 +34,7 @@ class SlotValueClassifier(torch.nn.Module):
         return {"loss": binary_cross_entropy_with_logits(logits, labels.float()), "logits": logits}
 
 
-def collate(rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+def collate(rows: Sequence[dict[str, object]]) -> dict[str, torch.Tensor]:
     tokens = [torch.tensor(row["input_ids"]) for row in rows]
     return {
         "input_ids": pad_sequence(tokens, batch_first=True),
@@ -43,7 +43,7 @@ def collate(rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
     }
 
 
-def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, Any]:
+def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, object]:
     """Scores yes-or-no answers. `f1` (for yes) is `None` if it is undefined (0 / 0)."""
     is_yes, is_predicted = np.asarray(labels, bool), np.asarray(predictions, bool)
     num_yes, num_predicted = int(is_yes.sum()), int(is_predicted.sum())

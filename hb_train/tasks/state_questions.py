@@ -62,7 +62,7 @@ def slot_values(
 
 def encode_questions(
     questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int
-) -> tuple[list[dict[str, Any]], int]:
+) -> tuple[list[dict[str, object]], int]:
     """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
 
     Also returns the number of questions whose dialogue was cut.
@@ -76,7 +76,7 @@ def encode_questions(
         loaded.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         for texts in (contexts, endings)
     )
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     num_cut = 0
     for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
         room = max(max_length - len(ending), 0)

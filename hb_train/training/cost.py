@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from hb_train.training.encoding import IGNORED
 
 if TYPE_CHECKING:
+    import torch
+
     from hb_train.tuning.method import Tuning
 
 
@@ -32,7 +34,7 @@ def describe_cost(tuning: "Tuning", trainer: Any) -> str:
     )
 
 
-def _peak_memory(tuning: "Tuning", model: Any, batch: dict[str, Any]) -> int:
+def _peak_memory(tuning: "Tuning", model: Any, batch: "dict[str, torch.Tensor]") -> int:
     """Estimates the memory of a training step in bytes.
 
     The parts are: the weights (twice if there is an untuned copy), a gradient and two moments in float32 of each

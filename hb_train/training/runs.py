@@ -40,8 +40,13 @@ def use_all_cores(training_args: "TrainingArguments") -> None:
 
 
 def training_description(
-    arguments: Any, training_args: "TrainingArguments", loaded: "LoadedModel", model_args: "ModelConfig | None" = None
-) -> dict[str, Any]:
+    arguments: Any,
+    training_args: "TrainingArguments",
+    loaded: "LoadedModel",
+    model_args: "ModelConfig | None" = None,
+    without: Sequence[str] = (),
+) -> dict[str, object]:
+    """Describes a training, without the settings `without`."""
     settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
     given = [(training_args.to_dict(), default)]
@@ -54,14 +59,15 @@ def training_description(
             if name not in (*_NO_SETTINGS, "model_name_or_path") and value != defaults.get(name)
         }
     versions = package_versions("accelerate", "peft", "trl")
+    settings = {name: value for name, value in settings.items() if name not in without}
     return {"settings": settings, "model": model_description(loaded), "versions": versions}
 
 
-def model_description(loaded: "LoadedModel") -> dict[str, Any]:
+def model_description(loaded: "LoadedModel") -> dict[str, object]:
     return {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype}
 
 
-def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
+def open_training_run(training_args: "TrainingArguments", description: dict[str, object], result: str) -> Path | None:
     """Returns the folder of a run, or `None` if the file `result` shows that the run is already finished.
 
     The main process writes the run's description to the folder, while all other processes wait. If the folder contains
@@ -99,7 +105,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
     return checkpoint
 
 
-def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity") -> list[dict[str, Any]]:
+def validation_curve(history: list[dict[str, float]], measure: str = "perplexity") -> list[dict[str, Any]]:
     """Returns the validation measure at each evaluated step, from a trainer's log. NaN becomes `None`."""
     name = f"eval_{measure}"
     return [

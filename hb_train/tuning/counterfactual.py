@@ -48,7 +48,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         self._untuned = None if untuned is None else untuned.eval().to(self.args.device)
         self._temperature, self._naming_weight = temperature, naming_weight
 
-    def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    def row_losses(self, model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns sums for each group, because a row of the dataset is a group."""
         group, number = inputs["group"], int(inputs["group"].max()) + 1
         losses, counts = super().row_losses(model, inputs)
@@ -56,7 +56,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
             0, group, counts
         )
 
-    def token_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    def token_losses(self, model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the weighted loss of each learnt token, and a mask of the learnt tokens: [rows, length]."""
         tokens = {name: inputs[name] for name in ("input_ids", "attention_mask", "labels")}
         untuned = self._untuned_log_probs(model, tokens)
@@ -80,7 +80,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         return inputs["weight"][rows] * losses, learnt
 
     @torch.no_grad()
-    def _untuned_log_probs(self, model: Any, tokens: dict[str, Any]) -> torch.Tensor:
+    def _untuned_log_probs(self, model: Any, tokens: dict[str, torch.Tensor]) -> torch.Tensor:
         if self._untuned is not None:
             logits, _, _ = reply_logits(self._untuned, tokens, True)
         else:
@@ -135,7 +135,7 @@ def _binary_divergence(wanted: torch.Tensor, given: torch.Tensor) -> torch.Tenso
 
 def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
     return encode_groups(
-        rows, tuning.loaded, tuning.record, tuning.arguments.anchor_share, tuning.training_args.max_length
+        rows, tuning.loaded, tuning.record.context, tuning.arguments.anchor_share, tuning.training_args.max_length
     )
 
 
@@ -146,7 +146,7 @@ def make_trainer(tuning: Tuning) -> Trainer:
     return CounterfactualTrainer(
         model=tuning.loaded.model,
         untuned=None if tuning.model_args.use_peft else deepcopy(tuning.loaded.model),
-        temperature=tuning.record["temperature"],
+        temperature=tuning.record.temperature,
         naming_weight=arguments.naming_weight,
         peft_config=get_peft_config(tuning.model_args),
         args=training_args,

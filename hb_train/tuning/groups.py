@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from hb_metrics.models.contexts import encode_rendered, encode_replies, reply_end
+from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_train.training.encoding import IGNORED, EncodedRows, collate, length_limit
 from hb_train.tuning.swap import name_starts
 
@@ -20,8 +20,20 @@ NO_TOKEN = -1
 _ARTICLE = re.compile(r"\s?an?\b", re.IGNORECASE)
 
 
+class _Group(NamedTuple):
+    """The columns of `own_rows.OWN_REPLIES` that are encoded."""
+
+    id: str
+    prompts: list[str]
+    completions: list[str]
+    spans: list[list[list[int]]]
+    names: list[str]
+    after: list[bool]
+    truncated: bool
+
+
 def encode_groups(
-    rows: "Dataset", loaded: "LoadedModel", record: Mapping[str, Any], anchor_share: float, max_length: int | None
+    rows: "Dataset", loaded: "LoadedModel", context: ContextFormat, anchor_share: float, max_length: int | None
 ) -> EncodedRows:
     """Encodes each prompt of a group with its reply. Contexts are never cut.
 
@@ -30,30 +42,39 @@ def encode_groups(
     contains numbers of two prompts and the first tokens of their names (see `_first_tokens`). `weight` is chosen so
     that anchors have the share `anchor_share` of the weight of all tokens.
     """
-    limit, context = length_limit(loaded, max_length), record["context"]
+    limit = length_limit(loaded, max_length)
     # `map` computes a hash of every object that `encode` uses. `encode` must therefore not use `loaded`, which contains
     # the weights.
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
 
-    def encode(row: Mapping[str, Any]) -> dict[str, Any]:
-        contexts = encode_rendered(row["prompts"], tokenizer, context, is_encoder_decoder=False)
-        names = _first_tokens(tokenizer, row["names"], row["after"])
-        columns: dict[str, Any] = {name: [] for name in ("input_ids", "attention_mask", "labels", "shared")}
-        replies = _reply_tokens(row, tokenizer, context, names)
+    def encode(row: Mapping[str, Any]) -> dict[str, object]:
+        group = _Group(**{name: row[name] for name in _Group._fields})
+        contexts = encode_rendered(group.prompts, tokenizer, context, is_encoder_decoder=False)
+        names = _first_tokens(tokenizer, group.names, group.after)
+        inputs: list[list[int]] = []
+        labels: list[list[int]] = []
+        marks: list[list[int]] = []
+        replies = _reply_tokens(group, tokenizer, context, names)
         for given, (tokens, shared) in zip(contexts, replies, strict=True):
-            if not row["truncated"] and end is not None:
+            if not group.truncated and end is not None:
                 tokens, shared = [*tokens, end], [*shared, 1]
             if limit is not None and len(given) + len(tokens) > limit:
                 raise ValueError(
-                    f"row {row['id']} has {len(given) + len(tokens)} tokens, and its reply cannot be cut; set "
+                    f"row {group.id} has {len(given) + len(tokens)} tokens, and its reply cannot be cut; set "
                     f"--max_length above {limit}, or sample shorter replies"
                 )
-            columns["input_ids"].append([*given, *tokens])
-            columns["attention_mask"].append([1] * (len(given) + len(tokens)))
-            columns["labels"].append([IGNORED] * len(given) + tokens)
-            columns["shared"].append([0] * len(given) + shared)
-        return {**columns, "names": names, "num_labels": sum(map(len, columns["labels"])) - sum(map(len, contexts))}
+            inputs.append([*given, *tokens])
+            labels.append([IGNORED] * len(given) + tokens)
+            marks.append([0] * len(given) + shared)
+        return {
+            "input_ids": inputs,
+            "attention_mask": [[1] * len(tokens) for tokens in inputs],
+            "labels": labels,
+            "shared": marks,
+            "names": names,
+            "num_labels": sum(map(len, labels)) - sum(map(len, contexts)),
+        }
 
     encoded = rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
     is_anchor = [len(members) == 1 for members in encoded["input_ids"]]
@@ -103,7 +124,7 @@ def _first_tokens(tokenizer: Any, names: Sequence[str], after: Sequence[bool]) -
 
 
 def _reply_tokens(
-    row: Mapping[str, Any], tokenizer: Any, context: Any, names: Sequence[Sequence[int]]
+    group: _Group, tokenizer: Any, context: ContextFormat, names: Sequence[Sequence[int]]
 ) -> list[tuple[list[int], list[int]]]:
     """Returns the tokens of each reply of a group, and 1 for each token that is shared.
 
@@ -111,7 +132,7 @@ def _reply_tokens(
     shared, and only if no reply begins it with an article, which depends on the name.
     """
     pieces = []
-    for prompt, reply, spans in zip(row["prompts"], row["completions"], row["spans"], strict=True):
+    for prompt, reply, spans in zip(group.prompts, group.completions, group.spans, strict=True):
         cuts = [0, *(place for span in spans for place in span), len(reply)]
         before, parts = [prompt + reply[:start] for start in cuts[:-1]], [reply[a:b] for a, b in pairwise(cuts)]
         tokens = encode_replies(before, parts, tokenizer, context, is_encoder_decoder=False)
@@ -121,10 +142,10 @@ def _reply_tokens(
     for number, of_members in enumerate(zip(*pieces, strict=True)):
         is_span = number % 2 == 1
         is_shared = is_span and all(
-            (member, tokens[0]) in starts or (row["after"][member] and not _ARTICLE.match(text))
+            (member, tokens[0]) in starts or (group.after[member] and not _ARTICLE.match(text))
             for member, (text, tokens) in enumerate(of_members)
         )
-        for (reply, shared), (_, own) in zip(replies, of_members, strict=True):
-            reply += own if is_span else of_members[0][1]
+        for (whole, shared), (_, own) in zip(replies, of_members, strict=True):
+            whole += own if is_span else of_members[0][1]
             shared += [int(is_shared), *[0] * (len(own) - 1)] if is_span else [1] * len(of_members[0][1])
     return replies

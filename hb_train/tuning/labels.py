@@ -2,7 +2,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,24 @@ from hb_metrics.stats.bias_values import bias_values
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from hb_metrics.models.contexts import ContextFormat
+
+
+class RowRecord(NamedTuple):
+    """What tuning reads from the record of a folder of rows.
+
+    `suffix` is the text after the tag in every prompt, and `temperature` that of the replies in `OWN_REPLIES`.
+    """
+
+    content: dict[str, object]
+    context: "ContextFormat"
+    model: dict[str, str | None]
+    asked_with: dict[str, object] | None = None
+    alpha: int | None = None
+    beta: float | None = None
+    suffix: str = ""
+    temperature: float = 1.0
 
 
 class RowFolder(NamedTuple):
@@ -95,12 +113,12 @@ def write_splits(folder: Path, rows: pa.Table, held_out: np.ndarray) -> None:
         write_atomically(_split_path(folder, split), write)
 
 
-def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
+def read_labels(folder: Path, rows: RowFolder = LABELS) -> RowRecord:
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None
-    if not isinstance(content, dict) or "context" not in content:
+    if not isinstance(content, dict) or not {"context", "model"} <= content.keys():
         raise ValueError(f"'{folder}' has no {rows.record}; pass a folder that hb_train/{rows.script}.py has written")
-    return content
+    return RowRecord(content, **{name: content[name] for name in RowRecord._fields if name in content})
 
 
 def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from hb_train.tuning.labels import LABELS, RowFolder
+from hb_train.tuning.labels import LABELS, RowFolder, RowRecord
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -24,7 +24,7 @@ class Tuning(NamedTuple):
     training_args: Any
     model_args: "ModelConfig"
     loaded: "LoadedModel"
-    record: dict[str, Any]
+    record: RowRecord
     callbacks: "list[TrainerCallback]"
     encoded: "dict[str, EncodedRows]"
 

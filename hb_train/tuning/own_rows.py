@@ -5,9 +5,9 @@ prompt. For all other prompts, the descriptor in the reply is replaced. Some row
 prompt. Anchors are replies that the tuned model should keep.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 import yaml
@@ -39,6 +39,34 @@ OWN_REPLIES = RowFolder(
 )
 
 
+class Answer(NamedTuple):
+    """A prompt and the reply to it, which is `None` if the model has not replied yet or has not written anything."""
+
+    id: str
+    text: str
+    system: str | None
+    reply: str | None = None
+    truncated: bool = False
+
+
+class GroupRow(NamedTuple):
+    """A row of `OWN_REPLIES`, with the texts and the system message from which `prompts` are rendered."""
+
+    id: str
+    texts: list[str]
+    system: str | None
+    completions: list[str]
+    spans: list[list[list[int]]]
+    names: list[str]
+    after: list[bool]
+    truncated: bool
+    axes: list[str] | None = None
+    descriptors: list[str] | None = None
+    noun: str | None = None
+    template: str | None = None
+    prompts: list[str] | None = None
+
+
 def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list[list[int]]:
     """Draws groups of `size` rows of prompts that differ only in their descriptor.
 
@@ -67,51 +95,52 @@ def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list
 
 
 def group_rows(
-    prompts: pa.Table, groups: Sequence[Sequence[int]], answers: Sequence[Mapping[str, Any]], vocabulary: Vocabulary
-) -> tuple[list[dict[str, Any]], int]:
+    prompts: pa.Table, groups: Sequence[Sequence[int]], answers: Sequence[Answer], vocabulary: Vocabulary
+) -> tuple[list[GroupRow], int]:
     """Makes a row of each group with a reply, without its rendered prompts. Counts the dropped prompts.
 
     A prompt is dropped if its descriptor cannot replace the one in the reply.
     """
     terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
-    rows: list[dict[str, Any]] = []
+    columns = ("axis", "descriptor", "text", "plural", "noun", "template")
+    rows: list[GroupRow] = []
     num_dropped = 0
-    for number, (group, answer) in enumerate(zip(groups, answers, strict=True)):
-        if not answer["reply"]:
+    for group, answer in zip(groups, answers, strict=True):
+        if not answer.reply:
             continue
-        first, *others = prompts.take(pa.array(group)).to_pylist()
-        source = terms[first["axis"], first["descriptor"]]
-        members: list[dict[str, Any]] = [first]
-        swaps: list[Swap] = []
-        for other in others:
-            swap = swap_term(answer["reply"], source, terms[other["axis"], other["descriptor"]], vocabulary)
+        of_group = prompts.take(pa.array(group))
+        axes, names, texts, (plural, *_), (noun, *_), (template, *_) = (of_group[name].to_pylist() for name in columns)
+        of_prompts = [terms[key] for key in zip(axes, names, strict=True)]
+        members, swaps = [0], list[Swap]()
+        for other in range(1, len(group)):
+            swap = swap_term(answer.reply, of_prompts[0], of_prompts[other], vocabulary)
             if swap is not None and shared_spans([*swaps, swap]) is not None:
                 members.append(other)
                 swaps.append(swap)
         num_dropped += len(group) - (len(members) if swaps else 0)
         if not swaps:
             continue
-        of_members = [terms[member["axis"], member["descriptor"]] for member in members]
+        of_members = [of_prompts[member] for member in members]
         rows.append(
-            {
-                **{"id": f"group-{number}", "texts": [member["text"] for member in members], "answer": answer},
-                **{"completions": [answer["reply"], *(swap.text for swap in swaps)], "spans": shared_spans(swaps)},
-                "names": [term.plural_term if first["plural"] else term.term for term in of_members],
-                "after": [term.placement == "after" for term in of_members],
-                **{"axes": [term.axis for term in of_members], "descriptors": [term.term for term in of_members]},
-                **{"noun": first["noun"], "template": first["template"], "system": first.get("system")},
-            }
+            GroupRow(
+                id=answer.id,
+                texts=[texts[member] for member in members],
+                system=answer.system,
+                completions=[answer.reply, *(swap.text for swap in swaps)],
+                spans=shared_spans(swaps) or [],
+                names=[term.plural_term if plural else term.term for term in of_members],
+                after=[term.placement == "after" for term in of_members],
+                truncated=answer.truncated,
+                axes=[term.axis for term in of_members],
+                descriptors=[term.term for term in of_members],
+                noun=noun,
+                template=template,
+            )
         )
     return rows, num_dropped
 
 
-def anchor_row(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes the row of an anchor, without its rendered prompt."""
-    one = {"texts": [answer["text"]], "completions": [answer["reply"]], "names": [""], "after": [False]}
-    return {**one, "id": answer["id"], "spans": [[]], "answer": answer, "system": answer["system"]}
-
-
-def draw_anchors(number: int, *, seed: int) -> list[dict[str, Any]]:
+def draw_anchors(number: int, *, seed: int) -> list[Answer]:
     """Draws the prompts of anchors from `anchors.yaml`. Prompts of the same kind are drawn equally often (±1).
 
     Three in four anchors are questions whose answer should depend on who is asking, and the fourth is a question about
@@ -123,16 +152,16 @@ def draw_anchors(number: int, *, seed: int) -> list[dict[str, Any]]:
         for person in group["people"]:
             needs += [f"I'm {person}. {question}" for question in group["questions"]]
     num_neutral = number // (NEEDS_PER_NEUTRAL + 1)
-    anchors: list[dict[str, Any]] = []
+    anchors = []
     for kind, texts, wanted in (("need", needs, number - num_neutral), ("neutral", content["neutral"], num_neutral)):
         order = seeded_generator(seed, "anchors", kind).permutation(len(texts))
         for index in range(wanted):
             text = texts[order[index % len(texts)]]
-            anchors.append({"id": f"anchor-{kind}-{index}", "text": text, "system": None, "reply": None})
+            anchors.append(Answer(f"anchor-{kind}-{index}", text, None))
     return anchors
 
 
-def own_anchors(file: str, people: Sequence[Person], number: int, *, seed: int) -> list[dict[str, Any]]:
+def own_anchors(file: str, people: Sequence[Person], number: int, *, seed: int) -> list[Answer]:
     """Draws anchors from a file of prompts. A slot is filled with a person, who is drawn for each anchor.
 
     If the file has the column `reply`, an anchor's reply comes from the file. Otherwise, `reply` is `None`.
@@ -146,6 +175,5 @@ def own_anchors(file: str, people: Sequence[Person], number: int, *, seed: int) 
         reply = prompt.more.get("reply")
         if reply is not None and not (isinstance(reply, str) and reply.strip()):
             raise ValueError(f"'{file}': the reply to prompt '{prompt.id}' is empty; write one, or remove the column")
-        text = fill(prompt, person)
-        anchors.append({"id": f"anchor-{index}", "text": text, "system": prompt.system, "reply": reply})
+        anchors.append(Answer(f"anchor-{index}", fill(prompt, person), prompt.system, reply))
     return anchors

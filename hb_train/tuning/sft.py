@@ -37,8 +37,8 @@ def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
     return encode_rows(
         rows,
         tuning.loaded,
-        context=tuning.record["context"],
-        suffix=tuning.record["suffix"],
+        context=tuning.record.context,
+        suffix=tuning.record.suffix,
         with_tags=tuning.arguments.tag() is not None,
         max_length=tuning.training_args.max_length,
     )

@@ -52,7 +52,7 @@ class Entry(NamedTuple):
         return self.value.axis if self.kind in (TERM, STANDALONE) else None
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         return {field.name: getattr(self.value, field.name) for field in fields(self.value)}
 
 

@@ -105,7 +105,7 @@ def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list
     return [Fault(f"../{version}", 1, message)]
 
 
-def _recorded(root: Path) -> dict[str, Any]:
+def _recorded(root: Path) -> dict[str, dict[str, Any]]:
     try:
         return read_frozen(root)
     except (ValueError, OSError):

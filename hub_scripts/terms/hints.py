@@ -103,7 +103,7 @@ def _near(entry: Entry, others: Sequence[Entry]) -> Iterator[str]:
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun], openings: Sequence[Sequence[str]]) -> Iterator[str]:
     value = entry.value
-    letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
+    letters = other_letters(" ".join([entry.name, str(entry.fields.get("plural") or "")]))
     if letters:
         yield (
             f"{entry.kind} {entry.name!r} has letters other than a to z: {', '.join(letters)}; check that people "

@@ -135,13 +135,13 @@ def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
         key: "bias" if value > beta else "no_bias" for key, value in expected.items()
     }
     assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
-    labels = read_labels(tmp_path / "labels")
+    labels = read_labels(tmp_path / "labels").content
     assert (labels["alpha"], labels["beta"], labels["beta_quantile"]) == (alpha, beta, None)
 
 
 @pytest.mark.parametrize("context", ASKED)
 def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, labelled):
-    run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
+    run, labels, rows = measured(context), read_labels(labelled(context)).content, rows_of(labelled(context))
     given_ids = {}  # as the run has them, not as the labels do
     for tag in ("bias", "no_bias", "none"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
@@ -234,7 +234,7 @@ def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(measured, label
     trainer.train()
 
     loaded = load_tokenizer(str(measured("chat").parent / "model"))
-    suffix = read_labels(folder)["suffix"]
+    suffix = read_labels(folder).suffix
     ended = rows.map(lambda _: {"truncated": False})  # TRL ends every reply
     ours = encode_rows(ended, loaded, context="chat", suffix=suffix, with_tags=True, max_length=None).dataset
     compared = 0
@@ -278,7 +278,7 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
             label(arguments(measured("plain"), tmp_path / "other", beta=float(beta), beta_quantile=None))
     assert not (tmp_path / "other").exists()
     label(arguments(measured("plain"), tmp_path / "other", beta=float(low), beta_quantile=None))
-    assert read_labels(tmp_path / "other")["by_tag"]["no_bias"] == values.count(low)
+    assert read_labels(tmp_path / "other").content["by_tag"]["no_bias"] == values.count(low)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from hb_train.tune import main as tune_main
 from hb_train.tuning.counterfactual import CounterfactualTrainer, mixture
 from hb_train.tuning.groups import NO_TOKEN, collate_groups, encode_groups
 from hb_train.tuning.labels import SPLITS
-from hb_train.tuning.own_rows import draw_groups, group_rows
+from hb_train.tuning.own_rows import Answer, draw_groups, group_rows
 from tests.hb_train.conftest import (
     AXES,
     PITIED_AXIS,
@@ -57,8 +57,9 @@ def group(terms, reply, *, truncated=False):
     """A group of prompts, as own_replies.py writes it. The reply answers the first prompt."""
     about = {"noun": "man", "template": "Hi! I'm a {noun_phrase}.", "plural": False}
     rows = [{**about, "text": f"Hi! I'm a {term} man.", "descriptor": term, "axis": TERMS[term].axis} for term in terms]
-    (row,), _ = group_rows(pa.Table.from_pylist(rows), [range(len(rows))], [{"reply": reply}], VOCABULARY)
-    return {**row, "prompts": [f"{text}\n" for text in row["texts"]], "truncated": truncated}
+    answer = Answer("group", "", None, reply, truncated)
+    (row,), _ = group_rows(pa.Table.from_pylist(rows), [range(len(rows))], [answer], VOCABULARY)
+    return row._replace(prompts=[f"{text}\n" for text in row.texts])._asdict()
 
 
 def anchor(prompt, reply):
@@ -75,13 +76,12 @@ ROWS = [
     group(["with asthma", "tall", "old"], "I love cats."),
     anchor("What is a man?\n", "I love cats."),
 ]
-RECORD = {"context": "plain", "temperature": TEMPERATURE}
 
 
 def encoded(loaded, share=0.25):
     columns = ("id", "prompts", "completions", "spans", "names", "after", "truncated")
     rows = Dataset.from_list([{name: row[name] for name in columns} for row in ROWS])
-    return list(encode_groups(rows, loaded, RECORD, share, None).dataset)
+    return list(encode_groups(rows, loaded, "plain", share, None).dataset)
 
 
 def test_what_all_prompts_share_is_learnt_from_all_of_them(save_small_model):

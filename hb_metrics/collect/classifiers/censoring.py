@@ -32,6 +32,7 @@ _IRREGULAR = (
     ("incurred", "incur", "incurs", "incurring"),
     ("dropped", "drop", "drops", "dropping"),
 )
+Forms = tuple[Mapping[str, str], Mapping[str, Sequence[str]]]  # `plural_forms` and `paired_terms`
 _DETERMINER = rf"(?:(?:an?|the|my|your|his|her|their|our){SPACE})?"
 
 

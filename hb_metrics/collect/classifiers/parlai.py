@@ -12,7 +12,7 @@ import json
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer
@@ -76,6 +76,26 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
         return SequenceClassifierOutput(logits=self.head(states[:, 0]))
 
 
+class _Options(NamedTuple):
+    """The options in a checkpoint's .opt file that affect its model, with ParlAI's defaults."""
+
+    embedding_size: int
+    ffn_size: int
+    n_heads: int
+    n_layers: int
+    n_positions: int
+    n_encoder_layers: int = -1
+    n_decoder_layers: int = -1
+    activation: str = "relu"
+    embeddings_scale: bool = True
+    fp16: bool = False
+    force_fp16_tokens: bool = False
+    bpe_add_prefix_space: bool | None = None
+    history_add_global_end_token: str | None = None
+    text_truncate: int | None = None
+    truncate: int = -1
+
+
 def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
     """Converts a checkpoint of ParlAI's `projects.style_gen.classifier` into a new model folder.
 
@@ -94,8 +114,9 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
             )
     try:
         states = torch.load(path, map_location="cpu", weights_only=True)["model"]
-        tokenizer = _tokenizer(path, opt)
-        model = _model(states, opt, labels)
+        options = _Options(**{name: opt[name] for name in _Options._fields if name in opt})
+        tokenizer = _tokenizer(path, options)
+        model = _model(states, options, labels)
     except OSError:
         raise
     except Exception as error:  # replaces torch's message, which advises the user to run the code in a checkpoint
@@ -116,7 +137,7 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
+def _tokenizer(path: Path, opt: _Options) -> PreTrainedTokenizerFast:
     tokens = [*_SPECIAL]
     for line in filter(None, Path(f"{path}.dict").read_text(encoding="utf-8", errors="ignore").split("\n")):
         tokens.append(line.partition("\t")[0].replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r"))
@@ -124,32 +145,32 @@ def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
     ids: dict[str, int] = {}
     for token in [*tokens, *sorted(vocabulary, key=vocabulary.__getitem__)]:
         ids.setdefault(token, len(ids))
-    if opt.get("fp16") or opt.get("force_fp16_tokens"):
+    if opt.fp16 or opt.force_fp16_tokens:
         for number in range(-len(ids) % _FP16_MULTIPLE):
             ids[f"__FP16_PAD_{number}__"] = len(ids)
     files = f"{path}.dict-vocab.json", f"{path}.dict-merges.txt"
-    parlai = ByteLevelBPETokenizer(*files, add_prefix_space=opt.get("bpe_add_prefix_space") is not False)
+    parlai = ByteLevelBPETokenizer(*files, add_prefix_space=opt.bpe_add_prefix_space is not False)
     merges = json.loads(parlai.to_str())["model"]["merges"]
     backend = Tokenizer(BPE(ids, [tuple(merge) for merge in merges]))
     backend.pre_tokenizer, backend.decoder = parlai.pre_tokenizer, parlai.decoder
     backend.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in _SPECIAL])
     null, start, end, unknown = _SPECIAL
-    if opt.get("history_add_global_end_token") is not None:
+    if opt.history_add_global_end_token is not None:
         backend.post_processor = TemplateProcessing(single=["$A", end], special_tokens=[(end, ids[end])])
-    longest = opt.get("text_truncate") or opt.get("truncate", -1)
+    longest = opt.text_truncate or opt.truncate
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token=null,
         bos_token=start,
         eos_token=end,
         unk_token=unknown,
-        model_max_length=longest if longest > 0 else opt["n_positions"],
+        model_max_length=longest if longest > 0 else opt.n_positions,
         truncation_side="left",
         clean_up_tokenization_spaces=False,
     )
 
 
-def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[str]) -> ParlaiClassifier:
+def _model(states: dict[str, torch.Tensor], opt: _Options, labels: list[str]) -> ParlaiClassifier:
     weights = {}
     for name, tensor in states.items():
         # The excluded tensors are token ids and a second copy of the embeddings, which the encoder and the decoder
@@ -162,15 +183,15 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
     config = ParlaiClassifierConfig(
         vocab_size=len(size),
         max_position_embeddings=len(positions),
-        d_model=opt["embedding_size"],
-        encoder_layers=opt.get("n_encoder_layers", -1) if opt.get("n_encoder_layers", -1) > 0 else opt["n_layers"],
-        decoder_layers=opt.get("n_decoder_layers", -1) if opt.get("n_decoder_layers", -1) > 0 else opt["n_layers"],
-        encoder_ffn_dim=opt["ffn_size"],
-        decoder_ffn_dim=opt["ffn_size"],
-        encoder_attention_heads=opt["n_heads"],
-        decoder_attention_heads=opt["n_heads"],
-        activation_function=opt.get("activation", "relu"),
-        scale_embedding=opt.get("embeddings_scale", True),
+        d_model=opt.embedding_size,
+        encoder_layers=opt.n_encoder_layers if opt.n_encoder_layers > 0 else opt.n_layers,
+        decoder_layers=opt.n_decoder_layers if opt.n_decoder_layers > 0 else opt.n_layers,
+        encoder_ffn_dim=opt.ffn_size,
+        decoder_ffn_dim=opt.ffn_size,
+        encoder_attention_heads=opt.n_heads,
+        decoder_attention_heads=opt.n_heads,
+        activation_function=opt.activation,
+        scale_embedding=opt.embeddings_scale,
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=2,

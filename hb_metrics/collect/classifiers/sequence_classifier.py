@@ -53,7 +53,7 @@ def load_sequence_classifier(
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
     )
-    hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    hub: dict[str, object] = {"revision": revision, "trust_remote_code": trust_remote_code}
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
     if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(

@@ -81,7 +81,7 @@ class Engine:
     def words(self) -> str:
         raise NotImplementedError
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Returns the `model` section of run.json, in which `None` means that a value is unknown."""
         return {"name": self.name, "kind": self.kind, "digest": None, "dtype": None, "num_parameters": None}
 
@@ -90,7 +90,7 @@ class Engine:
 
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
-    def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
+    def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, object]]":
         """Returns the decoding settings, and the preset's settings that the engine does not support."""
         if preset == MODEL_PRESET:
             raise ValueError(

@@ -1,7 +1,7 @@
 import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +34,9 @@ class FilePlan:
     """The answers from a file, in the order of the requests."""
 
     table: pa.Table
-    about: dict[str, Any]
+    about: dict[str, object]
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return self.about
 
 
@@ -61,7 +61,7 @@ class FileEngine(Engine):
     def words(self) -> str:
         return "answers from " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         digests = [file_digest(Path(path)) for path in (self._replies, self._log_probabilities) if path is not None]
         digest = hashlib.sha256("".join(digests).encode()).hexdigest()
         return {**super().identity(), "digest": digest, "answered_in_files": True}

@@ -27,7 +27,7 @@ class LikelihoodPlan:
     requests: LikelihoodRequests
     scoring: ScoringPlan
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {
             "path": self.scoring.scoring,
             "reason": self.scoring.scoring_reason,
@@ -57,7 +57,7 @@ class LocalEngine(Engine):
     def words(self) -> str:
         return f"{self.kind}, {self.loaded.dtype}"
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return {
             **super().identity(),
             "digest": self.loaded.digest,
@@ -69,7 +69,7 @@ class LocalEngine(Engine):
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
         return choose_layout(self.loaded, context=context, tag=tag, chat=chat)
 
-    def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
+    def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, object]]:
         model = self.loaded.model
         ignored = ignored_settings(model) if preset == MODEL_PRESET else {}
         return decoding_preset(preset, model, extent, **changes), ignored
@@ -102,7 +102,7 @@ def load_engine(name: str, revision: str | None = None, *, adapter: str | None =
     return LocalEngine(load_model(find_source(name, revision, adapter=adapter), **settings))
 
 
-def _variant(loaded: LoadedModel) -> dict[str, Any]:
+def _variant(loaded: LoadedModel) -> dict[str, object]:
     quantization = quantization_of(loaded.config)
     if quantization is not None and not getattr(loaded.model, "is_quantized", False):
         quantization += ", computed with full weights"  # the device does not support the quantization

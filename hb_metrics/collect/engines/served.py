@@ -63,7 +63,7 @@ class ServedReplyPlan:
     thinks: bool
     max_reasoning_tokens: int
 
-    def asked(self, row: int) -> dict[str, Any]:
+    def asked(self, row: int) -> dict[str, object]:
         seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
         messages = self.requests.messages[row]
         if self.layout.context == "chat":
@@ -71,7 +71,7 @@ class ServedReplyPlan:
         (prompt,) = render_messages([messages], None, self.layout.context, is_encoder_decoder=False)
         return {"prompt": prompt, **self.fields, **seed}
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {
             **self.requests.description(self.layout.context, self.layout.context_reason),
             **asdict(self.requests.decoding),
@@ -86,7 +86,7 @@ class ServedLikelihoodPlan:
     requests: LikelihoodRequests
     start_token: str | None
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {
             "path": "served, echo",
             "reason": "in the probe, the server returned a log-probability for every token of a prompt",
@@ -120,7 +120,7 @@ class ServedEngine(Engine):
         name = served_name(self.name, self.probe.model)
         return f"served by {self.where}{name}, {self.server.concurrency} requests at a time"
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return {**super().identity(), "served": {"provider": self.server.provider, **asdict(self.probe)}}
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
@@ -132,7 +132,7 @@ class ServedEngine(Engine):
             )
         return layout
 
-    def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
+    def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, object]]:
         """Returns the decoding settings that the server supports, and the preset's settings that it does not support.
 
         Raises:
@@ -188,7 +188,7 @@ class ServedEngine(Engine):
         if reasoning is None:
             reasoning = REASONING_TOKENS if thinks else 0
         most = {self.probe.max_tokens_field: decoding.max_new_tokens + reasoning}
-        fields: dict[str, Any] = {**self.probe.neutral, **most, "temperature": 0}
+        fields: dict[str, object] = {**self.probe.neutral, **most, "temperature": 0}
         if decoding.sample:
             fields["temperature"] = decoding.temperature
             if decoding.top_p < 1:
@@ -225,7 +225,7 @@ class ServedEngine(Engine):
                 check_model(answer.model, self.probe.model)
             return answer
 
-        async def ask(client: Client, row: int) -> dict[str, Any]:
+        async def ask(client: Client, row: int) -> dict[str, object]:
             what = f"turn {requests.turn} of prompt '{requests.ids[row]}'"
             answer = await client.post(path, asked[row], read, what=what)
             client.cost.tokens_in += answer.num_prompt_tokens or 0
@@ -238,7 +238,7 @@ class ServedEngine(Engine):
                 )
             return answer._asdict()
 
-        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, object]:
             served = [ServedAnswer(**answer) for answer in answers]
             return {
                 **reply_columns(requests, rows, [reply_of(answer, extent=requests.extent) for answer in served]),
@@ -274,8 +274,8 @@ class ServedEngine(Engine):
     def score_options(self, plan: ServedOptionPlan, folder: Path) -> None:
         ids = plan.columns["id"]
 
-        async def ask(client: Client, row: int) -> dict[str, Any]:
-            def read(content: Any) -> dict[str, Any]:
+        async def ask(client: Client, row: int) -> dict[str, object]:
+            def read(content: Any) -> dict[str, object]:
                 check_model(text_of(content.get("model")), self.probe.model)
                 found = plan.read(content, row)
                 if found is None:
@@ -284,7 +284,7 @@ class ServedEngine(Engine):
 
             return await client.post(plan.path, plan.bodies[row], read, what=f"the options of prompt '{ids[row]}'")
 
-        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, object]]) -> dict[str, object]:
             labels = {name: [values[row] for row in rows] for name, values in plan.columns.items() if name != "id"}
             return labels | {name: [answer[name] for answer in answers] for name in answers[0]}
 
@@ -297,7 +297,7 @@ class ServedEngine(Engine):
         requests = plan.requests
         asked = [{"prompt": text, **FIELDS} for text in requests.texts]
 
-        async def ask(client: Client, row: int) -> dict[str, Any]:
+        async def ask(client: Client, row: int) -> dict[str, object]:
             def read(content: Any) -> TextLikelihood:
                 found = read_likelihood(content, requests.texts[row])
                 check_model(found.model, self.probe.model)
@@ -308,15 +308,16 @@ class ServedEngine(Engine):
             client.cost.tokens_out += 1
             return found._asdict()
 
-        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+            found = [TextLikelihood(**answer) for answer in answers]
             about = requests.about.take(pa.array(rows, pa.int64()))
             return {
                 **about.to_pydict(),
                 "text": [requests.texts[row] for row in rows],
-                "perplexity": [exp(-answer["log_likelihood"] / answer["num_tokens"]) for answer in answers],
-                "log_likelihood": [answer["log_likelihood"] for answer in answers],
-                "num_tokens": [answer["num_tokens"] for answer in answers],
-                "served_model": [answer["model"] for answer in answers],
+                "perplexity": [exp(-text.log_likelihood / text.num_tokens) for text in found],
+                "log_likelihood": [text.log_likelihood for text in found],
+                "num_tokens": [text.num_tokens for text in found],
+                "served_model": [text.model for text in found],
             }
 
         return self._into_shards(requests.ids, asked, folder, SERVED_SCORE_SCHEMA, ask, columns, "likelihoods")
@@ -324,11 +325,11 @@ class ServedEngine(Engine):
     def _into_shards(
         self,
         ids: Sequence[str],
-        asked: Sequence[Mapping[str, Any]],
+        asked: Sequence[Mapping[str, object]],
         folder: Path,
         schema: pa.Schema,
         ask: Callable[[Client, int], Any],
-        columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
+        columns: Callable[[Sequence[int], Sequence[Mapping[str, object]]], dict[str, object]],
         label: str,
     ) -> pa.Table | None:
         shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)

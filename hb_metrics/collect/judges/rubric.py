@@ -56,7 +56,7 @@ class Rubric(NamedTuple):
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self).encode()).hexdigest()
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {"rubric": self._asdict(), "rubric_digest": self.digest}
 
 

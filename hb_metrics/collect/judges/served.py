@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,15 @@ _ANSWER_TOKENS = 8
 _TRIAL = "Answer with the letter A and nothing else."
 _FIRST = 32  # the run stops if none of this many initial answers is a letter, because requests may cost money
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
+
+
+class JudgeAnswer(NamedTuple):
+    """An answer. `first` contains the candidates for its first token, if the judge reads log-probabilities."""
+
+    text: str | None
+    tokens_in: int | None
+    tokens_out: int | None
+    first: list[list[Any]] | None = None
 
 
 class ServedJudge:
@@ -74,36 +83,35 @@ class ServedJudge:
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        answers = Journal(self.folder).answers.values()
-        counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
+        answers = [JudgeAnswer(**answer) for answer in Journal(self.folder).answers.values()]
         return {
-            "num_answers": len(counts),
-            "tokens_in": sum(tokens_in or 0 for tokens_in, _ in counts),
-            "tokens_out": sum(tokens_out or 0 for _, tokens_out in counts),
+            "num_answers": len(answers),
+            "tokens_in": sum(answer.tokens_in or 0 for answer in answers),
+            "tokens_out": sum(answer.tokens_out or 0 for answer in answers),
         }
 
-    def _answers(self, bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _answers(self, bodies: Sequence[Mapping[str, object]]) -> list[JudgeAnswer]:
         server, expected = self.server, self.probe.model
         keys = [request_key([server.model, body]) for body in bodies]
 
-        def read(content: Any) -> dict[str, Any]:
+        def read(content: Any) -> JudgeAnswer:
             answer = read_served_answer(content, max_tokens=self.most)
             if answer.ending != "filtered":  # a filter may answer in place of the model
                 check_model(answer.model, expected)
-            found = {"text": answer.text, "tokens_in": answer.num_prompt_tokens, "tokens_out": answer.num_tokens}
+            found = JudgeAnswer(answer.text, answer.num_prompt_tokens, answer.num_tokens)
             if self.reads != "log-probabilities" or answer.ending in ("filtered", "refused"):
-                return {**found, "first": None}
+                return found
             first = first_tokens(content)
             if first is None:
                 raise TemporaryFault(
                     "the answer has no valid log-probabilities, although the server's first answer had them"
                 )
-            return {**found, "first": first}
+            return found._replace(first=first)
 
-        async def ask(client: Client, row: int) -> dict[str, Any]:
+        async def ask(client: Client, row: int) -> dict[str, object]:
             answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
-            client.cost.tokens_in += answer["tokens_in"] or 0
-            client.cost.tokens_out += answer["tokens_out"] or 0
+            client.cost.tokens_in += answer.tokens_in or 0
+            client.cost.tokens_out += answer.tokens_out or 0
             self.num_asked += 1
             self.num_answered += any(letter_masses(answer, self.num_letters))
             if self.num_asked >= _FIRST and not self.num_answered:
@@ -111,9 +119,10 @@ class ServedJudge:
                     f"none of the judge's first {_FIRST} answers contains the letter of a label, so the run stops; set "
                     "--judge_model to a model that follows instructions better"
                 )
-            return answer
+            return answer._asdict()
 
-        return list(answers_of(server, dict(enumerate(keys)), ask, self.folder).values())
+        answers = answers_of(server, dict(enumerate(keys)), ask, self.folder)
+        return [JudgeAnswer(**answer) for answer in answers.values()]
 
 
 @cache
@@ -145,7 +154,7 @@ def _is_sound(content: Any) -> bool:
     return bool(likeliest) and (read_served_answer(content, max_tokens=1).text or "").startswith(likeliest)
 
 
-def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
+def letter_masses(answer: JudgeAnswer, num_letters: int) -> list[float]:
     """Returns the probability that an answer assigns to each letter: [letters].
 
     Without log-probabilities, the letter in the answer's text has a probability of 1. A letter that the server does not
@@ -153,12 +162,12 @@ def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
     """
     letters = LETTERS[:num_letters]
     masses = [0.0] * num_letters
-    if answer["first"] is None:
-        match = _LETTER.match(answer["text"] or "")
+    if answer.first is None:
+        match = _LETTER.match(answer.text or "")
         if match is not None and match[1] in letters:
             masses[letters.index(match[1])] = 1.0
         return masses
-    tokens = [(plain_token(token), value) for token, value in answer["first"]]
+    tokens = [(plain_token(token), value) for token, value in answer.first]
     if max(tokens, key=lambda each: each[1])[0] in (*letters,):
         for token, value in tokens:
             if token in (*letters,):
@@ -166,9 +175,9 @@ def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
     return masses
 
 
-def _likeliest(number: int) -> dict[str, Any]:
+def _likeliest(number: int) -> dict[str, object]:
     return {"temperature": 0, "logprobs": True, "top_logprobs": number}
 
 
-def _messages(text: str) -> dict[str, Any]:
+def _messages(text: str) -> dict[str, object]:
     return {"messages": [{"role": "user", "content": text}]}

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +59,7 @@ class DecodingPlan:
     label: ClassVar[str]
     purpose: ClassVar[str]
 
-    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> Mapping[str, Any]:
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> Mapping[str, object]:
         raise NotImplementedError
 
 

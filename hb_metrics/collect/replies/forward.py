@@ -172,7 +172,7 @@ class Forward:
         self.known = []
 
     def _run(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        inputs: dict[str, Any] = {"input_ids": tokens}
+        inputs: dict[str, object] = {"input_ids": tokens}
         start = 0 if self.cache is None else self.num_cached
         self.num_cached = start + tokens.shape[1]
         if mask is not None:

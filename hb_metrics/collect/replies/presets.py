@@ -60,7 +60,7 @@ def decoding_preset(
             "temperature is 0, but sampling needs a positive temperature; to decode without sampling, remove the "
             "temperature and set --decoding greedy"
         )
-    whole: dict[str, Any] = {}
+    whole: dict[str, object] = {}
     if extent == "whole":
         whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
         if name == "sample":  # the preset's minimum length is for a single sentence
@@ -82,7 +82,7 @@ def decoding_preset(
     return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
 
 
-def model_decoding(model: PreTrainedModel) -> dict[str, Any]:
+def model_decoding(model: PreTrainedModel) -> dict[str, object]:
     """Returns the settings in a model's generation_config that `Decoding` supports.
 
     Without an encoder, `max_length` and `min_length` are ignored, because they include the prompt's tokens.
@@ -110,7 +110,7 @@ def model_decoding(model: PreTrainedModel) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def ignored_settings(model: PreTrainedModel) -> dict[str, Any]:
+def ignored_settings(model: PreTrainedModel) -> dict[str, object]:
     """Returns the settings in a model's generation_config that have an effect, but are not supported."""
     config = model.generation_config
     decoded = _DECODED | (_DECODED_WITH_ENCODER if model.config.is_encoder_decoder else set())

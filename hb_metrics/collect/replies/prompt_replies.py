@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -32,10 +31,10 @@ class ReplyPlan(DecodingPlan):
     chat_date: str | None = None
     thoughts: Thoughts | None = None
 
-    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, object]:
         return reply_columns(self.requests, rows, [read_decoded(self, loaded, reply) for reply in decoded])
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {
             **self.requests.description(self.context, self.context_reason, chat_date=self.chat_date),
             "thinks": self.thoughts is not None,

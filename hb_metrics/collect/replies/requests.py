@@ -92,7 +92,7 @@ class ReplyRequests:
             kept[name] = column and [column[row] for row in rows]
         return replace(self, **kept)
 
-    def description(self, context: str, reason: str, **of_chat: Any) -> dict[str, Any]:
+    def description(self, context: str, reason: str, **of_chat: Any) -> dict[str, object]:
         return {
             "context": context,
             "context_reason": reason,
@@ -153,7 +153,7 @@ def answer_of(
     )
 
 
-def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
+def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, object]:
     """Returns the columns of `REPLY_SCHEMA` except `id`. `rows` and `answers` are in the same order."""
     by_name = dict(zip(Answer._fields, zip(*answers, strict=True), strict=True))
     about = requests.about.take(pa.array(rows, pa.int64()))

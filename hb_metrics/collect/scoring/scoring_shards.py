@@ -45,7 +45,7 @@ def score_into_shards(
 
     def table_of(nll: np.ndarray, rows: np.ndarray) -> pa.Table:
         found = perplexity_scores(plan, nll, rows, ids)
-        values: dict[str, Any] = {name: [strings[row] for row in rows] for name, strings in columns.items()}
+        values: dict[str, object] = {name: [strings[row] for row in rows] for name, strings in columns.items()}
         values |= {
             "perplexity": found.perplexities,
             "log_likelihood": found.log_likelihoods,

@@ -1,4 +1,4 @@
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ def plan(task: Task, files: None) -> AwarenessWork:
     return AwarenessWork(items, prompts, layout, task.engine.plan_replies(requests, layout))
 
 
-def describe(work: AwarenessWork) -> dict[str, Any]:
+def describe(work: AwarenessWork) -> dict[str, object]:
     described = work.plan.description()
     words = pa.table({"taken_up": [list(item.taken_up) for item in work.items]})
     digests = {"prompts_digest": table_digest(work.prompts), "words_digest": table_digest(words)}

@@ -1,5 +1,5 @@
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ def plan(task: Task, dialogue: Dialogue) -> DialogueWork:
     return DialogueWork(dialogue, plan_dialogue(dialogue, task.loaded, layout))
 
 
-def describe(work: DialogueWork) -> dict[str, Any]:
+def describe(work: DialogueWork) -> dict[str, object]:
     return {"dialogue": work.dialogue.description()}
 
 

@@ -48,7 +48,7 @@ def parroting_change_correlation(first: Generation, second: Generation) -> Corre
     return correlation_with_bias(changes, biases)
 
 
-def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, Any]:
+def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:
     """Returns each term's values and replies in both runs, for the page's script.
 
     `replies` contains the second run's replies. If it is `None`, only the second run's examples are shown. Replies with

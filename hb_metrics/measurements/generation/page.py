@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from markupsafe import Markup
 
@@ -50,6 +49,11 @@ def report(results: Results) -> Report:
     embedded = record.style_classifier.is_embedded
     whole = {figure.name: figure for figure in parts[""]}
     names = names_answer(whole.get("Bias between groups of names"), generation)
+    clusters = [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts]
+    styles = style_figures(generation, NUM_STYLES)
+    plots = {"styles-plot": [figures_plot(styles, "part of Full Gen Bias ×1000", [PLAIN])]}
+    if clusters:
+        plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in clusters]
     context = {
         "run": record,
         "embedded": embedded,
@@ -61,11 +65,11 @@ def report(results: Results) -> Report:
         "names": names,
         "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
         "axes_rho": rank_correlations(parts.get(AXES, [])),
-        "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
-        "styles": style_figures(generation, NUM_STYLES),
+        "clusters": clusters,
+        "styles": styles,
     }
     sections = [
-        section("generation", "Generation bias", "generation/generation.html.jinja", context, _plots(context)),
+        section("generation", "Generation bias", "generation/generation.html.jinja", context, plots),
         *([_turns(generation.turns, parts, record.generation.follow_ups)] if generation.turns else []),
         _terms(generation),
         *frequency_section(generation),
@@ -216,13 +220,6 @@ def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
             verb = "differs" if p_value < ALPHA else "does not differ"
             verdicts.append(f"{verb} beyond chance between {between} ({p_words(p_value)})")
     return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
-
-
-def _plots(context: Mapping[str, Any]) -> dict[str, list[Plot]]:
-    plots = {"styles-plot": [figures_plot(context["styles"], "part of Full Gen Bias ×1000", [PLAIN])]}
-    if context["clusters"]:
-        plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in context["clusters"]]
-    return plots
 
 
 def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:

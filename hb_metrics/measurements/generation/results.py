@@ -178,7 +178,7 @@ def _num_shortened(tables: Sequence[pa.Table]) -> int:
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
     axes, descriptors = zip(*biases.descriptors, strict=True)
-    columns: dict[str, Any] = {"axis": list(axes), "descriptor": list(descriptors)}
+    columns: dict[str, object] = {"axis": list(axes), "descriptor": list(descriptors)}
     for label, means in zip(labels, biases.descriptor_means.T, strict=True):
         columns[f"style: {label}"] = means
     return pa.table(columns)

@@ -1,13 +1,13 @@
 """Measures later turns of conversations. Only conversations that have a reply at every turn are compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import has_names
-from hb_metrics.collect.classifiers.censoring import term_mentioned
+from hb_metrics.collect.classifiers.censoring import Forms, term_mentioned
 from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.results import match_refusals, served_counts
@@ -23,8 +23,6 @@ from hb_metrics.run.run_folder import STYLES, turn_folder
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import ByMetric, GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
-
-Forms = tuple[Mapping[str, str], Mapping[str, Any]]  # the forms of terms: `plural_forms` and `paired_terms`
 
 
 def turn_results(

@@ -1,6 +1,6 @@
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import has_names, name_prompts, read_names
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
+from hb_metrics.collect.classifiers.censoring import Forms, masked_texts, paired_terms
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.collect.engines.engine import Engine, Plan
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
     prompts: pa.Table
     requests: ReplyRequests
     layout: Layout
-    ignored: dict[str, Any]
+    ignored: dict[str, object]
     num_left_out: int
     left_out_templates: list[str]
 
@@ -168,10 +168,10 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
 
 
-def describe(work: GenerationWork) -> dict[str, Any]:
+def describe(work: GenerationWork) -> dict[str, object]:
     classifier = work.classifier
     layout = work.asked.layout
-    more: dict[str, Any] = {}
+    more: dict[str, object] = {}
     if work.asked.requests.cue != "prompt":
         more["left_out_templates"] = work.asked.left_out_templates
         more["num_left_out_prompts"] = work.asked.num_left_out
@@ -215,7 +215,7 @@ def _converse(
     work: GenerationWork,
     table: pa.Table,
     first: Replies,
-    forms: tuple[Mapping[str, str], Mapping[str, Any]],
+    forms: Forms,
 ) -> Iterator[pa.Table]:
     """Generates and classifies the replies of later turns that are not on disk yet, and yields all replies of each.
 

@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
@@ -30,7 +29,7 @@ def plan(task: Task, rubrics: Sequence[Rubric]) -> dict[str, Classifier]:
     return {rubric.name: load(rubric) for rubric in rubrics}
 
 
-def describe(judges: dict[str, Classifier]) -> dict[str, Any]:
+def describe(judges: dict[str, Classifier]) -> dict[str, object]:
     return {
         "judge": {
             name: {

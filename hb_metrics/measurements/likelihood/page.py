@@ -1,6 +1,6 @@
 from collections.abc import Mapping
 from statistics import mode
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -45,7 +45,7 @@ def report(results: Results) -> Report:
     record, likelihood = results.record, results.likelihood
     bias, perplexity, contrasts = likelihood.likelihood_bias, likelihood.perplexity, likelihood.contrasts
     measure, templates = record.measure, perplexity.templates
-    chosen = paper.PRINTED["extremes_template"] if paper.PRINTED["extremes_template"] in templates else templates[0]
+    chosen = paper.PRINTED.extremes_template if paper.PRINTED.extremes_template in templates else templates[0]
     parts = by_part(figures(results))
     context = {
         "run": record,
@@ -184,14 +184,14 @@ def same_length_extremes(perplexity: Perplexities, template: str) -> list[Extrem
     return extremes
 
 
-def beside_paper(bias: LikelihoodBias) -> list[tuple[dict[str, Any], list[Figure]]]:
+def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias, list[Figure]]]:
     tables = []
-    for table in paper.PRINTED["likelihood_bias"]:
-        ours = {axis: values.get(table["template"]) for axis, values in bias.by_axis_and_template.items()}
+    for table in paper.PRINTED.likelihood_bias:
+        ours = {axis: values.get(table.template) for axis, values in bias.by_axis_and_template.items()}
         if any(value is not None for value in ours.values()):
             rows = [
-                Figure(axis_label(axis), ours.get(axis), "share", printed={table["model"]: printed})
-                for axis, printed in table["by_axis"].items()
+                Figure(axis_label(axis), ours.get(axis), "share", printed={table.model: printed})
+                for axis, printed in table.by_axis.items()
             ]
             tables.append((table, rows))
     return tables

@@ -1,4 +1,4 @@
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_dataset.prompts import config_vocabulary
@@ -13,7 +13,7 @@ class Work(NamedTuple):
     """The plan of the scores, and the pairs of templates that the run's own vocabulary marks, if it has one."""
 
     scores: Plan
-    marked: dict[str, Any]
+    marked: dict[str, object]
 
 
 def plan(task: Task, files: None) -> Work:
@@ -48,7 +48,7 @@ def plan(task: Task, files: None) -> Work:
     return Work(scores, {"contrasts": marks})
 
 
-def describe(work: Work) -> dict[str, Any]:
+def describe(work: Work) -> dict[str, object]:
     return {"scoring": work.scores.description(), **work.marked}
 
 

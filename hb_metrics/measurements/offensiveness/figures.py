@@ -72,7 +72,7 @@ def _by_axis(offensiveness: Offensiveness) -> list[Figure]:
 def _by_template(prompts: Texts) -> list[Figure]:
     rows = []
     for template, across in prompts.by_template.items():
-        mean, std = paper.PRINTED["prompt_offensiveness"].get(template, (None, None))
+        mean, std = paper.PRINTED.prompt_offensiveness.get(template, (None, None))
         beside = {
             "st. dev.": Number(across.std, "share"),
             "found offensive": Number(across.offensive_share, "share"),

@@ -57,7 +57,7 @@ def extremes(prompts: Texts) -> list[tuple[str, list[tuple[str, float]], list[tu
     The templates are those of the paper's Table 12 or, if the run contains none of these, the run's first template.
     """
     known = list(prompts.by_template)
-    chosen = [template for template in paper.PRINTED["offensive_extremes_templates"] if template in known] or known[:1]
+    chosen = [template for template in paper.PRINTED.offensive_extremes_templates if template in known] or known[:1]
     values_of: dict[DescriptorKey, dict[str, float]] = {}
     for axis, of_axis in prompts.by_descriptor_and_template.items():
         values_of |= {DescriptorKey(axis, name): by_template for name, by_template in of_axis.items()}

@@ -1,5 +1,3 @@
-from typing import Any
-
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task, classifier_record
@@ -15,7 +13,7 @@ def plan(task: Task, files: None) -> Classifier:
     return load_offensiveness_classifier(options.offensiveness_classifier, **task.classifier_options())
 
 
-def describe(classifier: Classifier) -> dict[str, Any]:
+def describe(classifier: Classifier) -> dict[str, object]:
     labels = list(classifier.source_labels)
     return {
         "offensiveness_classifier": classifier_record(classifier, version=classifier.version, offensive_labels=labels)

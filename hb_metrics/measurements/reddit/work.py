@@ -1,7 +1,7 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hb_dataset.bias_specification import read_specification
 from hb_dataset.reddit_bias import load_reddit_bias
@@ -76,8 +76,8 @@ def plan(task: Task, files: RedditFiles) -> RedditWork:
     return RedditWork(files, plans, plan_texts([files.texts.texts], task.loaded, ids=files.texts.ids))
 
 
-def describe(work: RedditWork) -> dict[str, Any]:
-    sections: dict[str, Any] = {}
+def describe(work: RedditWork) -> dict[str, object]:
+    sections: dict[str, object] = {}
     for bias_type, data in work.files.pairs.items():
         digest, plan = hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest(), work.plans[bias_type]
         counts = {name: getattr(data, name) for name in ("num_identical", "num_repeated", "num_duplicates")}
@@ -111,7 +111,7 @@ def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
     )
 
 
-def _path(plan: TextPlan) -> dict[str, Any]:
+def _path(plan: TextPlan) -> dict[str, object]:
     return {
         "path": plan.scoring.scoring,
         "reason": plan.scoring.scoring_reason,

@@ -1,9 +1,8 @@
 """Computes the results of `regard` from the run's tables."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import compress
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,26 +37,27 @@ def compute(run: Run) -> Regard:
         )
     ids = pa.array(compress(regards.ids, answered))
     written = continuations.take(pc.index_in(ids, continuations["id"]))
-    about = {row["id"]: row for row in prompts.to_pylist()}
-    rows = [about[prompt_id] for prompt_id in written["prompt_id"].to_pylist()]
+    about = prompts.take(pc.index_in(written["prompt_id"], prompts["id"]))
+    names = ("group", "structure", "verb_phrase", "kind", "parse", "generalizes")
+    groups, structures, verb_phrases, *described = (about[name].to_pylist() for name in names)
     labels = [REGARDS[index] for index in found[answered]]
     bias = regard_bias(
         labels,
-        [row["group"] for row in rows],
-        structures=[row["structure"] for row in rows],
-        prompts=[row["verb_phrase"] for row in rows],
+        groups,
+        structures=structures,
+        prompts=verb_phrases,
         seeds=written["seed_index"].to_pylist(),
         pairs=run.record.regard.pairs,
         confidence_level=run.confidence_level,
         fixed_structure=FIXED_STRUCTURE,
     )
-    structures = {row["structure"]: Structure(row["kind"], row["parse"], row["generalizes"]) for row in rows}
+    by_structure = {name: Structure(*row) for name, *row in zip(structures, *described, strict=True)}
     paraphrases = read_run_table(folder / f"{PARAPHRASES}.parquet")
     return Regard(
         bias=from_json(Bias, bias),
-        structures=structures,
+        structures=by_structure,
         num_prompts=len(continuations["prompt_id"].unique()),
-        num_structures=len(structures),
+        num_structures=len(by_structure),
         num_seeds=len(continuations["seed_index"].unique()),
         num_continuations=len(continuations),
         num_blank=continuations["continuation"].null_count,
@@ -65,7 +65,7 @@ def compute(run: Run) -> Regard:
         num_unanswered=int((~answered).sum()),
         num_cut_for_classifier=sum(classified["truncated"].to_pylist()),
         paraphrases=None if paraphrases is None else summary(paraphrases),
-        examples=_examples(rows, written, labels),
+        examples=_examples(groups, structures, written, labels),
     )
 
 
@@ -79,13 +79,15 @@ def summary(paraphrases: pa.Table) -> Paraphrases:
     )
 
 
-def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[Example]:
-    order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(written["id"][row].as_py().encode()).digest())
+def _examples(
+    groups: Sequence[str], structures: Sequence[str], written: pa.Table, labels: Sequence[str]
+) -> list[Example]:
+    order = sorted(range(len(labels)), key=lambda row: hashlib.sha256(written["id"][row].as_py().encode()).digest())
     chosen: dict[tuple[str, str], int] = {}
     for row in order:
-        chosen.setdefault((rows[row]["structure"], labels[row]), row)
+        chosen.setdefault((structures[row], labels[row]), row)
     texts, continuations = written["text"].to_pylist(), written["continuation"].to_pylist()
     return [
-        Example(structure, rows[row]["group"], texts[row], continuations[row], label)
+        Example(structure, groups[row], texts[row], continuations[row], label)
         for (structure, label), row in sorted(chosen.items())
     ]

@@ -13,7 +13,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -60,23 +59,22 @@ class ContinuationPlan(DecodingPlan):
     label = "continuations"
     purpose = "continuation"
 
-    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, object]:
         """Returns the columns of `CONTINUATION_SCHEMA`, without `id`.
 
         `continuation` has no white space at its ends. It is null if the model wrote nothing. `num_tokens` also counts
         the removed white space. `truncated` states whether `MAX_TOKENS` was reached.
         """
-        columns: dict[str, list[Any]] = {name: [] for name in CONTINUATION_SCHEMA.names[1:]}
-        for row, continuation in zip(rows, decoded, strict=True):
-            columns["prompt_id"].append(self.prompt_ids[row])
-            columns["text"].append(self.texts[row])
-            columns["seed_index"].append(self.seed_indices[row])
-            columns["continuation"].append(reply_text(continuation.tokens, loaded.tokenizer) or None)
-            columns["num_tokens"].append(len(continuation.tokens))
-            columns["truncated"].append(continuation.truncated)
-        return columns
+        return {
+            "prompt_id": [self.prompt_ids[row] for row in rows],
+            "text": [self.texts[row] for row in rows],
+            "seed_index": [self.seed_indices[row] for row in rows],
+            "continuation": [reply_text(continuation.tokens, loaded.tokenizer) or None for continuation in decoded],
+            "num_tokens": [len(continuation.tokens) for continuation in decoded],
+            "truncated": [continuation.truncated for continuation in decoded],
+        }
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {
             "num_prompts": len(set(self.prompt_ids)),
             "num_continuations": len(self.ids),

@@ -11,10 +11,10 @@ reason.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 from transformers import PreTrainedTokenizerBase
@@ -42,17 +42,27 @@ _WRITTEN_SCHEMA = pa.schema(
 PARAPHRASE_SCHEMA = pa.schema([*_WRITTEN_SCHEMA, ("kept", pa.bool_()), ("reason", pa.string())])
 
 
+class Source(NamedTuple):
+    """A prompt to paraphrase, with the columns of `structured_prompts.STRUCTURED_SCHEMA` that are used."""
+
+    id: str
+    text: str
+    group: str
+    verb_phrase: str
+    parse: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParaphrasePlan(DecodingPlan):
     """The paraphrases to write. Each row has a prompt and a structure. `ids` have the form `"<prompt id>|<structure>"`.
 
     Attributes:
-        prompts: [rows] The prompt, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
+        prompts: [rows] The prompt.
         mentions: [rows] The names of the group in the prompt.
         targets: [rows] The id and the parse of the requested structure.
     """
 
-    prompts: list[Mapping[str, Any]]
+    prompts: list[Source]
     mentions: list[tuple[str, ...]]
     targets: list[tuple[str, str]]
     model: str
@@ -62,18 +72,17 @@ class ParaphrasePlan(DecodingPlan):
     label = "paraphrases"
     purpose = "paraphrase"
 
-    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        columns: dict[str, list[Any]] = {name: [] for name in _WRITTEN_SCHEMA.names[1:]}
-        for row, paraphrase in zip(rows, decoded, strict=True):
-            structure, parse = self.targets[row]
-            columns["prompt_id"].append(self.prompts[row]["id"])
-            columns["structure"].append(structure)
-            columns["parse"].append(parse)
-            columns["paraphrase"].append(paraphrase_text(paraphrase.tokens, loaded.tokenizer) or None)
-            columns["truncated"].append(paraphrase.truncated)
-        return columns
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, object]:
+        structures, parses = zip(*(self.targets[row] for row in rows), strict=True)
+        return {
+            "prompt_id": [self.prompts[row].id for row in rows],
+            "structure": structures,
+            "parse": parses,
+            "paraphrase": [paraphrase_text(paraphrase.tokens, loaded.tokenizer) or None for paraphrase in decoded],
+            "truncated": [paraphrase.truncated for paraphrase in decoded],
+        }
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         return {
             "model": self.model,
             "digest": self.digest,
@@ -93,9 +102,10 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
             f"paraphraser '{loaded.name}' is a {loaded.kind} model; set --paraphraser to a sequence-to-sequence model "
             f"whose input has the form 'sentence <sep> source parse <sep> target parse', such as AESOP"
         )
-    rows = [(prompt, target) for prompt in prompts.to_pylist() for target in _targets_of(prompt)]
-    inputs = [f"{prompt['text']} {SEPARATOR} {prompt['parse']} {SEPARATOR} {parse}" for prompt, (_, parse) in rows]
-    ids = [f"{prompt['id']}|{structure}" for prompt, (structure, _) in rows]
+    sources = [Source(**row) for row in prompts.select(Source._fields).to_pylist()]
+    rows = [(prompt, target) for prompt in sources for target in _targets_of(prompt.verb_phrase)]
+    inputs = [f"{prompt.text} {SEPARATOR} {prompt.parse} {SEPARATOR} {parse}" for prompt, (_, parse) in rows]
+    ids = [f"{prompt.id}|{structure}" for prompt, (structure, _) in rows]
     contexts = encode_rendered(inputs, loaded.tokenizer, "plain", is_encoder_decoder=True)
     check_lengths(contexts, ids, loaded.model, MAX_NEW_TOKENS)
     mentions = {group.name: group.mentions for group in groups}
@@ -105,7 +115,7 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
     return ParaphrasePlan(
         ids=ids,
         prompts=[prompt for prompt, _ in rows],
-        mentions=[mentions[prompt["group"]] for prompt, _ in rows],
+        mentions=[mentions[prompt.group] for prompt, _ in rows],
         targets=[target for _, target in rows],
         contexts=contexts,
         decoding=Decoding(num_beams=NUM_BEAMS, min_new_tokens=1, max_new_tokens=MAX_NEW_TOKENS),
@@ -154,8 +164,8 @@ def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, prompts.schema)
 
 
-def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
-    forms = {forms.verb_phrase: forms for forms in read_verb_phrases()}[prompt["verb_phrase"]]
+def _targets_of(verb_phrase: str) -> list[tuple[str, str]]:
+    forms = {forms.verb_phrase: forms for forms in read_verb_phrases()}[verb_phrase]
     structures = [structure for structure in read_structures() if structure.id != FIXED_STRUCTURE]
     return [(structure.id, parse_of(structure, forms)) for structure in structures]
 
@@ -169,8 +179,8 @@ def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
     reasons = []
     for row, paraphrase in enumerate(written["paraphrase"].to_pylist()):
         prompt = plan.prompts[row]
-        others = kept[prompt["id"]]
-        reason = check_paraphrase(paraphrase, prompt["text"], plan.mentions[row], prompt["verb_phrase"], others=others)
+        others = kept[prompt.id]
+        reason = check_paraphrase(paraphrase, prompt.text, plan.mentions[row], prompt.verb_phrase, others=others)
         reasons.append(reason)
         if reason is None:
             others.append(paraphrase)

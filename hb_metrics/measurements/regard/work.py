@@ -1,6 +1,6 @@
 import hashlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -83,7 +83,7 @@ def groups_and_pairs(settings: Settings) -> Groups:
     return groups, _pairs(options.regard_pairs, [group.name for group in groups])
 
 
-def describe(work: RegardWork) -> dict[str, Any]:
+def describe(work: RegardWork) -> dict[str, object]:
     section = {
         **classifier_record(work.classifier),
         "groups": [group.name for group in work.groups],

@@ -78,6 +78,7 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
     if thought is not None:  # the text may contain a further thought between marks
         is_open = written.is_open or (not text and ending == "cut")
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])), is_open=is_open)
+    num_tokens, num_reasoning_tokens = _counts(content.get("usage"), written, max_tokens)
     return ServedAnswer(
         text=_whole(written.reply) or None,
         reasoning=None if written.reasoning is None else _whole(written.reasoning),
@@ -86,8 +87,10 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
         invents_turn=written.invents_turn,
         finish_reason=finish_reason,
         ending=ending,
+        num_tokens=num_tokens,
+        num_reasoning_tokens=num_reasoning_tokens,
+        num_prompt_tokens=count_of(content.get("usage"), "prompt_tokens") or None,  # no prompt is empty
         model=text_of(content.get("model")),
-        **_counts(content.get("usage"), written, max_tokens),
     )
 
 
@@ -149,24 +152,17 @@ def text_of(value: Any) -> str | None:
     return (printable(value) or None) if isinstance(value, str) else None
 
 
-def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
-    """Returns the token counts in an answer. Impossible counts are `None`.
+def _counts(usage: Any, written: Written, max_tokens: int) -> tuple[int | None, int | None]:
+    """Returns the numbers of tokens in an answer and in its thought. Impossible counts are `None`.
 
     A count is impossible if it exceeds the requested maximum, or if it is 0 although the text is not empty.
     """
     number = count_of(usage, "completion_tokens")
     has_text = bool((written.reply + (written.reasoning or "")).strip())
-    if number is not None and (number > max_tokens or (not number and has_text)):
-        number = None
-    thought = None
-    if number is not None:
-        thought = count_of(usage.get("completion_tokens_details"), "reasoning_tokens")
-        thought = None if thought is None or thought > number else thought
-    return {
-        "num_tokens": number,
-        "num_reasoning_tokens": thought,
-        "num_prompt_tokens": count_of(usage, "prompt_tokens") or None,  # no prompt is empty
-    }
+    if number is None or number > max_tokens or (not number and has_text):
+        return None, None
+    thought = count_of(usage.get("completion_tokens_details"), "reasoning_tokens")
+    return number, None if thought is None or thought > number else thought
 
 
 def _whole(text: str) -> str:

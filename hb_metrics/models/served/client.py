@@ -101,7 +101,7 @@ class Client:
     answers: int = 0
     faults: int = 0  # the number of faults since the last answer
 
-    async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], *, what: str) -> T:
+    async def post(self, path: str, body: Mapping[str, object], read: Callable[[Any], T], *, what: str) -> T:
         """Requests an answer, and repeats the request after temporary faults. Returns the result of `read`.
 
         `read` takes the JSON content of the answer, and raises `TemporaryFault` if it is invalid. `what` is the noun

@@ -47,7 +47,7 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
     return found[0]
 
 
-def extra_fields(chat: ChatOptions) -> dict[str, Any]:
+def extra_fields(chat: ChatOptions) -> dict[str, object]:
     return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
 
 

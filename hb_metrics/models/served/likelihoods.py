@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from hb_metrics.models.served.answers import choice_of, count_of, text_of
 from hb_metrics.models.served.client import TemporaryFault
 
-FIELDS: dict[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+FIELDS: dict[str, object] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
 ALTERNATIVES = (20, 5)  # the number of likeliest tokens to request; some servers allow at most 5
 _HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # signs that a token is only part of a character
 _ROUNDING = 1e-3  # the largest accepted log-probability; in half precision, rounding may raise one above 0

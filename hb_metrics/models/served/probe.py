@@ -30,8 +30,8 @@ _NEXT_TO_NOTHING = 0.001  # a top_p that allows only the likeliest token
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
 _SAME = 0.05  # the largest difference that rounding can cause between two log-likelihoods of a text
-_SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
-_LOWER: Mapping[str, Any] = {"temperature": 0.7}
+_SAMPLED: Mapping[str, object] = {"temperature": 1.0}
+_LOWER: Mapping[str, object] = {"temperature": 0.7}
 _TRIES = 3  # the maximum number of tries per request; it is small so that a wrong address is detected soon
 _SELDOM = 0.005  # the largest accepted number of differences per word between answers that should be the same
 _SINGLE = "max_tokens"
@@ -74,7 +74,7 @@ class Probe:
     temperature_kept: bool
     top_p_kept: bool | None
     top_k_kept: bool | None
-    neutral: dict[str, Any]
+    neutral: dict[str, object]
     not_set: list[str]
     reasoning: str
     writes: bool
@@ -90,7 +90,7 @@ class BriefProbe(NamedTuple):
 
     model: str | None
     max_tokens_field: str
-    neutral: dict[str, Any]
+    neutral: dict[str, object]
     samples: bool
     thinks: bool
 
@@ -105,7 +105,7 @@ async def probe_briefly(client: Client) -> BriefProbe:
     return BriefProbe(first.model, prober.bound, prober.neutral, _all(one) != _all(other), thinks)
 
 
-async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
+async def probe(client: Client, *, chat: bool, extra: Mapping[str, object]) -> Probe:
     """Tests which fields a server supports.
 
     If `chat` is true, the requests are chats. Otherwise, they are texts to continue. Every request contains the fields
@@ -121,7 +121,7 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
 _MAY_DIFFER = ("base_url", "max_tokens_kept", "reasoning", "writes")
 
 
-def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
+def changes(recorded: Mapping[str, object], found: Probe) -> dict[str, tuple[Any, Any]]:
     """Returns the results that affect answers and differ from those of an earlier probe, as pairs (earlier, new)."""
     different = {}
     for name, value in asdict(found).items():
@@ -136,9 +136,9 @@ def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, A
 class _Prober:
     client: Client
     chat: bool
-    extra: Mapping[str, Any]
+    extra: Mapping[str, object]
     bound: str = _SINGLE
-    neutral: dict[str, Any] = field(default_factory=dict)
+    neutral: dict[str, object] = field(default_factory=dict)
     tokens: int = _SHORT
     seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # each with the maximum number of tokens
 
@@ -240,18 +240,18 @@ class _Prober:
             await self._ask_one({})  # raises an error if the server is down
             return 0
 
-    async def _takes(self, fields: Mapping[str, Any]) -> bool:
+    async def _takes(self, fields: Mapping[str, object]) -> bool:
         try:
             await self._ask_one(fields)
         except RefusedError:
             return False
         return True
 
-    async def _ask(self, asked: Sequence[Mapping[str, Any]], question: str = QUESTIONS[0]) -> list[ServedAnswer]:
+    async def _ask(self, asked: Sequence[Mapping[str, object]], question: str = QUESTIONS[0]) -> list[ServedAnswer]:
         return list(await asyncio.gather(*(self._ask_one(fields, question) for fields in asked)))
 
     async def _ask_one(
-        self, fields: Mapping[str, Any], question: str = QUESTIONS[0], earlier: Sequence[tuple[str, str]] = ()
+        self, fields: Mapping[str, object], question: str = QUESTIONS[0], earlier: Sequence[tuple[str, str]] = ()
     ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
             return read_served_answer(content, max_tokens=2**31)  # also reads answers that exceed the requested length
@@ -267,7 +267,7 @@ class _Prober:
         return answer
 
     async def _is_fixed(
-        self, fields: Mapping[str, Any], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
+        self, fields: Mapping[str, object], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
     ) -> bool:
         """Returns whether the server gives the same answer for all seeds if a request contains these fields.
 

@@ -42,7 +42,7 @@ def rows(asked):
 def replies(rows):
     """A reply to each prompt, by its id."""
     drawn = np.random.default_rng(0).integers(len(REPLIES), size=len(rows)).tolist()
-    return {row["id"]: REPLIES[i].format(term=row["descriptor"]) for row, i in zip(rows, drawn, strict=True)}
+    return {row.id: REPLIES[i].format(term=row.descriptor) for row, i in zip(rows, drawn, strict=True)}
 
 
 @pytest.fixture

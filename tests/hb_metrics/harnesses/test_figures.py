@@ -16,7 +16,7 @@ from hb_metrics.harnesses.figures import (
     likelihood_figures,
     offensiveness_figures,
 )
-from hb_metrics.harnesses.prompt_rows import prompt_rows
+from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
 from hb_metrics.measurements.generation.results import generation_results
 from hb_metrics.measurements.likelihood.compute import likelihood_results
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
@@ -46,13 +46,13 @@ def classifier(labels, probabilities):
 def classified(rows):
     draw = np.random.default_rng(2)
     kinder = {"deaf": 30, "old": 20}
-    styles = [draw.dirichlet([10 + kinder.get(row["descriptor"], 0), 10, 10]) for row in rows]
+    styles = [draw.dirichlet([10 + kinder.get(row.descriptor, 0), 10, 10]) for row in rows]
     styles = np.array(styles, np.float32)
     return ClassifiedReplies(rows, styles, draw.uniform(0, 0.7, len(rows)))
 
 
 def columns(rows, *names):
-    return [[row[name] for row in rows] for name in names]
+    return [[getattr(row, name) for row in rows] for name in names]
 
 
 def test_the_prompts_are_those_that_a_run_would_ask(asked):
@@ -63,7 +63,7 @@ def test_the_prompts_are_those_that_a_run_would_ask(asked):
     ours = {wanted: prompt_rows(replied=wanted == "reply", **options) for wanted in ("reply", "log_probability")}
     for wanted, rows in ours.items():
         theirs = [(row["id"], row["text"]) for row in table if row["wanted"] == wanted]
-        assert [(row["id"], row["text"]) for row in rows] == theirs
+        assert [(row.id, row.text) for row in rows] == theirs
     assert (len(ours["reply"]), len(ours["log_probability"])) == (30, 100)
 
 
@@ -86,7 +86,7 @@ def test_the_figures_of_replies_are_those_of_results_json(rows, classified):
 
 def test_the_figures_of_likelihoods_are_those_of_results_json(rows):
     draw = np.random.default_rng(1)
-    pairs = [(draw.normal(-30 - len(row["descriptor"]), 3), len(row["text"]) // 4) for row in rows]
+    pairs = [(draw.normal(-30 - len(row.descriptor), 3), len(row.text) // 4) for row in rows]
     names = ("id", "axis", "descriptor", "template")
     prompts = pa.table(dict(zip(names, columns(rows, *names), strict=True)))
     prompts = prompts.append_column("noun", pa.nulls(len(rows), pa.string()))
@@ -101,7 +101,7 @@ def test_the_figures_of_likelihoods_are_those_of_results_json(rows):
 
 
 def test_unknown_figures_are_null(rows, classified, caplog):
-    singles = list({(row["descriptor"], row["template"]): index for index, row in enumerate(rows)}.values())
+    singles = list({(row.descriptor, row.template): index for index, row in enumerate(rows)}.values())
     one_each = ClassifiedReplies(
         [rows[index] for index in singles], classified.styles[singles], classified.offensiveness[singles]
     )
@@ -117,7 +117,7 @@ def test_unknown_figures_are_null(rows, classified, caplog):
     untested = likelihood_figures(one_each.rows, -np.arange(1.0, len(singles) + 1), [2] * len(singles))
     assert untested["num_tests"] > 0  # a test of two sentences is never significant, so 0 % would mean nothing
     assert {value for name, value in untested.items() if name.startswith("likelihood_bias")} == {None}
-    axes_apart = [next(row for row in rows if row["axis"] == axis) for axis in ("age", "ability")]
+    axes_apart = [next(row for row in rows if row.axis == axis) for axis in ("age", "ability")]
     assert likelihood_figures(axes_apart, [-3.0, -4.0], [2, 2]) == {"num_tests": 0}
     assert not caplog.records  # Inspect computes figures of a run's first samples, where this is no news
 
@@ -126,8 +126,8 @@ def test_replies_are_censored_as_in_a_run_and_empty_ones_left_out():
     pair = {"first_descriptor": "young", "second_descriptor": "with a hearing loss"}
     plural = {"second_descriptor_plural": "with hearing losses"}
     asked = [
-        {"axis": "age", "descriptor": "old", "template": "t"},
-        {"axis": "both", "descriptor": "young, with a hearing loss", **pair, **plural, "template": "t"},
+        PromptRow("1", "", "age", "t", "old"),
+        PromptRow("2", "", "both", "t", "young, with a hearing loss", **pair, **plural),
     ]
     texts = ["Old people? I'm OLD!", "Young ones with hearing losses? I'm not young with a hearing loss."]
     styles, seen = classifier(LABELS, lambda text: [0.5, 0.25, 0.25])

@@ -59,11 +59,11 @@ def known(figures):
 
 @pytest.mark.embedded
 def test_figures_of_replies_are_ours_and_the_log_has_what_they_are_made_of(run, asked, rows, replies):
-    by_text = {row["text"]: replies[row["id"]] for row in rows}
+    by_text = {row.text: replies[row.id] for row in rows}
 
     log = run(holistic_bias.gen_bias(**asked), answering(lambda text: written(by_text[text])))
 
-    figures = known(all_reply_figures(rows, [replies[row["id"]] for row in rows]))
+    figures = known(all_reply_figures(rows, [replies[row.id] for row in rows]))
     empty = figures.pop("num_empty_replies")
     assert figures_of(log) == pytest.approx(figures, **CLOSE)
     (scorer,) = log.results.scores
@@ -95,7 +95,7 @@ def test_epochs_are_replies_of_the_same_cell(run, asked, rows):
 
     log = run(holistic_bias.gen_bias(**{**asked, "axes": "age"}), answering(reply), epochs=2)
 
-    age = [row for row in rows if row["axis"] == "age"]
+    age = [row for row in rows if row.axis == "age"]
     both = all_reply_figures(age * 2, ["Great!"] * len(age) + ["I am so sorry to hear that."] * len(age))
     del both["num_empty_replies"]
     assert figures_of(log)["num_replies"] == 2 * len(age)
@@ -105,7 +105,7 @@ def test_epochs_are_replies_of_the_same_cell(run, asked, rows):
 @pytest.mark.embedded
 def test_greedy_epochs_are_one_reply(run, asked, rows):
     """The copies' lack of spread would pass for a lack of sampling noise."""
-    words = {row["text"]: f"Oh, {row['descriptor']}! {'Great!' if len(row['text']) % 2 else 'So sad.'}" for row in rows}
+    words = {row.text: f"Oh, {row['descriptor']}! {'Great!' if len(row['text']) % 2 else 'So sad.'}" for row in rows}
     options = {**asked, "axes": "age"}
     once = figures_of(run(holistic_bias.gen_bias(**options), answering(lambda text: written(words[text]))))
     twice = figures_of(run(holistic_bias.gen_bias(**options), answering(lambda text: written(words[text])), epochs=2))
@@ -154,13 +154,13 @@ def test_the_embedded_model_has_the_figures_of_measure(run, asked, embedded_run)
 def test_decisions_are_read_from_replies(run, vocabulary):
     rows = decision_rows("v1.0", vocabulary)
     answers = ("Yes.", "No.", "I can't say.")
-    by_text = {row["text"]: answers[place % 3] for place, row in enumerate(rows)}
+    by_text = {row.text: answers[place % 3] for place, row in enumerate(rows)}
 
     task = holistic_bias.decisions(dataset_config="v1.0", vocabulary_dir=vocabulary)
     log = run(task, answering(lambda text: written(by_text[text])))
 
-    said = [{"Yes.": "yes", "No.": "no"}.get(by_text[row["text"]]) for row in rows]
-    values = [None if each is None else float(each == row["favourable"]) for each, row in zip(said, rows, strict=True)]
+    said = [{"Yes.": "yes", "No.": "no"}.get(by_text[row.text]) for row in rows]
+    values = [None if each is None else float(each == row.favourable) for each, row in zip(said, rows, strict=True)]
     expected = decision_figures(rows, values)
     assert figures_of(log) == pytest.approx(known(expected))
     assert expected["num_unanswered"] == len(rows) // 3

@@ -84,12 +84,12 @@ def test_each_version_has_its_tasks_with_a_figure_for_each_axis(tmp_path, capsys
 @pytest.mark.embedded
 @pytest.mark.parametrize(("task", "end"), [("gen_bias", ""), ("gen_bias_plain", "\n")])
 def test_figures_of_replies_are_ours(evaluate, rows, replies, task, end):
-    by_text = {row["text"] + end: replies[row["id"]] for row in rows}
+    by_text = {row.text + end: replies[row.id] for row in rows}
     model = answering(lambda text: f"\n{by_text[text]}\nIt goes on." if end else by_text[text])
 
     figures = evaluate(f"holistic_bias_{task}_v1.0", model, {"replies_per_cell": 0})
 
-    given = [replies[row["id"]] for row in rows]
+    given = [replies[row.id] for row in rows]
     # The first line that has words: where a reply is blank, that is what goes on.
     assert figures == all_reply_figures(rows, [each.strip() or "It goes on." for each in given] if end else given)
 
@@ -112,9 +112,9 @@ def test_figures_of_likelihoods_are_ours_per_token_of_the_tokenizer(evaluate, ro
 
     folder = str(embedded_model_folder())
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    numbers = [len(tokenizer(row["text"])["input_ids"]) for row in rows]
-    totals = [-float(len(row["text"]) + sum(map(ord, row["text"])) % 17) for row in rows]
-    by_text = {row["text"]: total for row, total in zip(rows, totals, strict=True)}
+    numbers = [len(tokenizer(row.text)["input_ids"]) for row in rows]
+    totals = [-float(len(row.text) + sum(map(ord, row.text)) % 17) for row in rows]
+    by_text = {row.text: total for row, total in zip(rows, totals, strict=True)}
     model = answering(log_likelihood=lambda text: by_text[text])
 
     figures = evaluate("holistic_bias_likelihood_bias_v1.0", model, {"pretrained": folder})
@@ -122,7 +122,7 @@ def test_figures_of_likelihoods_are_ours_per_token_of_the_tokenizer(evaluate, ro
     assert figures == likelihood_figures(rows, totals, numbers)
     other = str(save_small_model("gpt2"))
     tokenizer = AutoTokenizer.from_pretrained(other)
-    numbers = [len(tokenizer(row["text"])["input_ids"]) for row in rows]
+    numbers = [len(tokenizer(row.text)["input_ids"]) for row in rows]
     figures = evaluate("holistic_bias_likelihood_bias_v1.0", model, {"pretrained": folder, "tokenizer": other})
     assert figures == likelihood_figures(rows, totals, numbers)
 
@@ -171,7 +171,7 @@ def test_the_embedded_model_has_the_figures_of_measure(evaluate, embedded_run):
 def test_decisions_are_probabilities_of_the_favourable_option(evaluate, vocabulary):
     chances = {"yes": 0.3, "Yes": 0.1, "no": 0.2, "No": 0.2}
     rows = decision_rows("v1.0", vocabulary)
-    is_old = {row["text"]: row["descriptor"] == "old" for row in rows}
+    is_old = {row.text: row.descriptor == "old" for row in rows}
 
     def log_likelihood(text, form):
         return float(np.log(chances[form] / (2 if is_old[text] and form == "yes" else 1)))
@@ -181,8 +181,8 @@ def test_decisions_are_probabilities_of_the_favourable_option(evaluate, vocabula
     figures = evaluate("holistic_bias_decisions_v1.0", model, {})
 
     yes = {False: 0.5, True: 0.25 / 0.65}  # with "old", "yes" has half of its probability
-    values = [yes[row["descriptor"] == "old"] for row in rows]
-    values = [value if row["favourable"] == "yes" else 1 - value for value, row in zip(values, rows, strict=True)]
+    values = [yes[row.descriptor == "old"] for row in rows]
+    values = [value if row.favourable == "yes" else 1 - value for value, row in zip(values, rows, strict=True)]
     expected = decision_figures(rows, values)
     assert {name: value for name, value in figures.items() if value is not None} == pytest.approx(
         {name: expected[name] for name in figure_names("decisions", ["ability", "age"]) if expected[name] is not None}

@@ -81,7 +81,7 @@ def test_the_page_has_the_results_and_the_papers_table(rated):
         low, high = question["interval"]
         assert cell == f"{question['win_rate']:.1%}{low:.1%} to {high:.1%}"
         assert low > 0.5
-    for row, (model, shares) in zip(printed, paper.PRINTED["human_evaluation"].items(), strict=True):
+    for row, (model, shares) in zip(printed, paper.PRINTED.human_evaluation.items(), strict=True):
         assert row == [f"{model} (paper)", *(f"{share:.0%}" for share in shares.values())]
     assert [row[0] for row in page.table("Raters")[1:]] == [f"rater-0{number} {HOSTILE}" for number in (1, 2, 3)]
     for words in (

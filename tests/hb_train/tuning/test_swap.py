@@ -128,10 +128,10 @@ def test_anchors_share_nothing_with_what_is_measured():
 
 
 def test_anchors_are_drawn_alike():
-    texts = [anchor["text"] for anchor in draw_anchors(800, seed=1)]
+    texts = [anchor.text for anchor in draw_anchors(800, seed=1)]
     needs = [text for text in texts if text.startswith("I'm ")]
     assert len(needs) == 600
     assert len({*needs}) == 600
     assert set(Counter(text for text in texts if text not in needs).values()) <= {3, 4}
-    assert [anchor["text"] for anchor in draw_anchors(800, seed=2)] != texts
+    assert [anchor.text for anchor in draw_anchors(800, seed=2)] != texts
     assert len(draw_anchors(0, seed=0)) == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
-from hb_metrics.collect.judges.served import _tried, letter_masses
+from hb_metrics.collect.judges.served import JudgeAnswer, _tried, letter_masses
 from hb_metrics.models.served import client
 from hb_metrics.models.served.likelihoods import first_tokens
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, StandInJudge
@@ -103,7 +103,7 @@ def test_answers_are_paid_for_once(tmp_path):
      ("Both A and B", None), ("I cannot", None), ("A\n\nIt is rude.", 0), ("A\u00a0man", None)],
 )  # fmt: skip
 def test_which_answers_are_letters(text, letter):
-    masses = letter_masses({"text": text, "first": None}, 2)
+    masses = letter_masses(JudgeAnswer(text, None, None), 2)
     assert masses == [float(place == letter) for place in range(2)]
 
 
@@ -158,7 +158,7 @@ def test_impossible_tokens_have_no_probability(rest):
     content = {"choices": [{"message": {}, "logprobs": {"content": [{**pairs[0], "top_logprobs": pairs}]}}]}
     first = json.loads(json.dumps(first_tokens(content), allow_nan=False))  # as in a journal
     assert len(first) == 3
-    assert letter_masses({"text": "A", "first": first}, 2) == pytest.approx([1.0, 0.0], abs=1e-6)
+    assert letter_masses(JudgeAnswer("A", None, None, first), 2) == pytest.approx([1.0, 0.0], abs=1e-6)
 
 
 @pytest.mark.parametrize(

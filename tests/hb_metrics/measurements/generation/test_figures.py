@@ -71,7 +71,7 @@ def test_figures_are_those_of_the_results(results, generation):
     assert [row.label for row in rows] == [axis_label(axis) for axis in axes]
     for axis, row in zip(axes, rows, strict=True):
         check(row, generation, "by_axis", axis)
-        assert row.printed == {model: values[axis] for model, values in paper.PRINTED["gen_bias_by_axis"].items()}
+        assert row.printed == {model: values[axis] for model, values in paper.PRINTED.gen_bias_by_axis.items()}
     for heading, metric in METRICS.items():
         rows = parts[f"{heading} by cluster"]
         printed = paper.PARTIAL_GEN_BIAS if metric == "partial_gen_bias" else paper.SUMMED_CLUSTER_GEN_BIAS
@@ -80,7 +80,7 @@ def test_figures_are_those_of_the_results(results, generation):
             check(row, generation, metric, row.label)
             assert row.printed == {model: values[row.label] for model, values in printed.items()}
     ours = [generation["debiased"]["by_axis"][axis] for axis in AXES]
-    theirs = [paper.PRINTED["gen_bias_by_axis"]["DialoGPT"][axis] for axis in AXES]
+    theirs = [paper.PRINTED.gen_bias_by_axis["DialoGPT"][axis] for axis in AXES]
     rho = rank_correlations(parts["Full Gen Bias by axis"])["DialoGPT"]
     assert rho == pytest.approx(spearmanr(ours, theirs).statistic)
 

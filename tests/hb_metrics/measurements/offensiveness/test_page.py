@@ -38,7 +38,7 @@ def test_figures_are_those_of_the_results():
         assert (row.label, row.value) == (slot(template), found["mean"])
         assert row.beside["st. dev."].value == found["std"]
         assert row.beside["found offensive"].value == found["offensive_share"]
-        mean, std = paper.PRINTED["prompt_offensiveness"][template]
+        mean, std = paper.PRINTED.prompt_offensiveness[template]
         assert row.printed == {"paper's mean": mean, "paper's st. dev.": std}
 
 

@@ -204,7 +204,7 @@ def test_every_structure_of_the_grammar_is_asked_for(bart, prompts, groups):
     assert [structure for structure, _ in plan.targets] == structures * len(prompts)
     parses = {(row["verb_phrase"], row["structure"]): row["parse"] for row in structured_prompt_table().to_pylist()}
     for prompt, (structure, parse) in zip(plan.prompts, plan.targets, strict=True):
-        assert parses[prompt["verb_phrase"], structure] == parse
+        assert parses[prompt.verb_phrase, structure] == parse
 
 
 def test_a_model_of_another_kind_is_refused(load, prompts, groups):
