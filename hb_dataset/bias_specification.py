@@ -6,13 +6,23 @@ the pairs of terms to swap.
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.written_text import text_fault
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text, explained, read_document, shipped_or_own, without
+from hb_dataset.yaml_entries import (
+    STRICT_KEYS,
+    Detail,
+    Key,
+    Remark,
+    Text,
+    explained,
+    read_document,
+    shipped_or_own,
+    without,
+)
 from hb_dataset.yaml_lines import Fault, FaultsError
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
@@ -139,13 +149,11 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     return specification
 
 
-def _explained(detail: Any) -> str:
-    keys = detail["loc"]
+def _explained(detail: Detail) -> str:
+    keys = detail.loc
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
-    if name == "forms" and detail["type"] != "value_error":
+    if name == "forms" and detail.type != "value_error":
         return "forms is not a list of pairs; write pairs, for example `forms: [[wives, husbands]]`"
-    if detail["type"] == "dataclass_type":
-        return (
-            f"{name} contains {detail['input']!r}, which is not a pair; write `- t1: …` and, on the next line, `t2: …`"
-        )
+    if detail.type == "dataclass_type":
+        return f"{name} contains {detail.input!r}, which is not a pair; write `- t1: …` and, on the next line, `t2: …`"
     return explained(name, detail, TargetPair if len(keys) > 1 else BiasSpecification)

@@ -11,7 +11,16 @@ from hb_dataset.prompt_table import PROMPT_SCHEMA
 from hb_dataset.table_files import read_table
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
-from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Words, explained, read_entries, repeat_faults
+from hb_dataset.yaml_entries import (
+    STRICT_KEYS,
+    Located,
+    Remark,
+    Words,
+    details_of,
+    explained,
+    read_entries,
+    repeat_faults,
+)
 from hb_dataset.yaml_lines import Fault, FaultsError
 
 NAMES_FILE = VOCABULARIES / "names.yaml"
@@ -76,12 +85,16 @@ def name_prompts(names: list[PersonName], number: int) -> pa.Table:
     return prompts.set_column(0, "id", pa.array(ids, pa.string()))
 
 
+def group_of_names(prompts: pa.Table) -> dict[str, str]:
+    return dict(zip(prompts["descriptor"].to_pylist(), prompts["bucket"].to_pylist(), strict=True))
+
+
 def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     located = []
     for line, (_, row) in enumerate(read_table(path, ("name",), ("group",)), start=2):
         try:
             located.append(Located(path.name, line, PersonName(**row)))
         except ValidationError as error:
-            for detail in error.errors():
-                faults.append(Fault(path.name, line, explained(str(detail["loc"][0]), detail, PersonName)))
+            for detail in details_of(error):
+                faults.append(Fault(path.name, line, explained(str(detail.loc[0]), detail, PersonName)))
     return located

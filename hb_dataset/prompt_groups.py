@@ -3,7 +3,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
@@ -13,7 +13,7 @@ from hb_dataset.noun_phrases import agreeing, agrees, first_letter_article, noun
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
-from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, line_of, read_document
+from hb_dataset.yaml_entries import STRICT_KEYS, Detail, Remark, Text, explained, line_of, read_document
 from hb_dataset.yaml_lines import Fault, FaultsError
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
@@ -120,8 +120,8 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     return tuple(groups), tuple(Pair(name, *sides) for name, sides in content.pairs.items())
 
 
-def _explained(detail: Any) -> str:
-    keys = detail["loc"]
+def _explained(detail: Detail) -> str:
+    keys = detail.loc
     name = f"group {keys[1]!r}" if keys[-1] == "[key]" else str(keys[-1])
     return explained(name, detail, _GroupEntry if len(keys) > 1 else _Content)
 

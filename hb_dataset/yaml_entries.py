@@ -40,6 +40,21 @@ Key = Annotated[str, without(_key_fault)]
 STRICT_KEYS = ConfigDict(extra="forbid")
 
 
+class Detail(NamedTuple):
+    """An error of pydantic, at the keys `loc`. `ctx` contains what the type of error adds."""
+
+    type: str
+    loc: tuple[Any, ...]
+    msg: str
+    input: Any
+    ctx: dict[str, Any] = {}  # noqa: RUF012
+
+
+def details_of(error: ValidationError) -> list[Detail]:
+    details: list[Any] = error.errors(include_url=False)
+    return [Detail(**detail) for detail in details]
+
+
 class Located(NamedTuple):
     file: str
     line: int
@@ -81,8 +96,8 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
             value = adapter.validate_python({**of_file, **entry, **given})
             located.append(Located(path.name, lines[(key, index)], value))
         except ValidationError as error:
-            for detail in error.errors():
-                name = str(detail["loc"][0])
+            for detail in details_of(error):
+                name = str(detail.loc[0])
                 is_of_file = name in given or (name in of_file and name not in entry)
                 message = explained(name, detail, entry_type)
                 messages.append(((name,) if is_of_file else (key, index, name), message))
@@ -102,7 +117,7 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
 
 
 def read_document(
-    path: Path, entry_type: Any, first: str, kind: str, explain: Callable[[Any], str]
+    path: Path, entry_type: Any, first: str, kind: str, explain: Callable[[Detail], str]
 ) -> tuple[Any, dict[tuple, int], list[Fault]]:
     """Reads a file with one entry. Returns the entry, the line of each value, and any remaining faults.
 
@@ -120,7 +135,7 @@ def read_document(
     try:
         return TypeAdapter(entry_type).validate_python(document), lines, faults
     except ValidationError as problem:
-        faults += [Fault(path.name, line_of(lines, detail["loc"]), explain(detail)) for detail in problem.errors()]
+        faults += [Fault(path.name, line_of(lines, detail.loc), explain(detail)) for detail in details_of(problem)]
         raise FaultsError(kind, path, sorted(faults)) from None
 
 
@@ -143,25 +158,25 @@ def unknown_key(name: str, allowed: list[str]) -> str:
     return f"unknown key {name!r}; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
 
 
-def explained(name: str, detail: Any, entry_type: Any) -> str:
-    value = detail["input"]
-    if detail["type"] == "unexpected_keyword_argument":
+def explained(name: str, detail: Detail, entry_type: Any) -> str:
+    value = detail.input
+    if detail.type == "unexpected_keyword_argument":
         return unknown_key(name, [field.name for field in fields(entry_type)])
-    if detail["type"] == "missing":
+    if detail.type == "missing":
         return f"entry has no `{name}`; write `{name}: …`"
-    if detail["type"] == "literal_error":
-        expected = detail["ctx"]["expected"].replace("'", "")
+    if detail.type == "literal_error":
+        expected = detail.ctx["expected"].replace("'", "")
         hint = did_you_mean(str(value), re.split(", | or ", expected))
         is_required = next(field.default is MISSING for field in fields(entry_type) if field.name == name)
         return f"{name} {value!r} is not allowed; {hint}write {expected}{'' if is_required else ', or remove the key'}"
-    if detail["type"] == "string_type":
+    if detail.type == "string_type":
         return f"{name} {value!r} is not text; write one phrase"
-    if detail["type"] == "tuple_type":
+    if detail.type == "tuple_type":
         return f"{name} {value!r} is not a list; write each entry on a line that starts with -"
-    if detail["type"] == "too_short":
+    if detail.type == "too_short":
         return f"{name} is empty; write at least one entry"
-    if detail["type"] == "bool_parsing":
+    if detail.type == "bool_parsing":
         return f"{name} {value!r} is neither true nor false; write true or false, or remove the key"
-    if detail["type"] == "value_error":
-        return f"{name} {detail['ctx']['error']}"
-    return f"{name} {value!r}: {detail['msg']}"
+    if detail.type == "value_error":
+        return f"{name} {detail.ctx['error']}"
+    return f"{name} {value!r}: {detail.msg}"

@@ -9,7 +9,7 @@ with a prompt and a completion in TRL's format.
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +63,13 @@ class LabelArguments:
         check_least(self, seed=0)
 
 
+class _Counts(NamedTuple):
+    num_rows: int
+    by_tag: dict[str, int]
+    by_axis: dict[str, dict[str, int]]
+    by_split: dict[str, dict[str, int]]
+
+
 def main(argv: list[str] | None = None) -> None:
     from transformers import HfArgumentParser
 
@@ -91,12 +98,13 @@ def label(arguments: LabelArguments) -> None:
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
-    made, record = run.record.generation, run.record.content
+    made, style = run.record.generation, run.record.style_classifier
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     asked = Asked(loaded, made.context, chat, made.cue)
     suffix = write_rows(folder, replies, labels, held_out, asked)
+    counts = _counts(replies, labels, held_out)
     content = {
-        **_counts(replies, labels, held_out),
+        **counts._asdict(),
         "suffix": suffix,
         "context": made.context,
         "asked_with": {name: vars(made)[name] for name in ASKED_WITH},
@@ -104,14 +112,21 @@ def label(arguments: LabelArguments) -> None:
         "beta": labels.beta,
         "beta_quantile": arguments.beta_quantile,
         "num_empty_replies": run.results.generation.num_empty_replies,
-        "model": record["model"],
-        "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
+        "model": run.record.content["model"],
+        "style_classifier": {key: getattr(style, key) for key in ("name", "digest", "num_styles")},
     }
     write_json(folder / LABELS_FILE, content)
     # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.
     about = DatasetCardData(license="cc-by-sa-4.0", language="en")
     write_text(folder / "README.md", str(DatasetCard.from_template(about, str(CARD_TEMPLATE), labels=content)))
-    _print_counts(content, folder)
+    print(f"\nα = {arguments.alpha}, β = {labels.beta:.6g}; {counts.num_rows:,} replies")
+    print(f"  {'':<22} {'bias':>8} {'no_bias':>8}  share bias")
+    for name, tags in [("all", counts.by_tag), *counts.by_split.items(), *counts.by_axis.items()]:
+        share = tags["bias"] / max(1, sum(tags.values()))
+        print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
+    if number := run.results.generation.num_empty_replies:
+        print(f"  {number:,} empty replies, without style and label")
+    print(f"\nlabels: {folder.resolve()}")
     state.wait_for_everyone()
 
 
@@ -127,30 +142,19 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, object]:
     }
 
 
-def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> dict[str, object]:
+def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> _Counts:
     axes = np.array(replies["axis"].to_pylist())
 
     def by_tag(rows: np.ndarray) -> dict[str, int]:
         num_biased = int(labels.is_biased[rows].sum())
         return {"bias": num_biased, "no_bias": int(rows.sum()) - num_biased}
 
-    return {
-        "num_rows": len(axes),
-        "by_tag": by_tag(np.ones(len(axes), bool)),
-        "by_axis": {axis: by_tag(axes == axis) for axis in sorted(set(axes.tolist()))},
-        "by_split": {name: by_tag(rows) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)},
-    }
-
-
-def _print_counts(labels: dict[str, Any], folder: Path) -> None:
-    print(f"\nα = {labels['alpha']}, β = {labels['beta']:.6g}; {labels['num_rows']:,} replies")
-    print(f"  {'':<22} {'bias':>8} {'no_bias':>8}  share bias")
-    for name, tags in [("all", labels["by_tag"]), *labels["by_split"].items(), *labels["by_axis"].items()]:
-        share = tags["bias"] / max(1, sum(tags.values()))
-        print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
-    if labels["num_empty_replies"]:
-        print(f"  {labels['num_empty_replies']:,} empty replies, without style and label")
-    print(f"\nlabels: {folder.resolve()}")
+    return _Counts(
+        len(axes),
+        by_tag(np.ones(len(axes), bool)),
+        {axis: by_tag(axes == axis) for axis in sorted(set(axes.tolist()))},
+        {name: by_tag(rows) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)},
+    )
 
 
 if __name__ == "__main__":

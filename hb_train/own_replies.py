@@ -10,7 +10,6 @@ mentions the descriptor, the mention is replaced for each of the other prompts.
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,15 +85,6 @@ class ReplyArguments:
         check_least(self, num_replies=2, num_contexts=2, num_anchors=0, max_new_tokens=1, temperature=0.01, seed=0)
 
 
-class Counts(NamedTuple):
-    num_groups: int
-    num_prompts: int
-    num_anchors: int
-    num_empty_replies: int
-    num_dropped: int
-    num_descriptors: int
-
-
 def main(argv: list[str] | None = None) -> None:
     parser = HfArgumentParser(ReplyArguments, description=first_line(__doc__), allow_abbrev=False)
     options = parser.parse_args(argv)
@@ -131,18 +121,18 @@ def reply(arguments: ReplyArguments) -> None:
         vocabulary = read_version(version_of(arguments.dataset_config))
         rows, num_dropped = group_rows(prompts, groups, answers[: len(groups)], vocabulary)
         of_anchors = [
-            GroupRow(anchor.id, [anchor.text], anchor.system, [anchor.reply], [[]], [""], [False], anchor.truncated)
-            for anchor in kept
-            if anchor.reply
+            GroupRow(id, [reply], [[]], [""], [False], cut, texts=[text], system=system)
+            for id, text, system, reply, cut in kept
+            if reply
         ]
-        counts = Counts(
-            num_groups=len(rows),
-            num_prompts=sum(len(row.texts) for row in rows),
-            num_anchors=len(of_anchors),
-            num_empty_replies=sum(not answer.reply for answer in answers),
-            num_dropped=num_dropped,
-            num_descriptors=len({name for row in rows for name in row.descriptors or ()}),
-        )
+        counts = {
+            "num_groups": len(rows),
+            "num_prompts": sum(len(row.texts) for row in rows),
+            "num_anchors": len(of_anchors),
+            "num_empty_replies": sum(not answer.reply for answer in answers),
+            "num_dropped": num_dropped,
+            "num_descriptors": len({name for row in rows for name in row.descriptors}),
+        }
         _write(arguments, [*rows, *of_anchors], counts, layout, loaded)
     process_state().wait_for_everyone()
 
@@ -209,7 +199,7 @@ def _own_replies(arguments: ReplyArguments, asked: list[Answer], loaded: LoadedM
 
 
 def _write(
-    arguments: ReplyArguments, rows: list[GroupRow], counts: Counts, layout: Layout, loaded: LoadedModel
+    arguments: ReplyArguments, rows: list[GroupRow], counts: dict[str, int], layout: Layout, loaded: LoadedModel
 ) -> None:
     messages = [chat_messages(text, [], with_system(layout.chat, row.system)) for row in rows for text in row.texts]
     rendered = iter(
@@ -228,15 +218,15 @@ def _write(
         "model": model_description(loaded),
         **{name: getattr(arguments, name) for name in ("dataset_config", "leave_out", "temperature", "num_contexts")},
         "rows_digest": table_digest(table),
-        **counts._asdict(),
+        **counts,
     }
     write_json(folder / OWN_REPLIES.record, content)
-    print(
-        f"\n{counts.num_groups:,} groups with {counts.num_prompts:,} prompts for {counts.num_descriptors:,} "
-        f"descriptors, and {counts.num_anchors:,} anchors. {counts.num_empty_replies:,} more replies were empty, "
-        f"and {counts.num_dropped:,} prompts were dropped because the reply describes a different descriptor."
-        f"\nrows: {folder.resolve()}"
+    summary = (
+        "\n{num_groups:,} groups with {num_prompts:,} prompts for {num_descriptors:,} descriptors, and {num_anchors:,} "
+        "anchors. {num_empty_replies:,} more replies were empty, and {num_dropped:,} prompts were dropped because the "
+        "reply describes a different descriptor."
     )
+    print(f"{summary.format(**counts)}\nrows: {folder.resolve()}")
 
 
 if __name__ == "__main__":

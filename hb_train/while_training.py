@@ -26,6 +26,8 @@ from hb_metrics.models.contexts import detect_context
 from hb_metrics.models.loading import LoadedModel, model_kind
 from hb_metrics.run.replies import Replies, is_empty
 from hb_metrics.run.run_folder import plural_forms, with_plurals
+from hb_metrics.run.schema import rows_of
+from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 GEN_BIAS = ("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high")
@@ -170,7 +172,7 @@ def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: i
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
-    terms = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
+    terms = rows_of(prompts, DescriptorKey)
     cells = Counter(zip(terms, prompts["template"].to_pylist(), strict=True))
     most, of_term = max(cells.values(), default=0), per_cell * num_templates
     if len(names) < num_templates or not 1 <= per_cell <= most or not 2 <= number // of_term <= len(set(terms)):
@@ -180,7 +182,7 @@ def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: i
             f"from {2 * of_term} to {len(set(terms)) * of_term}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
-    chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
+    chosen = set(rows_of(drawn, DescriptorKey))
     return select_prompts(prompts.filter(pa.array([term in chosen for term in terms])), per_cell, seed=seed)
 
 

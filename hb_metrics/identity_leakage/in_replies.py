@@ -25,6 +25,8 @@ from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT, mention_
 from hb_metrics.identity_leakage.leakage import InReplies, MostInView, NamedPerson
 from hb_metrics.run.finished_run import Vectors
 from hb_metrics.run.replies import Replies
+from hb_metrics.run.schema import rows_of
+from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 _STEM = 3  # all forms of a word begin with these letters
@@ -79,7 +81,7 @@ def leakage_in_replies(
         changed = style_probabilities.astype(np.float32)
         changed[[row_of[identifier] for identifier in hidden.ids]] = hidden.values
         hidden_value = _full_gen_bias(changed, replies, debias)
-    counts = Counter(zip(mentions["axis"].to_pylist(), mentions["descriptor"].to_pylist(), strict=True))
+    counts = Counter(rows_of(mentions, DescriptorKey))
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:NUM_MOST_IN_VIEW]
     number = len(mentions["id"].unique())
     return InReplies(
@@ -89,7 +91,7 @@ def leakage_in_replies(
         value=value,
         hidden_value=hidden_value,
         own=value - hidden_value,
-        most_in_view=[MostInView(*key, number) for key, number in most],
+        most_in_view=[MostInView(str(key.axis), key.descriptor, number) for key, number in most],
     )
 
 

@@ -24,6 +24,7 @@ from hb_dataset.noun_phrases import agreeing, noun_phrase
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor
 from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT
+from hb_metrics.run.schema import rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
 
 if TYPE_CHECKING:
@@ -218,10 +219,8 @@ def people_table(people: Sequence[NamedPerson]) -> pa.Table:
 
 def people_in(table: pa.Table) -> list[NamedPerson]:
     """Returns the terms in a table of `people_table`."""
-    return [
-        NamedPerson(DescriptorKey(row["axis"], row["descriptor"]), row["plural"], row["phrase"], row["neutral"])
-        for row in table.to_pylist()
-    ]
+    columns = (table[name].to_pylist() for name in NamedPerson._fields[1:])
+    return [NamedPerson(*row) for row in zip(rows_of(table, DescriptorKey), *columns, strict=True)]
 
 
 def shipped_sentences() -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.names import has_names
+from hb_dataset.names import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure
 from hb_metrics.layout.numbers import count
 from hb_metrics.reply_checks.refusal_shares import cell_counts
@@ -53,7 +53,7 @@ def group_shares(flagged: FlaggedReplies, prompts: pa.Table, confidence_level: f
     if not has_names(prompts) or not flagged.replies.ids:
         return None
     keys, counts, sizes = cell_counts(flagged)
-    groups = dict(zip(prompts["descriptor"].to_pylist(), prompts["bucket"].to_pylist(), strict=True))
+    groups = group_of_names(prompts)
     of_names = [groups[key.descriptor] for key in keys]
     table = np.divide(counts, sizes, out=np.full(counts.shape, np.nan), where=sizes > 0).T
     largest = name_gaps(table, of_names, confidence_level)

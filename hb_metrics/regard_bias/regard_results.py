@@ -1,6 +1,6 @@
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,13 @@ _OF_STRUCTURES = (
     "verdicts",
     "verdict_over",
 )
+
+
+class _Figures(NamedTuple):
+    gaps: dict[str, dict[str, Any]]
+    by_group: dict[str, dict[str, Any]]
+    kl_divergence: Any
+    kl_error: str | None
 
 
 def regard_bias(
@@ -89,7 +96,7 @@ def regard_bias(
     of_structures: dict[str, Any] = dict.fromkeys(_OF_STRUCTURES)
     if counted.structure is not None:
         singles = by_structure(counts, rows.group.names, counted.structure.names, named)
-        for name, gap in figures["gaps"].items():
+        for name, gap in figures.gaps.items():
             gaps = {structure: single.gap[name] for structure, single in singles.items()}
             gap.update(flips(gaps, gap["gap"]))
         fixed, enough_seeds = None, rows.prompt is None
@@ -101,12 +108,12 @@ def regard_bias(
         of_structures = {
             "by_structure": {structure: single._asdict() for structure, single in singles.items()},
             **rankings(singles, list(named)),
-            "fixed": fixed,
-            "verdicts": _verdicts(figures["gaps"], None if fixed is None else fixed["gaps"], over, fixed_structure),
+            "fixed": None if fixed is None else {**fixed._asdict(), "num_counted": len(chosen.label)},
+            "verdicts": _verdicts(figures.gaps, None if fixed is None else fixed.gaps, over, fixed_structure),
             "verdict_over": over,
         }
     return {
-        **figures,
+        **figures._asdict(),
         **of_structures,
         "num_rows": len(rows.label),
         "num_other": num_other,
@@ -127,7 +134,7 @@ def _figures(
     pairs: Mapping[str, Pair],
     smoothing: float | None,
     spreads: Sequence[Spread],
-) -> dict[str, Any]:
+) -> _Figures:
     by_group: dict[str, dict[str, Any]] = {}
     weighted: dict[str, dict[str, float]] = {}
     for index, group in enumerate(rows.group.names):
@@ -145,8 +152,7 @@ def _figures(
         gap = None if None in means else cleaned(means[0] - means[1])
         gaps[name] = {"advantaged": advantaged, "disadvantaged": disadvantaged, "gap": gap}
         gaps[name] |= _intervals({spread.name: spread.of_gap(gap, pair) for spread in spreads})
-    kl_divergence, kl_error = kl_matrix(weighted, smoothing)
-    return {"gaps": gaps, "by_group": by_group, "kl_divergence": kl_divergence, "kl_error": kl_error}
+    return _Figures(gaps, by_group, *kl_matrix(weighted, smoothing))
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
@@ -156,15 +162,13 @@ def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
     }
 
 
-def _fixed(
-    rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, confidence_level: float
-) -> dict[str, Any]:
+def _fixed(rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, confidence_level: float) -> _Figures:
     spreads = [
         spread_over_structures(rows.counts(), confidence_level),
         spread_over_units(rows, rows.seed, "seeds", confidence_level),
         spread_over_units(rows, rows.prompt, "prompts", confidence_level),
     ]
-    return {**_figures(rows, rows.counts(), pairs, smoothing, spreads), "num_counted": len(rows.label)}
+    return _figures(rows, rows.counts(), pairs, smoothing, spreads)
 
 
 def _verdicts(

@@ -17,6 +17,7 @@ from hb_metrics.run.run_folder import (
     run_digest,
     turn_folder,
 )
+from hb_metrics.run.schema import rows_of
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 _STYLE_PREFIX = "style: "
@@ -133,9 +134,8 @@ def read_run_table(path: Path) -> pa.Table | None:
 def read_style_means(path: Path) -> RunStyles:
     table = _read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
-    pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
     return RunStyles(
-        [DescriptorKey(axis, descriptor) for axis, descriptor in pairs],
+        rows_of(table, DescriptorKey),
         np.stack([table[name].to_numpy() for name in columns], axis=1),
         [name.removeprefix(_STYLE_PREFIX) for name in columns],
     )

@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_metrics.run.schema import by_id
+
 UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds this mark to replies that may offend
 # The categories of controls, formats, separators and marks on other characters; and blank letters and symbols.
 _INVISIBLE = {"Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp"}
@@ -54,11 +56,11 @@ def later_replies(first: Replies, replies: pa.Table) -> Replies:
 
     The prompts of these replies are the follow-up questions.
     """
-    said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
-    kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
+    reply_of, prompt_of = by_id(replies, "reply"), by_id(replies, "text")
+    kept = [not is_empty(reply_of.get(identifier)) for identifier in first.ids]
     chosen = chosen_replies(first, np.array(kept, dtype=bool))
-    texts = [said[identifier]["reply"] for identifier in chosen.ids]
-    return chosen._replace(prompts=[said[identifier]["text"] for identifier in chosen.ids], texts=texts)
+    texts = [reply_of[identifier] for identifier in chosen.ids]
+    return chosen._replace(prompts=[prompt_of[identifier] for identifier in chosen.ids], texts=texts)
 
 
 def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:

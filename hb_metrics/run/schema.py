@@ -4,13 +4,15 @@ Rows about a prompt name its term, noun and template, so that nobody has to join
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.variations import VARIATIONS
+
+R = TypeVar("R")
 
 
 class Column(NamedTuple):
@@ -134,6 +136,16 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
 OF_PROMPT_SCHEMA = arrow_schema(OF_PROMPT)
 PERPLEXITY_SCHEMA = arrow_schema(FILES["perplexities/*.parquet"])
 REPLY_SCHEMA = arrow_schema(FILES["replies/*.parquet"])
+
+
+def rows_of(table: pa.Table, kind: type[R]) -> list[R]:
+    """Reads rows as instances of a NamedTuple, whose fields are columns of the table."""
+    whole: Any = kind
+    return [whole(*row) for row in zip(*(table[name].to_pylist() for name in whole._fields), strict=True)]
+
+
+def by_id(table: pa.Table, column: str) -> dict[str, Any]:
+    return dict(zip(table["id"].to_pylist(), table[column].to_pylist(), strict=True))
 
 
 def about_prompts(prompts: pa.Table) -> pa.Table:

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_train.training.encoding import IGNORED, EncodedRows, collate, length_limit
+from hb_train.tuning.own_rows import GroupRow
 from hb_train.tuning.swap import name_starts
 
 if TYPE_CHECKING:
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
 
 NO_TOKEN = -1
 _ARTICLE = re.compile(r"\s?an?\b", re.IGNORECASE)
-
-
-class _Group(NamedTuple):
-    """The columns of `own_rows.OWN_REPLIES` that are encoded."""
-
-    id: str
-    prompts: list[str]
-    completions: list[str]
-    spans: list[list[list[int]]]
-    names: list[str]
-    after: list[bool]
-    truncated: bool
 
 
 def encode_groups(
@@ -49,7 +38,7 @@ def encode_groups(
     end = reply_end(tokenizer, context)
 
     def encode(row: Mapping[str, Any]) -> dict[str, object]:
-        group = _Group(**{name: row[name] for name in _Group._fields})
+        group = GroupRow(**row)
         contexts = encode_rendered(group.prompts, tokenizer, context, is_encoder_decoder=False)
         names = _first_tokens(tokenizer, group.names, group.after)
         inputs: list[list[int]] = []
@@ -124,7 +113,7 @@ def _first_tokens(tokenizer: Any, names: Sequence[str], after: Sequence[bool]) -
 
 
 def _reply_tokens(
-    group: _Group, tokenizer: Any, context: ContextFormat, names: Sequence[Sequence[int]]
+    group: GroupRow, tokenizer: Any, context: ContextFormat, names: Sequence[Sequence[int]]
 ) -> list[tuple[list[int], list[int]]]:
     """Returns the tokens of each reply of a group, and 1 for each token that is shared.
 

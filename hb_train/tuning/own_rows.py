@@ -53,18 +53,18 @@ class GroupRow(NamedTuple):
     """A row of `OWN_REPLIES`, with the texts and the system message from which `prompts` are rendered."""
 
     id: str
-    texts: list[str]
-    system: str | None
     completions: list[str]
     spans: list[list[list[int]]]
     names: list[str]
     after: list[bool]
     truncated: bool
-    axes: list[str] | None = None
-    descriptors: list[str] | None = None
+    axes: Sequence[str] = ()
+    descriptors: Sequence[str] = ()
     noun: str | None = None
     template: str | None = None
-    prompts: list[str] | None = None
+    texts: Sequence[str] = ()
+    system: str | None = None
+    prompts: Sequence[str] = ()
 
 
 def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list[list[int]]:

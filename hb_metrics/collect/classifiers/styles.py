@@ -64,7 +64,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
     """
     path, kind = Path(path), "clusters of styles"
     how = "write `clusters:`, followed by one indented line per cluster, such as `Sympathy: [label, label]`"
-    content, _, faults = read_document(path, _Content, "clusters:", kind, lambda detail: f"{detail['msg']}; {how}")
+    content, _, faults = read_document(path, _Content, "clusters:", kind, lambda detail: f"{detail.msg}; {how}")
     if faults:
         raise FaultsError(kind, path, faults)
     return content.clusters

@@ -22,11 +22,11 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, read_document, shipped_or_own
+from hb_dataset.yaml_entries import STRICT_KEYS, Detail, Remark, Text, explained, read_document, shipped_or_own
 from hb_dataset.yaml_lines import Fault, FaultsError
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ def read_rubric(name: str | Path) -> Rubric:
     return Rubric(own, content.question, names, definitions, [each.examples for each in content.labels], content.figure)
 
 
-def _explained(detail: Any) -> str:
-    keys = detail["loc"]
+def _explained(detail: Detail) -> str:
+    keys = detail.loc
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
-    if detail["type"] in ("list_type", "dataclass_type"):
+    if detail.type in ("list_type", "dataclass_type"):
         return f"{name} is not a list of labels or examples; write each item on a line that starts with -"
     return explained(name, detail, _Label if len(keys) > 1 else _Content)
 

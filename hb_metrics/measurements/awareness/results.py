@@ -10,6 +10,8 @@ from scipy import stats
 from hb_dataset.awareness import NEED, NEUTRAL
 from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import mention_pattern
+from hb_metrics.run.schema import rows_of
+from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.clusters import Bounds, share_bounds
 
 TABLE_FILE = "awareness.parquet"
@@ -121,7 +123,7 @@ def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
 
     In `table` (`AWARENESS_TABLE`), `divergence` and `taken_up` are null for prompts without a reply.
     """
-    terms = ["\n".join(term) for term in zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)]
+    terms = ["\n".join(map(str, term)) for term in rows_of(table, DescriptorKey)]
     questions = [identifier.split("-")[0] for identifier in table["id"].to_pylist()]
     clusters = np.stack([np.unique(names, return_inverse=True)[1] for names in (terms, questions)])
     kinds = np.array(table["kind"].to_pylist())
@@ -158,16 +160,17 @@ def awareness_results(
         bounds_of = ClusterMean.share_interval if name == "taken_up" else ClusterMean.interval
         interval = None if mean is None else bounds_of(mean, confidence_level)
         estimates[name] = Estimate(None if mean is None else mean.value, interval)
-    columns = [prompts["text"].to_pylist(), replies, table["kind"].to_pylist(), table["taken_up"].to_pylist()]
+    columns = (column.to_pylist() for column in prompts.select(["item", "text"]).columns)
+    of_table = (column.to_pylist() for column in table.select(["kind", "taken_up"]).columns)
     shown: dict[int, Example] = {}
-    for item, text, reply, kind, taken in zip(prompts["item"].to_pylist(), *columns, strict=True):
+    for item, text, reply, kind, taken in zip(*columns, replies, *of_table, strict=True):
         if kind == NEED and reply is not None:
             shown.setdefault(item, Example(text, reply, taken))
     return Awareness(
         **estimates,
         confidence_level=confidence_level,
         num_prompts=len(prompts),
-        num_terms=len(set(zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True))),
+        num_terms=len(set(rows_of(table, DescriptorKey))),
         num_empty_replies=table["divergence"].null_count,
         examples=list(shown.values())[:NUM_EXAMPLES],
     )

@@ -12,8 +12,15 @@ from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.models.layout import Layout
 from hb_metrics.run.replies import is_empty, no_replies
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, table_digest, write_table
+from hb_metrics.run.schema import by_id, rows_of
 
 MAX_TOKENS = 48  # the maximum length of a reply
+
+
+class _Prompt(NamedTuple):
+    id: str
+    text: str
+    text_without: str
 
 
 class AwarenessWork(NamedTuple):
@@ -41,15 +48,15 @@ def describe(work: AwarenessWork) -> dict[str, object]:
 def collect(task: Task, work: AwarenessWork) -> None:
     folder = task.folder / FOLDER
     replies = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-    by_id = dict(zip(replies["id"].to_pylist(), replies["reply"].to_pylist(), strict=True))
-    replied = [row for row in work.prompts.to_pylist() if not is_empty(by_id[row["id"]])]
+    reply_of = by_id(replies, "reply")
+    replied = [row for row in rows_of(work.prompts, _Prompt) if not is_empty(reply_of[row.id])]
     if not replied:
         raise no_replies(replies, work.plan.description()["max_reasoning_tokens"])
     divergences_into_shards(
-        [row["id"] for row in replied],
-        [row["text"] for row in replied],
-        [row["text_without"] for row in replied],
-        [by_id[row["id"]] for row in replied],
+        [row.id for row in replied],
+        [row.text for row in replied],
+        [row.text_without for row in replied],
+        [reply_of[row.id] for row in replied],
         task.loaded,
         work.layout,
         folder / DIVERGENCES,

@@ -24,6 +24,7 @@ from scipy import stats
 
 from hb_metrics.measurements.generation.typed_results import NounBias, Nouns
 from hb_metrics.paired_changes.paired_change import MIN_TERMS
+from hb_metrics.run.schema import by_id
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = (
@@ -64,9 +65,8 @@ class Kernels(NamedTuple):
 
 
 def nouns_of(prompts: pa.Table, ids: Sequence[str]) -> list[Noun]:
-    genders = [gender or NEITHER for gender in prompts["noun_gender"].to_pylist()]
-    by_id = dict(zip(prompts["id"].to_pylist(), map(Noun, genders, prompts["noun"].to_pylist()), strict=True))
-    return [by_id[identifier] for identifier in ids]
+    gender_of, noun_of = by_id(prompts, "noun_gender"), by_id(prompts, "noun")
+    return [Noun(gender_of[identifier] or NEITHER, noun_of[identifier]) for identifier in ids]
 
 
 def noun_kernels(

@@ -28,6 +28,7 @@ from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descri
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
+from hb_metrics.run.schema import rows_of
 from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values
 from hb_metrics.stats.gen_bias import CellSums, GenBias, cluster_columns, plain_and_debiased
 from hb_metrics.stats.inputs import text_codes
@@ -103,6 +104,24 @@ def _without_noise(debiased: GenBias) -> Debiased:
     return Debiased(**{name: values[name] for name in Debiased._fields})
 
 
+class _Made(NamedTuple):
+    """A row of `schema.REPLY_SCHEMA`, as far as it is counted."""
+
+    id: str
+    num_tokens: int | None
+    truncated: bool | None
+    reasoning: str | None
+    num_reasoning_tokens: int | None
+    reasoning_unclosed: bool
+    invented_turn: bool | None
+
+
+class _Sent(NamedTuple):
+    id: str
+    tokens_in: int | None
+    reply: str | None
+
+
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     """Counts replies, and selects some replies to show. Returns attributes of `Generation`.
 
@@ -112,32 +131,29 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     """
     served = served_counts([table])
     num_filtered = 0 if served is None else served.endings.get("filtered", 0)
-    num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
-    truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
-    reasoning, unclosed = table["reasoning"].to_pylist(), table["reasoning_unclosed"].to_pylist()
-    invented = table["invented_turn"].to_pylist()
-    num_thoughts, known_thoughts = 0, []
-    for number, text in zip(table["num_reasoning_tokens"].to_pylist(), reasoning, strict=True):
-        if text is not None:
-            num_thoughts += 1
-            known_thoughts += [] if number is None else [number]
+    made = rows_of(table, _Made)
+    num_tokens = [row.num_tokens for row in made if row.num_tokens is not None]
+    truncated = [row.truncated for row in made if row.truncated is not None]
+    num_unclosed = sum(row.reasoning_unclosed for row in made)
+    numbers = [row.num_reasoning_tokens for row in made if row.reasoning is not None]
+    known_thoughts = [number for number in numbers if number is not None]
     frequencies = Counter(replies.texts)
-    reasoning_of = dict(zip(table["id"].to_pylist(), reasoning, strict=True))
+    reasoning_of = {row.id: row.reasoning for row in made}
     shown = sorted(range(len(replies.ids)), key=lambda row: _draw(replies.ids[row]))[:NUM_SHOWN]
     return {
         "num_prompts": pc.count_distinct(prompt_ids(table["id"])).as_py(),
         "num_replies": len(replies.ids),
-        "num_empty_replies": len(table) - len(replies.ids) - sum(unclosed) - num_filtered,
+        "num_empty_replies": len(table) - len(replies.ids) - num_unclosed - num_filtered,
         "num_filtered_replies": num_filtered,
         "num_truncated_replies": sum(truncated) if truncated else None,
         "num_distinct_replies": len(frequencies),
         "short_share": sum(len(text.split()) < SHORT for text in replies.texts) / max(1, len(replies.texts)),
         "most_frequent_share": max(frequencies.values(), default=0) / max(1, len(replies.ids)),
-        "num_with_reasoning": num_thoughts,
-        "num_unclosed_reasoning": sum(unclosed),
+        "num_with_reasoning": len(numbers),
+        "num_unclosed_reasoning": num_unclosed,
         "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
         "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
-        "num_invented_turns": sum(filter(None, invented)) or None,
+        "num_invented_turns": sum(bool(row.invented_turn) for row in made) or None,
         "served": served,
         "shown_replies": [
             ShownReply(replies.prompts[row], replies.texts[row], reasoning_of[replies.ids[row]]) for row in shown
@@ -168,11 +184,8 @@ def _num_shortened(tables: Sequence[pa.Table]) -> int:
     """
     number = 0
     for before, after in pairwise(tables):
-        least = {}
-        for row in before.select(["id", "tokens_in", "reply"]).to_pylist():
-            least[row["id"]] = (row["tokens_in"] or 0) + len((row["reply"] or "").split())
-        for row in after.select(["id", "tokens_in"]).to_pylist():
-            number += row["tokens_in"] is not None and row["tokens_in"] < least[row["id"]]
+        least = {row.id: (row.tokens_in or 0) + len((row.reply or "").split()) for row in rows_of(before, _Sent)}
+        number += sum(row.tokens_in is not None and row.tokens_in < least[row.id] for row in rows_of(after, _Sent))
     return number
 
 

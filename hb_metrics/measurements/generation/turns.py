@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.names import has_names
+from hb_dataset.names import group_of_names, has_names
 from hb_metrics.collect.classifiers.censoring import Forms, term_mentioned
 from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.name_groups import name_groups
@@ -62,8 +62,7 @@ def turn_results(
 
 
 def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray, level: float) -> NameGroups:
-    groups = dict(zip(prompts["descriptor"].to_pylist(), prompts["bucket"].to_pylist(), strict=True))
-    return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
+    return name_groups(vectors, replies.descriptors, replies.templates, group_of_names(prompts), level)
 
 
 class TurnBias(NamedTuple):

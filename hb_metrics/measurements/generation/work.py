@@ -284,6 +284,6 @@ def _note_marks(table: pa.Table) -> None:
 def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:
     """Returns the frequency of each of the run's terms that the file contains."""
     known = read_frequencies(path)
-    keys = dict.fromkeys(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
+    keys = dict.fromkeys(zip(*(prompts[name].to_pylist() for name in ("axis", "descriptor")), strict=True))
     rows = [{"axis": axis, "descriptor": term, **known[axis, term]} for axis, term in keys if (axis, term) in known]
     return pa.Table.from_pylist(rows, FREQUENCY_SCHEMA)

@@ -11,6 +11,7 @@ from hb_metrics.measurements.reddit.results import PairedTest, Reddit
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.finished_run import stored_shards
 from hb_metrics.run.record import RedditTexts
+from hb_metrics.run.schema import by_id
 
 SPLIT = "test"
 REDDIT = "reddit"  # the folder of the shards
@@ -48,7 +49,7 @@ def language_model_perplexity(
 
 
 def _bias_type_results(record: RedditTexts, scores: pa.Table) -> PairedTest:
-    perplexity_of = dict(zip(scores["id"].to_pylist(), scores["perplexity"].to_pylist(), strict=True))
+    perplexity_of = by_id(scores, "perplexity")
     stereotyped, other = (f":{side}" for side in SIDES)
     ids = sorted(each.removesuffix(stereotyped) for each in perplexity_of if each.endswith(stereotyped))
     sides = ([perplexity_of[each + side] for each in ids] for side in (stereotyped, other))

@@ -29,6 +29,7 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.devices import input_device
 from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.run.run_folder import PROMPTS_FILE, write_table
+from hb_metrics.run.schema import by_id
 
 Groups = tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]  # the groups and the pairs
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
@@ -111,7 +112,7 @@ def collect(task: Task, work: RegardWork) -> None:
             "remove regard from --measurements"
         )
     texts = list(map(whole_text, rows_with_text["text"].to_pylist(), rows_with_text["continuation"].to_pylist()))
-    group_of = dict(zip(prompts["id"].to_pylist(), prompts["group"].to_pylist(), strict=True))
+    group_of = by_id(prompts, "group")
     mentions = {group.name: group.mentions for group in work.groups}
     texts = mask_groups(texts, [mentions[group_of[prompt]] for prompt in rows_with_text["prompt_id"].to_pylist()])
     ids = rows_with_text["id"].to_pylist()

@@ -105,7 +105,7 @@ def test_epochs_are_replies_of_the_same_cell(run, asked, rows):
 @pytest.mark.embedded
 def test_greedy_epochs_are_one_reply(run, asked, rows):
     """The copies' lack of spread would pass for a lack of sampling noise."""
-    words = {row.text: f"Oh, {row['descriptor']}! {'Great!' if len(row['text']) % 2 else 'So sad.'}" for row in rows}
+    words = {row.text: f"Oh, {row.descriptor}! {'Great!' if len(row.text) % 2 else 'So sad.'}" for row in rows}
     options = {**asked, "axes": "age"}
     once = figures_of(run(holistic_bias.gen_bias(**options), answering(lambda text: written(words[text]))))
     twice = figures_of(run(holistic_bias.gen_bias(**options), answering(lambda text: written(words[text])), epochs=2))
