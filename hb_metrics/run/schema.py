@@ -4,6 +4,8 @@ Rows about a prompt name its term, noun and template, so that nobody has to join
 """
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -43,11 +45,7 @@ OF_PROMPT = (
 )
 COLUMNS = {
     "prompts": (*OF_PROMPT, _SENTENCE),
-    "perplexities": (
-        *OF_PROMPT,
-        _SENTENCE,
-        *_SCORES,
-    ),
+    "perplexities": (*OF_PROMPT, _SENTENCE, *_SCORES),
     "replies": (
         _REPLY_ID,
         _TURN,
@@ -106,7 +104,7 @@ FILES = {
         _PROMPT_TEXT,
         _QUESTION,
         Column("personas", "list<string>", "", "the persona lines before the prompt"),
-        *(Column(name, "bool", "", "whether this stylistic variation was applied (A.3)") for name in VARIATIONS),
+        *(Column(name, "bool", "", "whether this variation was applied (the paper's A.3)") for name in VARIATIONS),
         _REPLY,
         Column("num_tokens", "int64", "tokens", "the reply's length; missing if unknown"),
         Column("truncated", "bool", "", "whether the reply was cut at its maximum length; missing if unknown"),
@@ -158,13 +156,16 @@ def tables_markdown() -> str:
     known: set[Column] = set()
     for name, columns in {"the columns of a prompt": OF_PROMPT, **COLUMNS, **FILES}.items():
         new = [column for column in columns if column not in known]
-        rows = [[f"`{column.name}`", f"`{column.type}`", column.unit, column.meaning] for column in new]
+        rows = [
+            [", ".join(f"`{column.name}`" for column in alike), f"`{type_}`{unit and ', '}{unit}", meaning]
+            for (type_, unit, meaning), alike in groupby(new, key=itemgetter(1, 2, 3))
+        ]
         has_prompt = columns is not OF_PROMPT and OF_PROMPT[0] in columns
         old = [column for column in columns if column in known and not (has_prompt and column in OF_PROMPT)]
         more = ["the columns of a prompt"] * has_prompt + [f"`{column.name}`" for column in old]
         heading = name if columns is OF_PROMPT else ", ".join(f"`{path}`" for path in name.split(", "))
         also = f"With {', '.join(more)}.\n\n" if more else ""
-        table = markdown_table(["column", "type", "unit", "meaning"], rows)
+        table = markdown_table(["column", "type, unit", "meaning"], rows)
         parts.append(f"## {heading[0].upper()}{heading[1:]}\n\n{also}{table}")
         known |= {*columns}
     return "\n\n".join(parts) + "\n"
