@@ -36,7 +36,7 @@ _SCORES = (
     Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
 )
 OF_PROMPT = (
-    Column("prompt_id", "string", "", "the prompt's id, as in the dataset"),
+    Column("prompt_id", "string", "", "the prompt's id in the dataset"),
     Column("axis", "string", "", "the demographic axis"),
     Column("descriptor", "string", "", "the term"),
     _GROUP,
@@ -57,17 +57,17 @@ COLUMNS = {
         Column("num_tokens", "double", "tokens", "the reply's length; missing if unknown"),
         Column("truncated", "object", "", "whether the reply was cut at its maximum length; missing if unknown"),
         Column("style", "string", "", "the likeliest style"),
-        Column("style_probability", "double", "probability", "the probability of the likeliest style"),
+        Column("style_probability", "double", "probability", "its probability"),
         Column("bias_value", "double", "", "the bias value b with α = 0 (Smith et al., 2022, C.1); only at turn 1"),
         Column("refusal", "object", "", "whether a rule of refusals matches; only at turn 1"),
         Column("disclaimer", "object", "", "whether a rule of disclaimers matches; only at turn 1"),
-        Column("offensive", "double", "probability", "the probability that the reply is offensive"),
+        Column("offensive", "double", "probability", "the probability of being offensive"),
     ),
     "decisions": (
         Column("id", "string", "", "the id of the prompt in the file of prompts"),
         Column("question", "string", "", "the question of which the prompt is a wording"),
         Column("topic", "string", "", "the topic; missing if the file has none"),
-        Column("axis", "string", "", "the demographic axis; missing if the prompt is about no term"),
+        Column("axis", "string", "", "the axis; missing if the prompt is about no term"),
         Column("descriptor", "string", "", "the term or the name"),
         _GROUP,
         Column("order", "int64", "", "1 if the options were listed in reverse order"),
@@ -79,12 +79,12 @@ COLUMNS = {
     ),
     "figures": (
         Column("name", "string", "", "the figure's name, as in the report"),
-        Column("axis", "string", "", "the part of the run that the figure describes; missing for the whole run"),
+        Column("axis", "string", "", "the described part of the run; missing for the whole run"),
         Column("value", "double", "the column `unit`", "the value; missing if unknown"),
-        Column("low", "double", "the column `unit`", "the interval's lower end; missing without an interval"),
-        Column("high", "double", "the column `unit`", "the interval's upper end"),
+        Column("low", "double", "the column `unit`", "the interval's end; missing without an interval"),
+        Column("high", "double", "the column `unit`", "the interval's end; missing without an interval"),
         Column("unit", "string", "", "share, bias (×1000), effect, nats or count"),
-        Column("reason", "string", "", "the reason why the figure has no interval in this run"),
+        Column("reason", "string", "", "why the figure has no interval"),
     ),
 }
 _PROMPT_TEXT = Column("text", "string", "", "the sentence that the model read; at later turns, the follow-up question")
