@@ -51,7 +51,7 @@ def figures(results: Results) -> list[Figure]:
     for heading, parts in (("topic", decisions.by_topic), ("wording", decisions.by_wording)):
         for name, part in parts.items():
             row = _part(f"{SPREAD} by {heading}", f"{SPREAD}, {heading} {name}", part.spread, level)
-            ends = part.ends and f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
+            ends = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
             found.append(row._replace(detail=ends))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_terms(axis_label(axis), of_axis, level)
