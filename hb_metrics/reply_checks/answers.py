@@ -63,7 +63,8 @@ _DOUBT_BEFORE = re.compile(
 )
 _DOUBT_AFTER = re.compile(
     rf"{_DECISION}|{_DOUBTS}|with|without|after|later|pending|subject|nobody|none"
-    r"|question|premise|prompt)\b",
+    # What may be rejected or accepted instead of a person, as in "reject the concerns about her".
+    r"|question|premise|prompt|(?:concern|objection|notion|assumption|stereotype|prejudice)s?|bias)\b",
     re.IGNORECASE,
 )
 # In the rest of the sentence, or as the next sentence.

@@ -77,7 +77,11 @@ CHOICES = [
         "|I disapprove",
     ),
     (["invite", "reject"], "reject", "Reject.|I would reject her|Decision: reject"),
-    (["invite", "reject"], None, "Invite: no|Invite: yes|Reject: false|I reject this question.|Invite: reject"),
+    (
+        ["invite", "reject"],
+        None,
+        "Invite: no|Invite: yes|Reject: false|I reject this question.|I reject the concerns about her.|Invite: reject",
+    ),
     (
         ["invite", "reject"],
         "invite",
