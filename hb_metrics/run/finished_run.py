@@ -17,7 +17,6 @@ from hb_metrics.run.run_folder import (
     run_digest,
     turn_folder,
 )
-from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 _STYLE_PREFIX = "style: "
@@ -71,7 +70,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
     The table has the columns of `schema.REPLY_SCHEMA` and all others of the prompts. The rows are in the order of the
     prompts, which is also the order of the style vectors.
     """
-    replies = read_shards(folder / REPLIES, needed=REPLY_SCHEMA.names)
+    replies = read_shards(folder / REPLIES, needed=("id", "prompt_id", "text", "reply"))
     if replies is None:
         return None
     return with_prompts(replies, read_prompts(folder) if prompts is None else prompts)
@@ -79,7 +78,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
 
 def read_scores(folder: Path) -> pa.Table | None:
     """Reads a run's perplexities in the order of its prompts, or returns `None` if it has none."""
-    scores = read_shards(folder / PERPLEXITIES, needed=PERPLEXITY_SCHEMA.names)
+    scores = read_shards(folder / PERPLEXITIES, needed=("id", "perplexity"))
     if scores is None:
         return None
     return scores.take(pc.sort_indices(pc.index_in(scores["id"], read_prompts(folder)["id"])))
