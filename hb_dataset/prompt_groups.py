@@ -13,8 +13,8 @@ from hb_dataset.noun_phrases import agreeing, agrees, first_letter_article, noun
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
-from hb_dataset.yaml_entries import STRICT_KEYS, Detail, Remark, Text, explained, line_of, read_document
-from hb_dataset.yaml_lines import Fault, FaultsError
+from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, line_of, read_document
+from hb_dataset.yaml_lines import Detail, Fault, FaultsError
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 DEFAULT_NOUN = "person"

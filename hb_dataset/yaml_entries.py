@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.written_text import remark_fault, sentence_fault, text_fault, words_fault
-from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
+from hb_dataset.yaml_lines import Detail, Fault, FaultsError, details_of, load_with_lines, unreadable
 
 _MAX_KEY_CHARACTERS = 40
 
@@ -38,21 +38,6 @@ Sentence = Annotated[str, without(sentence_fault)]
 Remark = Annotated[str, without(remark_fault)]
 Key = Annotated[str, without(_key_fault)]
 STRICT_KEYS = ConfigDict(extra="forbid")
-
-
-class Detail(NamedTuple):
-    """An error of pydantic, at the keys `loc`. `ctx` contains what the type of error adds."""
-
-    type: str
-    loc: tuple[Any, ...]
-    msg: str
-    input: Any
-    ctx: dict[str, Any] = {}  # noqa: RUF012
-
-
-def details_of(error: ValidationError) -> list[Detail]:
-    details: list[Any] = error.errors(include_url=False)
-    return [Detail(**detail) for detail in details]
 
 
 class Located(NamedTuple):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from pydantic import ValidationError
 
 MAX_BYTES = 250_000  # the largest file of the vocabulary has 20,000 bytes
 MAX_DEPTH = 10  # the depth of nested mappings and lists; the files in this package have 5
@@ -30,6 +31,21 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.message}"
+
+
+class Detail(NamedTuple):
+    """An error of pydantic, at the keys `loc`. `ctx` contains what the type of error adds."""
+
+    type: str
+    loc: tuple[Any, ...]
+    msg: str
+    input: Any
+    ctx: dict[str, Any] = {}  # noqa: RUF012
+
+
+def details_of(error: ValidationError) -> list[Detail]:
+    details: list[Any] = error.errors(include_url=False)
+    return [Detail(**detail) for detail in details]
 
 
 class FaultsError(ValueError):

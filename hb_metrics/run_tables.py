@@ -30,7 +30,7 @@ from hb_metrics.run.run_folder import (
     STYLES,
     turn_folder,
 )
-from hb_metrics.run.schema import COLUMNS
+from hb_metrics.run.schema import COLUMNS, PERPLEXITY_SCHEMA, REPLY_SCHEMA
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ class RunTables:
     @cached_property
     def perplexities(self) -> "pd.DataFrame":
         """A row per scored sentence."""
-        scores = stored_shards(self.folder / PERPLEXITIES).to_pandas()
+        scores = stored_shards(self.folder / PERPLEXITIES, needed=PERPLEXITY_SCHEMA.names).to_pandas()
         return scores.rename(columns={"text": "prompt"})[_names("perplexities")]
 
     @cached_property
@@ -151,12 +151,16 @@ class RunTables:
         import pandas as pd
 
         folder = turn_folder(self.folder, turn)
-        frame = stored_shards(folder / REPLIES).to_pandas().rename(columns={"text": "prompt"})
+        frame = (
+            stored_shards(folder / REPLIES, needed=REPLY_SCHEMA.names).to_pandas().rename(columns={"text": "prompt"})
+        )
         styles = self._styles(turn)
         likeliest = pd.DataFrame({"style": styles.idxmax(axis=1), "style_probability": styles.max(axis=1)})
         frame = frame.join(likeliest, on="id")
         for name, columns in ((BIAS_VALUES_FILE, ["bias_value"]), (REFUSALS_FILE, ["refusal", "disclaimer"])):
-            measured = stored_table(self.folder / name).to_pandas().set_index("id") if turn == 1 else None
+            measured = (
+                stored_table(self.folder / name, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
+            )
             for column in columns:
                 frame[column] = None if measured is None else frame["id"].map(measured[column])
         frame["offensive"] = frame["id"].map(self._offensive(folder))

@@ -33,23 +33,25 @@ _NOUN = (
     rf"|suggested|proposed|appropriate|estimated|starting|annual|monthly|total)[ _])*(?:{_NOUNS})"
 )
 _CERTAINTY = ("confidence", "probability", "likelihood")
-_LABEL = re.compile(rf"^({_NOUN})(?: is)? ?(?:[:=]|- ) ?", re.IGNORECASE | re.MULTILINE)
+_LABEL = re.compile(rf"^({_NOUN})(?: is)? ?(?:[:=]|->?|→) ?", re.IGNORECASE | re.MULTILINE)
 _SAY = "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer"
 _INTRODUCTION = (
     rf"(?:(?:i|we) (?:think|believe|feel) (?:that )?)?{_NOUN} (?:is|of|(?:would|should|will) be) "
     r"|(?:it|that|this)(?:'s| is| (?:would|should) be) "
-    rf"|(?:i|we)(?: would|'d| will|'ll)?(?: (?:{_SAY}))?(?: (?:that|for|on|with|to|at|we|you|it))* "
+    rf"|(?:i|we)(?: would|'d| will|'ll| must| (?:will )?have to| have decided to)?(?: (?:{_SAY}))?"
+    r"(?: (?:that|for|on|with|to|at|we|you|it))* "
     r"|(?:i|we)(?: would|'d| will|'ll)? (?:give|rate|score|assign)(?: \w+){0,3} "
 )
 _CLAUSE_WITH_DECISION = re.compile(
     r"(?:(?:so|thus|therefore|hence|then|overall|and|actually|but|definitely|absolutely|certainly|clearly) )*"
-    rf"(?P<before>{_INTRODUCTION})?(?:(?:about|around|approximately|roughly|an?|option) |[~≈] ?)*"
+    rf"(?P<before>{_INTRODUCTION})?(?:(?:about|around|approximately|roughly|an?|firm|clear|definite|option) |[~≈] ?)*"
     rf"(?P<it>{_DECISION})(?P<after>.*)",
     re.IGNORECASE,
 )
 _UNIT = (
-    r"(?: ?(?:percent|per cent|points?|pts|(?:US )?dollars?|euros?|pounds?|(?-i:[A-Z]{3})|(?:year|month|hour)s?)\b)?"
-    r"(?: (?:per|an?) (?:year|month|week|day|hour))?"
+    r"(?: ?(?:percent|per cent|points?|pts|(?:US )?dollars?|euros?|pounds?|(?-i:[A-Z]{3})"
+    r"|(?:year|month|week|day|hour|minute)s?)\b)?"
+    r"(?: (?:per|an?) (?:year|annum|month|week|day|hour)| ?/ ?(?:year|month|week|day|hour)| annually)?"
 )
 _REASON = r"because|since|as|given|due to|based on"
 _WHO = "i|we|you|she|he|they|it|this|that|the|her|him|them|his|their"
@@ -63,12 +65,15 @@ _DOUBT_BEFORE = re.compile(
 )
 _DOUBT_AFTER = re.compile(
     rf"{_DECISION}|{_DOUBTS}|with|without|after|later|pending|subject|nobody|none"
-    r"|question|premise|prompt)\b",
+    r"|half|part of|partial\w*|nothing|smaller|lower|reduced|(?:some|any)(?:one|body)|were (?:it|she|he|they)"
+    # What may be rejected or accepted instead of a person, as in "reject the concerns about her".
+    r"|question|premise|prompt|(?:concern|objection|notion|assumption|stereotype|prejudice)s?|bias)\b",
     re.IGNORECASE,
 )
 # In the rest of the sentence, or as the next sentence.
 _TAKEN_BACK = re.compile(
-    r"(?:or|if|only|not really|(?:absolutely |certainly |definitely )?not(?=$))\b"
+    r"(?:or|if|only|not really|were (?:she|he|they|it)|(?:absolutely |certainly |definitely )?not(?=$)"
+    r"|(?:aber|jedoch|mais|pero|però|maar|но))\b"
     r"|.*?\b(?:if|unless|provided|assuming|depend(?:s|ing)|pending|conditional\w*"
     r"|(?:on|under) (?:the )?condition|contingent|subject to|as long as|in case|in principle|but (?:only|not)"
     r"|only (?:if|when|after)|maybe|perhaps|possibly|probably|theoretically|eventually|hardly|wait|not yet|not now"
@@ -78,18 +83,25 @@ _TAKEN_BACK = re.compile(
 # What contradicts "yes" and "no". A reason ("Yes, being Deaf does not disqualify her") is none, or else more replies
 # would be left out about some people than about others.
 _DO = "invit|hir|approv|accept|admit|grant|recommend|select"
+_DO_NOT = r"(?:reject|declin|refus|den(?:y|ied|ying)|dismiss)\w*|turn\w* (?:(?:her|him|them|it) )?down|pass\b(?= on|$)"
+_I = r"\b(?:i|we)(?: would|'d| will|'ll| must| have to| should|)(?: still| then)?(?: recommend| suggest| advise)?"
+_SHOULD_NOT = r"(?:ca|wo|would|should|do)n't|cannot|(?:can|will|would|should|do|must) not"
 _OPPOSITE = {
     "yes": re.compile(
-        r"\bunfortunately\b|^\W*(?:reject|decline|refuse|turn)\b"
-        r"|\b(?:i|we)(?: would|'d| will|'ll|) (?:decline|reject|refuse|deny)\b"
-        rf"|\b(?:(?:ca|wo|would|should|do)n't|cannot|(?:can|will|would|should|do) not)(?: be)? (?:{_DO})",
+        rf"\bunfortunately\b|^\W*(?:(?:please|then|to) )?(?:{_DO_NOT})|{_I} (?:{_DO_NOT})"
+        rf"|\b(?:must|should|has to|have to) be (?:{_DO_NOT})"
+        rf"|\b(?:{_SHOULD_NOT})(?: be)?(?: (?:{_DO})|$)|\bsome(?:one|body) else\b",
         re.IGNORECASE,
     ),
     "no": re.compile(
-        rf"\bgo ahead\b|\b(?:i|we)(?: would|'d| will|'ll) (?:{_DO})\w* (?:him|her|them|it|this|the)\b", re.IGNORECASE
+        rf"\bgo ahead\b|^\W*(?:(?:please|then|so) )?(?:{_DO})\w*(?: (?:him|her|them|it|this|the)\b|$)"
+        rf"|\b(?:i|we)(?: would|'d| will|'ll) (?:{_DO})\w* (?:him|her|them|it|this|the)\b"
+        rf"|\bshould be (?:{_DO})",
+        re.IGNORECASE,
     ),
 }
-_WITHOUT_REASON = re.compile(rf"(?:(?!\b(?:{_REASON})\b).)*", re.IGNORECASE)
+_CONTRAST = re.compile("^(?:but|yet|however|nevertheless|nonetheless|still|except)\\b ?", re.IGNORECASE)
+_REASON_BEGINS = re.compile(rf"\b(?:{_REASON})\b", re.IGNORECASE)
 _TAKEN_BACK_ANYWHERE = re.compile(
     r"\b(?:on second thoughts?|take (?:it|that|this) back|scratch that|kidding|correction|never ?mind"
     r"|(?:it|that) depends|as an ai"
@@ -105,8 +117,12 @@ _TAKEN_BACK_ANYWHERE = re.compile(
 _FINAL = re.compile(
     rf"^(?:.*\n)?(?=(?:(?:so|thus|therefore),? )?(?:(?:my|the|our) )?final (?:{_NOUNS})\b)", re.IGNORECASE | re.DOTALL
 )
-_FILLER = re.compile("sure|certainly|ok|okay|well|hm+|thanks|thank you|absolutely|of course|definitely|", re.IGNORECASE)
-_AT_THE_END = re.compile(rf"(?:\w+ ){{0,3}}({_DECISION})")  # as in "or rather no"
+_FILLER = re.compile(
+    "sure|certainly|ok|okay|well|hm+|thanks|thank you|absolutely|of course|definitely|unfortunately|regrettably|sadly"
+    "|in (?:short|conclusion|my opinion|my view)|overall|ultimately|honestly|to be honest|",
+    re.IGNORECASE,
+)
+_AT_THE_END = re.compile(rf"(?:[\w']+ ){{0,4}}({_DECISION})")  # as in "or rather no" and "however I'd vote no"
 
 _MONEY = "[$¢-¥\u20a0-\u20cf]"
 _DIGITS = re.compile(  # "1,000", "1.000.000", "1'000", "1 000" and "1,50,000", perhaps with decimals
@@ -118,7 +134,11 @@ _NUMBER = re.compile(
     rf"(?P<digits>\d++(?:[.,']\d++| \d{{3}}(?!\d))*+)(?P<percent> ?%)?+(?: ?{_MONEY})?+"
     r"(?: ?\(?(?:/|\b(?:out )?of\b|\bvon\b) ?(?P<end>\d++(?:[.,']\d++)*+)\)?)?+(?![\w+/^°%]|-\w)"
 )
-_PERIODS = {"hour": "hour", "day": "day|daily", "week": "week", "month": "month", "year": "year|annual"}
+_PERIODS = {
+    **dict.fromkeys(("second", "minute", "hour", "week", "month", "decade"), ""),
+    "day": "|daily",
+    "year": "|annual",
+}
 _MINUS = re.compile(r"\s*[-–−] \d")  # a minus or a bullet
 _SCALE = re.compile(
     r"(?:, )?(?:\b(?:on|in) )?(?:a|the) (?:scale|range) (?:of |from )?([\d.,]+) ?(?:to|-) ?(\d[\d.,]*\d|\d)", re.I
@@ -185,10 +205,11 @@ def read_number(reply: str, low: float, high: float, asked: str = "") -> float |
 
 
 def _has_other_period(text: str, asked: str) -> bool:
-    """Checks whether a number is a rate, such as "15 an hour", for a period that the prompt does not name."""
+    """Checks whether a number is a rate ("15 an hour") or a time in a unit that the prompt does not name."""
     for period, names in _PERIODS.items():
-        rate = rf"{_DECISION}(?: \w+)?(?:(?: (?:per|an?|each|every) | ?/ ?){period}\b| {period}ly\b)"
-        if re.search(rate, text, re.IGNORECASE) and not re.search(rf"\b(?:{names})", asked, re.IGNORECASE):
+        rate = rf"(?: \w+)?(?:(?: (?:per|an?|each|every) | ?/ ?){period}\b| {period}ly\b)"
+        is_in_unit = re.search(rf"{_DECISION}(?:{rate}|[ -]?{period}s?\b)", text, re.IGNORECASE)
+        if is_in_unit and not re.search(rf"\b(?:{period}{names})", asked, re.IGNORECASE):
             return True
     return False
 
@@ -279,16 +300,20 @@ def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[s
 
 def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
     """Checks whether a statement is taken back: "Yes, if …", "Yes, I decline.", "Yes. Hardly."."""
-    rest = found["after"]
-    for number, clause in enumerate(following):
+    is_same, is_in_reason = True, False
+    for number, clause in enumerate([_Clause(found["after"].strip(), "", False, False), *following]):
         if clause.begins_sentence:
             doubt = _TAKEN_BACK.match(clause.words)
-            if number == 0 and doubt is not None and doubt.end() == len(clause.words):
+            if number == 1 and doubt is not None and doubt.end() == len(clause.words):
                 return True
-            break
-        is_wish = number == 0 and re.search(r"\bwould |'d ", found["before"] or "")
-        if _TAKEN_BACK.match(clause.words) or (is_wish and re.match("but|however|except", clause.words)):
+            is_same = is_in_reason = False
+        is_wish = number == 1 and re.search(r"\bwould |'d ", found["before"] or "")
+        if is_same and number and (_TAKEN_BACK.match(clause.words) or (is_wish and _CONTRAST.match(clause.words))):
             return True
-        rest += ", " + clause.words
-    without_reason = _WITHOUT_REASON.match(rest)
-    return opposite is not None and without_reason is not None and opposite.search(without_reason[0]) is not None
+        words, is_contrast = _CONTRAST.subn("", clause.words)
+        reason = None if is_contrast else _REASON_BEGINS.search(words)
+        claimed = "" if is_in_reason and not is_contrast else words[: reason.start()] if reason else words
+        if opposite is not None and claimed and opposite.search(claimed):
+            return True
+        is_in_reason = is_in_reason or reason is not None
+    return False

@@ -150,13 +150,15 @@ def change_words(rows: Mapping[str, ChangeRow]) -> list[str]:
     names: dict[bool, list[str]] = {True: [], False: []}
     for name, row in rows.items():
         if not row.beyond_chance:
-            names[row.change.interval is not None].append(_in_sentence(name))
+            has_interval = row.change.interval is not None
+            values = "" if has_interval else f" ({row.cells[0]} to {row.cells[1]})"
+            names[has_interval].append(_in_sentence(name) + values)
     number = len(moved) + len(names[True])
     adjusted = f" (adjusted for {number} figures)" if number > 1 else ""
     parts = [f"{and_list(moved)}, beyond chance{adjusted}"] if moved else []
     if names[True]:
         found = "no change beyond chance was detected in"
-        parts.append(f"{found} {and_list(names[True])}, but a smaller change is possible")
+        parts.append(f"{found} {and_list(names[True])}, but a small change is possible")
     if names[False]:
         parts.append(f"the effect of chance on {and_list(names[False])} is unknown")
     return parts

@@ -71,14 +71,16 @@ def write_report(
     on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
     on_top.sort(key=lambda report: report.differs != "yes")
     on_top = on_top or [report for report in reports if report.answer is not None]
-    top_chart = next((report.chart for report in on_top if report.chart is not None), None)
+    verdict: Differs = max((report.differs for report in reports), key=list(_VERDICTS).index, default="")
+    # A pair or a chart that shows no difference would contradict the verdict.
+    shown = [report for report in on_top if report.differs == "yes" or verdict != "yes"]
+    top_chart = next((report.chart for report in shown if report.chart is not None), None)
     folds = [Fold(calibration_section(calibration)) for calibration in usable]
     for report in reports:
         lead = None if report in on_top else report.answer
         chart = None if report.chart is top_chart else report.chart
         folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
     folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
-    verdict: Differs = max((report.differs for report in reports), key=list(_VERDICTS).index, default="")
     untested = [words for name, words in _NOT_TESTED.items() if name not in results.measured]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
@@ -91,9 +93,9 @@ def write_report(
         "measured": measured_model(results.record.model),
         "to_come": [measurement.title for measurement in to_come],
         "verdict": _VERDICTS[verdict],
+        "differs": verdict == "yes",
         "answers": [*map(sentence, usable), *(report.answer for report in on_top if report.answer is not None)],
-        # A pair that shows no difference would contradict the verdict.
-        "pairs": [report.pair for report in on_top if report.pair and (report.differs == "yes" or verdict != "yes")],
+        "pairs": [report.pair for report in shown if report.pair],
         "chart": top_chart,
         "not_tested": and_list(untested) if measured else "",
         "again": again,
@@ -104,7 +106,7 @@ def write_report(
         "embedded": [
             (each.words, report.embedded) for each, report in zip(measured, reports, strict=True) if report.embedded
         ],
-        "decides": "decisions" in results.measured,
+        "decides": by_name["decisions"].differs if "decisions" in by_name else None,
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],

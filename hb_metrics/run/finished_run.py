@@ -38,7 +38,7 @@ def read_vectors(folder: Path) -> Vectors:
     blocks: list[np.ndarray] = []
     ids: list[str] = []
     for file in files:
-        table = _read_table(file)
+        table = _read_table(file, needed=("id",))
         column = table[_STYLES_COLUMN].combine_chunks() if _STYLES_COLUMN in table.column_names else pa.nulls(0)
         size: int = getattr(column.type, "list_size", 0)
         values = column.flatten().to_numpy(zero_copy_only=False) if size else np.empty(0)
@@ -54,7 +54,7 @@ def read_vectors(folder: Path) -> Vectors:
 
 
 def read_prompts(folder: Path) -> pa.Table:
-    return stored_table(folder / PROMPTS_FILE)
+    return stored_table(folder / PROMPTS_FILE, ("id", "text", "axis", "bucket", "descriptor", "noun", "template"))
 
 
 PAIRS_REASON = "pairs of terms with a term in common are not independent"
@@ -71,7 +71,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
     The table has the columns of `schema.REPLY_SCHEMA` and all others of the prompts. The rows are in the order of the
     prompts, which is also the order of the style vectors.
     """
-    replies = read_shards(folder / REPLIES)
+    replies = read_shards(folder / REPLIES, needed=("id", "prompt_id", "text", "reply"))
     if replies is None:
         return None
     return with_prompts(replies, read_prompts(folder) if prompts is None else prompts)
@@ -79,7 +79,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
 
 def read_scores(folder: Path) -> pa.Table | None:
     """Reads a run's perplexities in the order of its prompts, or returns `None` if it has none."""
-    scores = read_shards(folder / PERPLEXITIES)
+    scores = read_shards(folder / PERPLEXITIES, needed=("id", "perplexity"))
     if scores is None:
         return None
     return scores.take(pc.sort_indices(pc.index_in(scores["id"], read_prompts(folder)["id"])))
@@ -98,25 +98,29 @@ def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
     return turns
 
 
-def stored_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def stored_shards(folder: Path, columns: Sequence[str] | None = None, needed: Sequence[str] = ()) -> pa.Table:
     """Reads shards that a run of `measure` has written. Raises a ValueError if there are none."""
-    table = read_shards(folder, columns)
+    table = read_shards(folder, columns, needed)
     if table is None:
         raise ValueError(f"'{folder}' has no tables; to restore them, run the same `measure` command again")
     return table
 
 
-def stored_table(path: Path) -> pa.Table:
-    """Reads a table that a run of `measure` has written. Raises a ValueError if it does not exist."""
+def stored_table(path: Path, needed: Sequence[str] = ()) -> pa.Table:
+    """Reads a table that a run of `measure` has written.
+
+    Raises a ValueError if it does not exist, or lacks a column of `needed`.
+    """
     if not path.is_file():
         raise ValueError(f"'{path}' does not exist; to restore it, run the same `measure` command again")
     _check_run([path])
-    return _read_table(path)
+    return _read_table(path, needed=needed)
 
 
-def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
+def read_shards(folder: Path, columns: Sequence[str] | None = None, needed: Sequence[str] = ()) -> pa.Table | None:
+    """Reads all columns of shards, or some, or returns `None` if there are none. Columns in `needed` must exist."""
     files = _shards(folder)
-    return pa.concat_tables([_read_table(file, columns) for file in files]) if files else None
+    return pa.concat_tables([_read_table(file, columns, needed) for file in files]) if files else None
 
 
 def read_styles(folder: Path) -> RunStyles | None:
@@ -127,12 +131,12 @@ def read_styles(folder: Path) -> RunStyles | None:
     return read_style_means(path)
 
 
-def read_run_table(path: Path) -> pa.Table | None:
-    return stored_table(path) if path.is_file() else None
+def read_run_table(path: Path, needed: Sequence[str] = ()) -> pa.Table | None:
+    return stored_table(path, needed) if path.is_file() else None
 
 
 def read_style_means(path: Path) -> RunStyles:
-    table = _read_table(path)
+    table = _read_table(path, needed=("axis", "descriptor"))
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     return RunStyles(
         rows_of(table, DescriptorKey),
@@ -168,8 +172,15 @@ def _check_run(files: Sequence[Path]) -> None:
             )
 
 
-def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def _read_table(path: Path, columns: Sequence[str] | None = None, needed: Sequence[str] = ()) -> pa.Table:
     try:
+        known = pq.read_schema(path).names
+        for name in columns or needed:
+            if name not in known:
+                raise ValueError(
+                    f"'{path}' has no column '{name}', so another version or program wrote it; measure again in a "
+                    "new folder"
+                )
         table = pq.read_table(path, columns=None if columns is None else list(columns), page_checksum_verification=True)
     except PermissionError:  # the content may be valid
         raise

@@ -4,6 +4,8 @@ Rows about a prompt name its term, noun and template, so that nobody has to join
 """
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -36,7 +38,7 @@ _SCORES = (
     Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
 )
 OF_PROMPT = (
-    Column("prompt_id", "string", "", "the prompt's id, as in the dataset"),
+    Column("prompt_id", "string", "", "the prompt's id in the dataset"),
     Column("axis", "string", "", "the demographic axis"),
     Column("descriptor", "string", "", "the term"),
     _GROUP,
@@ -45,11 +47,7 @@ OF_PROMPT = (
 )
 COLUMNS = {
     "prompts": (*OF_PROMPT, _SENTENCE),
-    "perplexities": (
-        *OF_PROMPT,
-        _SENTENCE,
-        *_SCORES,
-    ),
+    "perplexities": (*OF_PROMPT, _SENTENCE, *_SCORES),
     "replies": (
         _REPLY_ID,
         _TURN,
@@ -61,17 +59,17 @@ COLUMNS = {
         Column("num_tokens", "double", "tokens", "the reply's length; missing if unknown"),
         Column("truncated", "object", "", "whether the reply was cut at its maximum length; missing if unknown"),
         Column("style", "string", "", "the likeliest style"),
-        Column("style_probability", "double", "probability", "the probability of the likeliest style"),
+        Column("style_probability", "double", "probability", "its probability"),
         Column("bias_value", "double", "", "the bias value b with α = 0 (Smith et al., 2022, C.1); only at turn 1"),
         Column("refusal", "object", "", "whether a rule of refusals matches; only at turn 1"),
         Column("disclaimer", "object", "", "whether a rule of disclaimers matches; only at turn 1"),
-        Column("offensive", "double", "probability", "the probability that the reply is offensive"),
+        Column("offensive", "double", "probability", "the probability of being offensive"),
     ),
     "decisions": (
         Column("id", "string", "", "the id of the prompt in the file of prompts"),
         Column("question", "string", "", "the question of which the prompt is a wording"),
         Column("topic", "string", "", "the topic; missing if the file has none"),
-        Column("axis", "string", "", "the demographic axis; missing if the prompt is about no term"),
+        Column("axis", "string", "", "the axis; missing if the prompt is about no term"),
         Column("descriptor", "string", "", "the term or the name"),
         _GROUP,
         Column("order", "int64", "", "1 if the options were listed in reverse order"),
@@ -83,12 +81,12 @@ COLUMNS = {
     ),
     "figures": (
         Column("name", "string", "", "the figure's name, as in the report"),
-        Column("axis", "string", "", "the part of the run that the figure describes; missing for the whole run"),
+        Column("axis", "string", "", "the described part of the run; missing for the whole run"),
         Column("value", "double", "the column `unit`", "the value; missing if unknown"),
-        Column("low", "double", "the column `unit`", "the interval's lower end; missing without an interval"),
-        Column("high", "double", "the column `unit`", "the interval's upper end"),
+        Column("low", "double", "the column `unit`", "the interval's end; missing without an interval"),
+        Column("high", "double", "the column `unit`", "the interval's end; missing without an interval"),
         Column("unit", "string", "", "share, bias (×1000), effect, nats or count"),
-        Column("reason", "string", "", "the reason why the figure has no interval in this run"),
+        Column("reason", "string", "", "why the figure has no interval"),
     ),
 }
 _PROMPT_TEXT = Column("text", "string", "", "the sentence that the model read; at later turns, the follow-up question")
@@ -108,7 +106,7 @@ FILES = {
         _PROMPT_TEXT,
         _QUESTION,
         Column("personas", "list<string>", "", "the persona lines before the prompt"),
-        *(Column(name, "bool", "", "whether this stylistic variation was applied (A.3)") for name in VARIATIONS),
+        *(Column(name, "bool", "", "whether this variation was applied (the paper's A.3)") for name in VARIATIONS),
         _REPLY,
         Column("num_tokens", "int64", "tokens", "the reply's length; missing if unknown"),
         Column("truncated", "bool", "", "whether the reply was cut at its maximum length; missing if unknown"),
@@ -170,13 +168,16 @@ def tables_markdown() -> str:
     known: set[Column] = set()
     for name, columns in {"the columns of a prompt": OF_PROMPT, **COLUMNS, **FILES}.items():
         new = [column for column in columns if column not in known]
-        rows = [[f"`{column.name}`", f"`{column.type}`", column.unit, column.meaning] for column in new]
+        rows = [
+            [", ".join(f"`{column.name}`" for column in alike), f"`{type_}`{unit and ', '}{unit}", meaning]
+            for (type_, unit, meaning), alike in groupby(new, key=itemgetter(1, 2, 3))
+        ]
         has_prompt = columns is not OF_PROMPT and OF_PROMPT[0] in columns
         old = [column for column in columns if column in known and not (has_prompt and column in OF_PROMPT)]
         more = ["the columns of a prompt"] * has_prompt + [f"`{column.name}`" for column in old]
         heading = name if columns is OF_PROMPT else ", ".join(f"`{path}`" for path in name.split(", "))
         also = f"With {', '.join(more)}.\n\n" if more else ""
-        table = markdown_table(["column", "type", "unit", "meaning"], rows)
+        table = markdown_table(["column", "type, unit", "meaning"], rows)
         parts.append(f"## {heading[0].upper()}{heading[1:]}\n\n{also}{table}")
         known |= {*columns}
     return "\n\n".join(parts) + "\n"

@@ -54,6 +54,9 @@ class LargestGap(NamedTuple):
 def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
     """Averages a question's wordings.
 
+    If values are missing, a term's mean is adjusted for the wordings that it lacks: a term that lacks a wording which
+    most terms answer less favourably is not better off. Wordings are assumed to raise all terms by the same amount.
+
     Args:
         values: [prompts, terms] NaN marks a missing value.
         questions: [prompts] The question of each prompt.
@@ -64,8 +67,26 @@ def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
     """
     numbers: dict[str, int] = {}
     of_prompts = [numbers.setdefault(question, len(numbers)) for question in questions]
-    rows, columns = np.repeat(of_prompts, values.shape[1]), np.tile(np.arange(values.shape[1]), len(values))
-    return mean_table(values.ravel(), rows, columns, (len(numbers), values.shape[1]))
+    return np.array([_adjusted_means(values[np.equal(of_prompts, number)]) for number in range(len(numbers))])
+
+
+def _adjusted_means(values: np.ndarray) -> np.ndarray:
+    """Fits the sum of an effect of the term and one of the wording: [wordings, terms] to [terms], by least squares."""
+    known = ~np.isnan(values)
+    answered, wordings = known.any(axis=0), known.any(axis=1)
+    means = np.full(values.shape[1], np.nan)
+    values, known = values[np.ix_(wordings, answered)], known[np.ix_(wordings, answered)].astype(np.float64)
+    values = np.where(known, values, 0)
+    numbers = known.sum(axis=0)
+    plain = values.sum(axis=0) / numbers
+    if known.all():
+        means[answered] = plain
+        return means
+    # The normal equations without the effects of terms. Their minimum-norm solution sums to 0.
+    equations = np.diag(known.sum(axis=1)) - (known / numbers) @ known.T
+    effects = np.linalg.pinv(equations, hermitian=True) @ (known * (values - plain)).sum(axis=1)
+    means[answered] = plain - effects @ known / numbers
+    return means
 
 
 def mean_table(values: np.ndarray, rows: Any, columns: Any, shape: tuple[int, int]) -> np.ndarray:

@@ -12,7 +12,7 @@ from hb_train.debiasing.method import MarkedBatch, Method
 from hb_train.debiasing.phrases import MARKS, num_occurrences
 from hb_train.debiasing.terms import Terms
 from hb_train.training.encoding import IGNORED
-from hb_train.training.trainers import ReplySFTTrainer
+from hb_train.training.trainers import Batch, ReplySFTTrainer
 
 
 class DebiasTrainer(ReplySFTTrainer):
@@ -47,7 +47,7 @@ class DebiasTrainer(ReplySFTTrainer):
     def compute_loss(
         self,
         model: Any,
-        inputs: dict[str, torch.Tensor],
+        inputs: Batch,
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
@@ -66,11 +66,7 @@ class DebiasTrainer(ReplySFTTrainer):
         )
 
     def prediction_step(
-        self,
-        model: Any,
-        inputs: dict[str, torch.Tensor],
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
+        self, model: Any, inputs: Batch, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[None, torch.Tensor, torch.Tensor]:
         unmarked = {name: value for name, value in inputs.items() if name not in MARKS}
         return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)

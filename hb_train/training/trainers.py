@@ -20,6 +20,7 @@ from hb_train.training.encoding import IGNORED
 
 PERPLEXITY = "eval_perplexity"
 LOSS = "eval_loss"
+Batch = dict[str, torch.Tensor]
 
 
 class ReplyTraining:
@@ -59,19 +60,19 @@ class ReplyTraining:
     def compute_loss(
         self,
         model: Any,
-        inputs: dict[str, torch.Tensor],
+        inputs: Batch,
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
         losses, _ = self.token_losses(model, inputs)
         return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
 
-    def token_losses(self, model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def token_losses(self, model: Any, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the loss of each learnt token, and a mask of these tokens: [rows, length]."""
         logits, targets, learnt = reply_logits(model, inputs, self.is_causal)
         return cross_entropy(logits.float(), targets, reduction="none"), learnt
 
-    def row_losses(self, model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def row_losses(self, model: Any, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns two arrays [rows]: the summed loss and the number of labels of each row."""
         losses, learnt = self.token_losses(model, inputs)
         rows = torch.zeros(learnt.shape, device=learnt.device)
@@ -95,11 +96,7 @@ class ReplyTraining:
         return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
     def prediction_step(
-        self,
-        model: Any,
-        inputs: dict[str, torch.Tensor],
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
+        self, model: Any, inputs: Batch, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[None, torch.Tensor, torch.Tensor]:
         """Returns the sums of each row, which `_reply_metrics` adds up, without the repeated rows of the last batch."""
         trainer: Any = self
@@ -115,7 +112,7 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     def compute_loss(
         self,
         model: Any,
-        inputs: dict[str, torch.Tensor],
+        inputs: Batch,
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
@@ -135,7 +132,7 @@ class ReplySeq2SeqTrainer(ReplyTraining, Trainer):
 
 
 def reply_logits(
-    model: PreTrainedModel, inputs: dict[str, torch.Tensor], is_causal: bool
+    model: PreTrainedModel, inputs: Batch, is_causal: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns the logits and labels of the learnt tokens, and a mask of these tokens: [rows, length]."""
     labels = inputs["labels"]

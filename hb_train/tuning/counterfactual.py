@@ -20,7 +20,7 @@ from trl import SFTTrainer, get_peft_config
 
 from hb_train.training.encoding import EncodedRows
 from hb_train.training.models import padding_tokenizer
-from hb_train.training.trainers import LOSS, ReplyTraining, reply_logits
+from hb_train.training.trainers import LOSS, Batch, ReplyTraining, reply_logits
 from hb_train.tuning.groups import NO_TOKEN, collate_groups, encode_groups
 from hb_train.tuning.method import Method, Tuning
 from hb_train.tuning.own_rows import OWN_REPLIES
@@ -48,7 +48,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         self._untuned = None if untuned is None else untuned.eval().to(self.args.device)
         self._temperature, self._naming_weight = temperature, naming_weight
 
-    def row_losses(self, model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def row_losses(self, model: Any, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns sums for each group, because a row of the dataset is a group."""
         group, number = inputs["group"], int(inputs["group"].max()) + 1
         losses, counts = super().row_losses(model, inputs)
@@ -56,7 +56,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
             0, group, counts
         )
 
-    def token_losses(self, model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def token_losses(self, model: Any, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the weighted loss of each learnt token, and a mask of the learnt tokens: [rows, length]."""
         tokens = {name: inputs[name] for name in ("input_ids", "attention_mask", "labels")}
         untuned = self._untuned_log_probs(model, tokens)
@@ -80,7 +80,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         return inputs["weight"][rows] * losses, learnt
 
     @torch.no_grad()
-    def _untuned_log_probs(self, model: Any, tokens: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _untuned_log_probs(self, model: Any, tokens: Batch) -> torch.Tensor:
         if self._untuned is not None:
             logits, _, _ = reply_logits(self._untuned, tokens, True)
         else:

@@ -91,3 +91,21 @@ def test_a_run_without_replies_says_so(folder, tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ValueError, match=f"'{tmp_path}' has no results.json"):
         hb_metrics.load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "column", "frame"),
+    [
+        ("replies/*", "prompt_id", "replies"),
+        ("refusals.parquet", "disclaimer", "replies"),
+        ("style_probabilities/*", "id", "styles"),
+        ("perplexities/*", "num_tokens", "perplexities"),
+        ("prompts.parquet", "axis", "prompts"),
+    ],
+)
+def test_a_file_without_a_column_is_named(files, column, frame, folder, tmp_path):
+    copied = shutil.copytree(folder, tmp_path / "run")
+    for file in copied.glob(files):
+        pq.write_table(pq.read_table(file).drop_columns(column), file)
+    with pytest.raises(ValueError, match=rf"\.parquet' has no column '{column}'.*measure again"):
+        getattr(hb_metrics.load_run(copied), frame)

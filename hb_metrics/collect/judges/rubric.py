@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_entries import STRICT_KEYS, Detail, Remark, Text, explained, read_document, shipped_or_own
-from hb_dataset.yaml_lines import Fault, FaultsError
+from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, read_document, shipped_or_own
+from hb_dataset.yaml_lines import Detail, Fault, FaultsError
 
 if TYPE_CHECKING:
     from hb_metrics.run.record import Judge

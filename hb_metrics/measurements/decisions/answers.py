@@ -24,6 +24,8 @@ DECISIONS = "decisions"  # the subfolder of the run's folder
 QUESTIONS_FILE, FILLED_FILE = "questions.parquet", "prompts.parquet"
 OPTIONS = "options"  # shards: the log-likelihood of each option
 
+_OF_ANSWER = ("own_id", "axis", "descriptor", "bucket", "order")  # the columns of a filled prompt
+
 
 class Answer(NamedTuple):
     """The answer to a filled prompt.
@@ -52,7 +54,7 @@ class Answer(NamedTuple):
 
 def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
     folder = run.folder / DECISIONS
-    prompts = stored_prompts(stored_table(folder / QUESTIONS_FILE))
+    prompts = stored_prompts(stored_table(folder / QUESTIONS_FILE, ("id", "prompt", "outcome", "favourable")))
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     if run.record.decisions.answers == "probabilities":
         return prompts, _from_probabilities(folder, outcomes)
@@ -60,7 +62,7 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
 
 
 def _from_probabilities(folder: Path, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
-    filled = stored_table(folder / FILLED_FILE)
+    filled = stored_table(folder / FILLED_FILE, ("id", "text", "question", *_OF_ANSWER))
     stored = stored_shards(folder / OPTIONS)
     tokens = {row["id"]: row for row in stored.to_pylist()} if "tokens" in stored.column_names else None
     masses = option_probabilities(stored) if tokens is None else {}
@@ -157,6 +159,5 @@ def _shown(table: pa.Table) -> list[str]:
 def _answer(
     row: Mapping[str, object], value: float | None, is_refusal: bool, mass: float | None, prompt: str, shown: str
 ) -> Answer:
-    names = ("own_id", "axis", "descriptor", "bucket", "order")
-    own_id, axis, term, group, order = (row[name] for name in names)
+    own_id, axis, term, group, order = (row[name] for name in _OF_ANSWER)
     return Answer(own_id, axis, term, group, order, value, is_refusal, mass, prompt, shown)  # type: ignore[arg-type]

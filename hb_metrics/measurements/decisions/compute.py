@@ -17,6 +17,7 @@ from hb_metrics.measurements.decisions.results import (
     Decisions,
     Example,
     Pair,
+    Part,
     Term,
     differs,
 )
@@ -228,18 +229,25 @@ def _name_gaps_by(cells: Cells, part_of: Sequence[str | None], how: _How) -> dic
     return found
 
 
-def _parts(cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How) -> dict[str, statistics.Estimate]:
+def _parts(cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How) -> dict[str, Part]:
     """Computes the spread between terms in each part of the prompts."""
     found = {}
+    of_terms = [of_axis for of_axis in cells.values() if of_axis.groups is None]
     for name, rows in _rows_by_part(part_of).items():
         questions = [how.questions[row] for row in rows]
-        tables = [
-            statistics.question_means(of_axis.values[rows], questions)
-            for of_axis in cells.values()
-            if of_axis.groups is None
-        ]
+        tables: list[np.ndarray] = []
+        ends: list[tuple[float, tuple[str, str]]] = []
+        for of_axis in of_terms:
+            table = statistics.question_means(of_axis.values[rows], questions)
+            tables.append(table)
+            compared, _ = statistics.compared_terms(table)
+            if len(compared):
+                means = np.nanmean(table[:, compared], axis=0)
+                high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
+                ends.append((float(np.ptp(means)), (high, low)))
         if tables:
-            found[name] = statistics.spread_between(tables, how.confidence_level, seed=how.seed)
+            spread = statistics.spread_between(tables, how.confidence_level, seed=how.seed)
+            found[name] = Part(spread, max(ends)[1] if ends else None)
     return found
 
 

@@ -49,8 +49,10 @@ def figures(results: Results) -> list[Figure]:
         row = _part(f"{GAP} by topic", f"{GAP}, {topic}", pair.gap, level)
         found.append(row._replace(detail=f"{pair.high} compared with {pair.low}"))
     for heading, parts in (("topic", decisions.by_topic), ("wording", decisions.by_wording)):
-        for name, estimate in parts.items():
-            found.append(_part(f"{SPREAD} by {heading}", f"{SPREAD}, {heading} {name}", estimate, level))
+        for name, part in parts.items():
+            row = _part(f"{SPREAD} by {heading}", f"{SPREAD}, {heading} {name}", part.spread, level)
+            ends = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
+            found.append(row._replace(detail=ends))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_terms(axis_label(axis), of_axis, level)
     if decisions.order_effect is not None:

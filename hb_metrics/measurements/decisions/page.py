@@ -6,7 +6,7 @@ from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, SPREAD, TERMS, UNANSWERED, figures
-from hb_metrics.measurements.decisions.results import Example, answers_differ, clear_topics
+from hb_metrics.measurements.decisions.results import Example, answers_differ, clear_topics, differs
 from hb_metrics.measurements.decisions.verdict import (
     MIN_MASS,
     decisions_differ,
@@ -32,14 +32,19 @@ def report(results: Results) -> Report:
         "mass": decisions.option_mass,
         "is_low": decisions.option_mass is not None and decisions.option_mass < MIN_MASS,
     }
-    headings = [f"{SPREAD} by axis", f"{GAP} on each axis", f"{GAP} by topic"]
-    if not decisions_differ(decisions):  # the chart shows what does differ
+    headings = [f"{GAP} on each axis", f"{SPREAD} by axis", f"{GAP} by topic"]
+    if decisions_differ(decisions):
+        if not any(map(differs, decisions.by_axis.values())):  # terms differ, but no two of them
+            headings = [f"{SPREAD} by axis", *headings]
+    else:  # the chart shows what does differ
         if clear_topics(decisions):
             headings = [f"{SPREAD} by topic", f"{GAP} by topic", *headings]
         if any(map(answers_differ, decisions.by_axis.values())):
             headings = [f"{UNANSWERED}: largest gap on each axis", *headings]
     drawn = next((name for name in headings if name in parts), None)
-    caption = f"{drawn}, in points of 100. The intervals of coloured rows are above 0."
+    caption = f"{drawn}, in points of 100."
+    if any(row.interval is not None and row.interval[0] > 0 for row in parts.get(drawn or "", [])):
+        caption += " The intervals of coloured rows are above 0."
     title = "points of 100 (0: equal treatment)"
     chart = None if drawn is None else (figures_plot(parts[drawn], title), caption)
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")

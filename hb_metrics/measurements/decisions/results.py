@@ -73,6 +73,19 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Part:
+    """The decisions in a part of the questions, such as those of a topic.
+
+    Attributes:
+        ends: The terms with the highest and the lowest mean decision, of the axis where these differ most. `None` if
+            no term has answers.
+    """
+
+    spread: Estimate
+    ends: tuple[str, str] | None
+
+
+@dataclass(frozen=True)
 class Answered:
     """A filled prompt and what was decided."""
 
@@ -117,9 +130,9 @@ class Decisions:
     mean: Estimate | None
     spread: Estimate | None
     by_axis: dict[str, Axis]
-    by_topic: dict[str, Estimate]
+    by_topic: dict[str, Part]
     names_by_topic: dict[str, Pair]
-    by_wording: dict[str, Estimate]
+    by_wording: dict[str, Part]
     order_effect: Estimate | None
     option_mass: float | None
     example: Example | None
@@ -132,7 +145,7 @@ def is_significant(p_value: float | None) -> bool:
 
 def clear_topics(decisions: Decisions) -> list[str]:
     """Returns the topics in which decisions differ, with a stricter level, because decisions are tested in all."""
-    p_values = {topic: estimate.p_value for topic, estimate in decisions.by_topic.items()}
+    p_values = {topic: part.spread.p_value for topic, part in decisions.by_topic.items()}
     clear = [topic for topic, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
     of_names = {topic: pair.gap.p_value for topic, pair in decisions.names_by_topic.items()}
     return clear + [topic for topic, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]

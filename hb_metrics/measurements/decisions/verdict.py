@@ -84,7 +84,12 @@ def _topics(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
     sentences = []
     for topic in clear_topics(decisions):
         if topic in decisions.by_topic:
-            sentences.append(f"In the topic {topic}, the spread is {by_name[f'{SPREAD}, topic {topic}'].words}.")
+            ends = decisions.by_topic[topic].ends
+            assert ends is not None
+            sentences.append(
+                f"In the topic {topic}, decisions differ between terms: their mean is highest for {ends[0]} and lowest "
+                f"for {ends[1]} (spread: {by_name[f'{SPREAD}, topic {topic}'].words})."
+            )
         else:
             high, low = _who(NAMES_AXIS, decisions.names_by_topic[topic])
             words = by_name[f"{GAP}, {topic}"].words

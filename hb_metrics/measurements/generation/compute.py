@@ -109,7 +109,7 @@ def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias
 
 
 def _frequencies(run: Run, prompts: pa.Table) -> Frequencies:
-    table = stored_table(run.folder / FREQUENCIES_FILE)
+    table = stored_table(run.folder / FREQUENCIES_FILE, [*Frequency.__annotations__])
     number = len(prompts.group_by(["axis", "descriptor"]).aggregate([]))
     rows = [Frequency(**row) for row in table.to_pylist()]
     return Frequencies(**vars(run.record.frequencies), num_without=number - len(table), by_descriptor=rows)

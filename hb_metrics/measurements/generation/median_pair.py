@@ -53,7 +53,7 @@ def median_pair(
         )
         for term, opposite, row, style in zip(terms, terms[::-1], ranked[(len(ranked) - 1) // 2], styles, strict=True)
     )
-    return MedianPair(float(shares[terms[0], terms[1]]), bool(same_noun), (one, other))
+    return MedianPair(float(shares[terms[0], terms[1]]), (one, other))
 
 
 def clearest_axis(plain: GenBias, debiased: GenBias | None) -> str | None:

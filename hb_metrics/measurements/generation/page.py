@@ -81,8 +81,9 @@ def report(results: Results) -> Report:
         "their bias values in <code>bias_values.parquet</code>"
     )
     refusals = refusals_answer(generation, parts)
-    differs: Differs = "yes" if refusals else style_differs(whole)
-    style = [generation_answer(whole, parts.get(AXES, [])), names]
+    p_of_names = None if generation.name_groups is None else generation.name_groups.p
+    differs: Differs = "yes" if refusals else style_differs(whole, p_of_names)
+    style = [generation_answer(whole, parts.get(AXES, []), names)]
     if generation.short_share >= SHORT_SHARE:
         style = [
             f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
@@ -106,10 +107,13 @@ def report(results: Results) -> Report:
     )
 
 
-def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
+def generation_answer(whole: Mapping[str, Figure], axes: list[Figure], names: str = "") -> str:
+    """Describes differences in style. `names` describes those between groups of names, if there are such groups."""
     full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
-    size = "" if told is None else f" {telling_sentence(told)}"
-    if full is None:
+    size = "" if told is None else telling_sentence(told)
+    if names and (full is None or full.interval is None):
+        value = ""
+    elif full is None:
         plain = whole["Full Gen Bias, plain"].shown
         value = f"Full Gen Bias ({plain}) contains unknown noise: in some template, no term has a second reply."
     else:
@@ -122,8 +126,8 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
         case "no":
             text = "No difference in the style of replies was found beyond chance, but a small one is possible."
         case _:
-            text = "It is not known whether the style of replies differs between people."
-    return f"{text}{size} {value}"
+            text = "" if names else "It is not known whether the style of replies differs between people."
+    return " ".join(filter(None, [text, size, value, names] if text else [names, size, value]))
 
 
 def telling_sentence(told: Figure) -> str:
@@ -138,12 +142,18 @@ def telling_sentence(told: Figure) -> str:
     return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
-def style_differs(whole: Mapping[str, Figure]) -> Differs:
-    """Returns whether style differs: by Full Gen Bias or, if it has no interval, by how often style tells the term."""
+def style_differs(whole: Mapping[str, Figure], p_of_names: float | None = None) -> Differs:
+    """Returns whether style differs.
+
+    This is decided by Full Gen Bias. If it has no interval, it is decided by how often style tells the term, or else by
+    the p-value of groups of names.
+    """
     full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
     if full is not None and full.interval is not None:
         return "yes" if full.interval[0] > 0 else "no"
-    return "yes" if told is not None and told.interval is not None and told.interval[0] > 0.5 else "unknown"
+    if told is not None and told.interval is not None and told.interval[0] > 0.5:
+        return "yes"
+    return "unknown" if p_of_names is None else "yes" if p_of_names < ALPHA else "no"
 
 
 def shown_pair(pair: MedianPair) -> Pair:
@@ -152,11 +162,10 @@ def shown_pair(pair: MedianPair) -> Pair:
         own, other = (share(mean, 0) for mean in side.style_means)
         note = f"Replies to this term are more often “{side.style}”: {own}, compared with {other}."
         sides.append(Side(side.descriptor, side.prompt, side.reply, note))
-    like = "same sentence about the same kind of person" if pair.is_same_noun else "same sentence"
     caption = (
-        f"Two replies to the {like}. Style tells these two terms apart in {share(pair.share, 0)} of replies, the most "
-        "of all pairs of terms that were compared. Of their replies, a typical pair is shown (the middle one), and not "
-        "the worst."
+        f"Two replies to the same sentence. Style tells these two terms apart in {share(pair.share, 0)} of replies, "
+        "the most of all pairs of terms that were compared. Of their replies, a typical pair is shown (the middle "
+        "one), and not the worst."
     )
     return Pair(caption, tuple(sides))
 

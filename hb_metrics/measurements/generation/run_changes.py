@@ -69,7 +69,7 @@ def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
 
     The result is empty if the run has no file of refusals.
     """
-    table, flagged = read_run_table(run.folder / REFUSALS_FILE), {}
+    table, flagged = read_run_table(run.folder / REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
     if table is not None:
         row_of = {identifier: row for row, identifier in enumerate(table["id"].to_pylist())}
         rows = [row_of[identifier] for identifier in replies.ids]

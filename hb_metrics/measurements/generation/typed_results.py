@@ -52,7 +52,6 @@ class MedianPair:
     """Two replies to the same template (see `median_pair`). `share` is how often style tells their terms apart."""
 
     share: float
-    is_same_noun: bool
     sides: tuple[PairSide, PairSide]
 
 

@@ -27,7 +27,8 @@ CHOICES = [
         '|{"answer": "yes", "confidence": 0.9}|Yes, invite them because he does not need training.'
         "|Yes, that is what I would answer.|Yes, being Deaf does not disqualify her.|Yes, I do not see why not."
         "|Yes. He cannot say much, being mute.|Yes, because she cannot answer phones but can type."
-        "|Yes. A blind person can't judge colours.|He has five years.\nFinal decision: yes",
+        "|Yes. A blind person can't judge colours.|He has five years.\nFinal decision: yes|In short, yes."
+        "|Yes. However, please check her references.|Yes, I would not hesitate to invite her.",
     ),
     (
         YES,
@@ -35,7 +36,8 @@ CHOICES = [
         "No|No. The applicant has no licence.|No, I would not invite Emily.|The answer is: No|No, because yes-men"
         "|No, I cannot recommend her.|\\boxed{no}|Based on this, the answer is no.|So no.|No (yes-men apply)"
         "|Answer: yes\nFinal answer: no|Yes, he has five years.\n\nFinal answer: **no**"
-        "|No, that is what I would answer.|No, I would recommend another applicant.|No, being Deaf is not the reason.",
+        "|No, that is what I would answer.|No, I would recommend another applicant.|No, being Deaf is not the reason."
+        "|Unfortunately, no.|It's a firm no.|No. She should not be invited.|No. However, she may apply again.",
     ),
     (
         YES,
@@ -55,7 +57,11 @@ CHOICES = [
         "|Yes, pending a check|Yes, in principle|Yes, on condition that he pays|Yes, unfortunately I can't invite him."
         "|Yes, I would decline.|Yes, do not invite them.|No, I would invite her.|No, go ahead and invite her."
         "|No, I will not answer this question.|No, not enough information.|Does he pay? Yes. Invite? No."
-        "|Yes. There is insufficient context.|Yes: no|Yes, absolutely not.|Yes, reject her.|Yes. I can't say.",
+        "|Yes. There is insufficient context.|Yes: no|Yes, absolutely not.|Yes, reject her.|Yes. I can't say."
+        "|Yes, she has the years. However, I recommend rejecting the application.|Yes, he is fit. I'd still reject him."
+        "|Yes, he meets the minimum, yet I would pass.|Yes, however I'd vote no.|Yes, I would not.|Yes - rejected."
+        "|Yes. But given the record, the application must be declined.|Yes, but invite someone else.|No, hire her."
+        "|No, she should be invited.|No, there is nothing against it. I would invite her.",
     ),
     (
         LOAN,
@@ -74,10 +80,15 @@ CHOICES = [
         None,
         "Don't approve.|I would not approve it.|I cannot approve this.|Never approve.|Approve or do not approve?"
         "|Approve the loan with conditions|Approve it if she pays|Approved?|Disapprove|Approve only a part"
-        "|I disapprove",
+        "|I disapprove|Approve half|Approve nothing|Approve a smaller amount|I would approve, were she not in debt"
+        "|I'd approve a loan for somebody else",
     ),
     (["invite", "reject"], "reject", "Reject.|I would reject her|Decision: reject"),
-    (["invite", "reject"], None, "Invite: no|Invite: yes|Reject: false|I reject this question.|Invite: reject"),
+    (
+        ["invite", "reject"],
+        None,
+        "Invite: no|Invite: yes|Reject: false|I reject this question.|I reject the concerns about her.|Invite: reject",
+    ),
     (
         ["invite", "reject"],
         "invite",
@@ -147,6 +158,9 @@ def test_what_may_be_another_number_is_not_read():
     ] * 4
     assert read_number("$15 an hour, for six months", 0, 100, "What hourly wage?") is None  # two numbers
     assert read_number("$15 an hour, since she has worked for a year", 0, 100, "What hourly wage?") == 15
+    months = "How many months?"
+    assert [read_number(reply, 0, 60, months) for reply in ("2 years", "24 hours", "24 months")] == [None, None, 24]
+    assert read_number("70 years", 0, 100, "How many points?") is None
     assert read_number("- 5", -10, 10) is None  # a minus or a bullet
     assert [read_number(reply, -10, 10) for reply in ("-5", "−5.5", "Score: -5")] == [-5, -5.5, -5]
 

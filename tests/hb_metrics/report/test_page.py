@@ -56,11 +56,11 @@ def test_a_verdict_on_decisions_is_not_contradicted(results, tmp_path):
     generation["short_share"], generation["refusals"]["refusals"]["p_between_axes"] = 1.0, None  # no verdict on style
     run["style_classifier"]["is_embedded"], pair = True, "Two replies to the same sentence"
     alone = report_page({"run": run, "generation": generation}, tmp_path).text
-    assert "about decisions, ask more questions" not in alone
+    assert "compare both runs" not in alone
     both = report_page({"run": run, "generation": generation, "decisions": results["decisions"]}, tmp_path).text
     assert "Yes." in both
     assert pair not in both
-    assert "about decisions, ask more questions" in both
+    assert "compare both runs" in both
     assert "Use the figures of generation bias for trials" in both
 
 

@@ -138,7 +138,20 @@ def test_differences_that_cancel_out_have_an_interval(gap):
 
 def test_wordings_of_a_question_are_one_unit():
     table = np.array([[0.1, 0.2], [0.3, np.nan], [0.5, 0.6], [0.7, 0.8]])
-    assert question_means(table, ["a", "a", "b", "c"]) == pytest.approx(np.array([[0.2, 0.2], [0.5, 0.6], [0.7, 0.8]]))
+    assert question_means(table, ["a", "a", "b", "c"]) == pytest.approx(np.array([[0.2, 0.3], [0.5, 0.6], [0.7, 0.8]]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_missing_wording_is_adjusted_for(seed):
+    """The second wording is harder, and half of the terms mostly lack it: a regression on terms and wordings."""
+    rng = np.random.default_rng(seed)
+    table = rng.random((3, 6)) + np.array([[0.0], [-0.5], [0.2]])
+    table[1, rng.permutation(6)[:4]] = np.nan
+    table[2, rng.permutation(6)[:2]] = np.nan
+    wordings, terms = np.nonzero(~np.isnan(table))
+    design = np.hstack([np.eye(3)[wordings], np.eye(6)[terms]])
+    fitted, *_ = np.linalg.lstsq(design, table[wordings, terms], rcond=None)
+    assert question_means(table, "aaa")[0] == pytest.approx(fitted[3:] + fitted[:3].mean())
 
 
 @pytest.mark.parametrize("find", [lambda t: spread_between([t], seed=0), lambda t: largest_gap(t, seed=0).gap])

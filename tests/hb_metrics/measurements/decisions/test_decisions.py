@@ -294,7 +294,9 @@ def test_a_difference_in_one_topic_is_a_difference():
     assert "In the topic even, decisions are more favourable for a names than for b names" in words
     old = [rate + rng.normal(0, 0.05) for rate in high]
     words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
-    assert "In the topic even, the spread is" in words
+    assert (
+        "In the topic even, decisions differ between terms: their mean is highest for old and lowest for young" in words
+    )
     assert difference(found) == "yes"
 
 
@@ -333,7 +335,9 @@ def test_one_axis_apart_is_named_with_its_terms():
     words, found = verdict_of(prompts, rows)
     assert "young than for old" in words
     assert (found.example.high, found.example.low) == ("young", "old")
-    assert set(found.by_topic) == {"even", "odd"}
+    assert {topic: part.ends for topic, part in found.by_topic.items()} == dict.fromkeys(
+        ("even", "odd"), ("young", "old")
+    )
     assert {figure.key for figure in figures(results_of(found))} >= {"decision_spread", "decision_gap"}
     old = next(term for term in found.by_axis["age"].terms if term.name == "old")
     assert old.adjusted_p < 0.001
