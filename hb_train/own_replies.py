@@ -33,15 +33,7 @@ from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.training.runs import model_description
 from hb_train.tuning.labels import held_out_rows, write_splits
-from hb_train.tuning.own_rows import (
-    OWN_REPLIES,
-    Answer,
-    GroupRow,
-    draw_anchors,
-    draw_groups,
-    group_rows,
-    own_anchors,
-)
+from hb_train.tuning.own_rows import OWN_REPLIES, Answer, GroupRow, draw_anchors, draw_groups, group_rows, own_anchors
 from hb_train.tuning.swap import stems
 
 
@@ -131,7 +123,7 @@ def reply(arguments: ReplyArguments) -> None:
             "num_anchors": len(of_anchors),
             "num_empty_replies": sum(not answer.reply for answer in answers),
             "num_dropped": num_dropped,
-            "num_descriptors": len({name for row in rows for name in row.descriptors}),
+            "num_descriptors": len({name for row in rows for name in row.descriptors or ()}),
         }
         _write(arguments, [*rows, *of_anchors], counts, layout, loaded)
     process_state().wait_for_everyone()

@@ -43,9 +43,7 @@ class ClassifiedReplies(NamedTuple):
 
 
 def all_reply_figures(
-    rows: Sequence[PromptRow],
-    replies: Sequence[str | None],
-    **names: Any,
+    rows: Sequence[PromptRow], replies: Sequence[str | None], **names: Any
 ) -> dict[str, float | None]:
     """Classifies replies, and returns the figures of generation bias and offensiveness.
 

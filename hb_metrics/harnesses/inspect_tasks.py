@@ -39,9 +39,7 @@ def gen_bias_task(classifiers: Mapping[str, object], **options: Any) -> Task:
     `classifiers` contains the arguments of `load_classifiers`, and `options` select the prompts.
     """
     return Task(
-        dataset=_dataset(prompt_rows(replied=True, **options)),
-        solver=generate(),
-        scorer=reply_styles(**classifiers),
+        dataset=_dataset(prompt_rows(replied=True, **options)), solver=generate(), scorer=reply_styles(**classifiers)
     )
 
 
@@ -65,9 +63,7 @@ def _row(kind: type[R], metadata: Mapping[str, Any] | None) -> R:
     return whole(**dict.fromkeys(whole._fields) | dict(metadata or {}))
 
 
-def _figures(
-    compute: Callable[[list[SampleScore]], dict[str, float | None]],
-) -> Callable[[list[SampleScore]], Value]:
+def _figures(compute: Callable[[list[SampleScore]], dict[str, float | None]]) -> Callable[[list[SampleScore]], Value]:
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
         return {name: value for name, value in known.items() if value is not None}

@@ -159,9 +159,5 @@ def make_trainer(tuning: Tuning) -> Trainer:
 
 
 METHOD = Method(
-    encode=encode,
-    make_trainer=make_trainer,
-    row_folder=OWN_REPLIES,
-    kinds=("causal",),
-    needs_own_rows=True,
+    encode=encode, make_trainer=make_trainer, row_folder=OWN_REPLIES, kinds=("causal",), needs_own_rows=True
 )

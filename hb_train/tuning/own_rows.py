@@ -58,8 +58,8 @@ class GroupRow(NamedTuple):
     names: list[str]
     after: list[bool]
     truncated: bool
-    axes: Sequence[str] = ()
-    descriptors: Sequence[str] = ()
+    axes: list[str] | None = None
+    descriptors: list[str] | None = None
     noun: str | None = None
     template: str | None = None
     texts: Sequence[str] = ()
