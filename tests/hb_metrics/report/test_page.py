@@ -51,6 +51,16 @@ def test_the_box_names_the_next_better_classifiers(results, tmp_path):
         assert suggested(f"--{name}_classifier") in text
 
 
+def test_axes_with_one_term_have_no_gen_bias(results, tmp_path):
+    run, generation = results["run"], copy.deepcopy(results["generation"])
+    for values in (generation["gen_bias"], generation["debiased"]):
+        values["by_axis"] = {}
+    assert (
+        "These values show how much reply styles differ"
+        not in report_page({"run": run, "generation": generation}, tmp_path).text
+    )
+
+
 def test_a_verdict_on_decisions_is_not_contradicted(results, tmp_path):
     run, generation = copy.deepcopy(results["run"]), copy.deepcopy(results["generation"])
     generation["short_share"], generation["refusals"]["refusals"]["p_between_axes"] = 1.0, None  # no verdict on style
