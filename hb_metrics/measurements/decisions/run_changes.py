@@ -10,7 +10,6 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.decision_changes import gap_change, spread_change
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.name_gaps import name_gaps
 
@@ -30,10 +29,14 @@ def changes(first: Run, second: Run) -> FigureChanges:
         cells_by_axis(prompts, [answer for answer in rows if answer.axis is not None]) for rows in (answers, others)
     )
     terms, of_other_terms = (
-        {axis: sorted(of_axis.names) for axis, of_axis in found.items()} for found in (cells, of_others)
+        {
+            axis: sorted(zip(of_axis.names, of_axis.groups or of_axis.names, strict=True))
+            for axis, of_axis in found.items()
+        }
+        for found in (cells, of_others)
     )
     if terms != of_other_terms:
-        return FigureChanges({}, OTHER_TERMS_REASON)
+        return FigureChanges({}, "the terms, or the names and their groups, differ between the runs")
     level, seed = first.confidence_level, first.record.settings.seed
     questions = [prompt.question for prompt in prompts]
     by_name: dict[str, PairedChange] = {}

@@ -9,6 +9,7 @@ from io import StringIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -26,6 +27,7 @@ from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.planned import planned_decisions
+from hb_metrics.measurements.decisions.run_changes import changes
 from hb_metrics.measurements.decisions.verdict import difference, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
 from hb_metrics.measurements.results import Results, read_run
@@ -99,6 +101,18 @@ def test_answers_that_are_none_are_counted_by_group(names):
     assert {group: each["num"] for group, each in groups["by_group"].items()} == {"White": 20, "Black": 0}
     assert "Refusals by group of names" in (names[0] / "report.html").read_text()
     assert found["by_axis"]["names"]["unanswered_pair"]["gap"]["value"] == pytest.approx(20 / 360)
+
+
+def test_runs_with_other_groups_of_the_same_names_are_not_compared(names, tmp_path):
+    shutil.copytree(names[0], tmp_path / "other")
+    path = tmp_path / "other" / "prompts.parquet"
+    table = pq.read_table(path)
+    swapped = pc.if_else(pc.equal(table["descriptor"], "Jay"), "Black", table["bucket"])
+    assert swapped != table["bucket"]
+    pq.write_table(table.set_column(table.column_names.index("bucket"), "bucket", swapped), path)
+    found = changes(read_run(names[0]), read_run(tmp_path / "other"))
+    assert not found.by_name
+    assert "groups" in found.reason
 
 
 @pytest.fixture(scope="module")
