@@ -112,12 +112,18 @@ def read_own_prompts(source: str, replaced: Sequence[str] = ()) -> list[OwnPromp
     if replaced:
         rows = _replaced(rows, replaced)
     prompts: list[OwnPrompt] = []
-    place_of: dict[str, str] = {}
+    place_of: dict[object, str] = {}
     for number, (place, row) in enumerate(rows, start=1):
         prompt = _own_prompt(place, row, number)
         first = place_of.setdefault(prompt.id, place)
         if first != place:
             raise ValueError(f"{place} has the same id as row {first.rpartition(' ')[2]}; give each row its own id")
+        first = place_of.setdefault((prompt.prompt, prompt.system, prompt.outcome), place)
+        if first != place:
+            raise ValueError(
+                f"{place} has the same prompt as row {first.rpartition(' ')[2]}, so it would be another question; "
+                "remove the row (for several replies to each prompt, set --replies_per_cell)"
+            )
         prompts.append(prompt)
     return prompts
 

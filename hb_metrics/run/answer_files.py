@@ -137,12 +137,12 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
         )
 
 
-def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
+def replies_by_prompt(given: Iterable[GivenReply]) -> tuple[dict[str, list[GivenReply]], int]:
     """Groups replies by prompt. The order of the rows does not affect the result.
 
-    The model did not sample if decoding is greedy, or if no prompt has two different replies. In both cases, copies of
-    a reply to the same prompt are left out. The replies to a prompt are put into a random order, because comparisons
-    pair the n-th replies of two runs. In alphabetical order, paired replies would be alike.
+    The model did not sample if no prompt has two different replies. In this case, copies of a reply to the same prompt
+    are left out. The replies to a prompt are put into a random order, because comparisons pair the n-th replies of two
+    runs. In alphabetical order, paired replies would be alike.
 
     Returns:
         The replies, grouped by the prompt's id, and the number of omitted copies.
@@ -153,11 +153,9 @@ def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dic
     for rows in by_prompt.values():
         rows.sort(key=lambda row: (row.reply, row.reasoning or "", row.num_tokens or 0, bool(row.truncated)))
     num_copies = 0
-    if greedy or all(len({row.reply for row in rows}) == 1 for rows in by_prompt.values()):
-        for identifier, rows in by_prompt.items():
-            distinct = list({row.reply: row for row in reversed(rows)}.values())[::-1]
-            num_copies += len(rows) - len(distinct)
-            by_prompt[identifier] = distinct
+    if all(len({row.reply for row in rows}) == 1 for rows in by_prompt.values()):
+        num_copies = sum(len(rows) - 1 for rows in by_prompt.values())
+        by_prompt = {identifier: rows[:1] for identifier, rows in by_prompt.items()}
     for identifier, rows in by_prompt.items():
         if len(rows) > 1:
             draw = seeded_generator(0, "order of replies", "\x1f".join([identifier, *(row.reply for row in rows)]))

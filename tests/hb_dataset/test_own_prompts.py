@@ -134,6 +134,14 @@ def test_faults_name_the_row_and_what_to_write(read, row, problem):
     assert "prompts.jsonl'" in str(caught.value)
 
 
+def test_a_prompt_that_occurs_twice_is_no_second_question(read):
+    row = {"prompt": "Hire {person}?", "outcome": "number: 0..5"}
+    for same in ({}, {"question": "other", "topic": "other"}):
+        with pytest.raises(ValueError, match=r"row 3 has the same prompt as row 1.*--replies_per_cell"):
+            read(row, {"prompt": "b"}, {**row, **same})
+    assert len(read(row, {**row, "system": "Be brief."}, {**row, "outcome": "number: 0..9"})) == 3
+
+
 def test_files_of_all_formats_and_typographies_are_read(tmp_path):
     text = "<b>{person}</b> &amp; “x”, y"
     csv = f'prompt,id\r\n"{text}",a\r\n'.encode("utf-8-sig")

@@ -74,12 +74,17 @@ class FileEngine(Engine):
             check_turns(path, given, requests.turns)
         given = [reply for reply in given if reply.turn == requests.turn]
         check_ids(path, given, requests.ids, requests.texts, what="reply")
-        by_prompt, num_copies = replies_by_prompt(given, greedy=not requests.decoding.sample)
-        if requests.turn > 1 and len(given) > len(by_prompt):
-            several = next(prompt for prompt, replies in by_prompt.items() if len(replies) > 1)
+        by_prompt, num_copies = replies_by_prompt(given)
+        several = next((prompt for prompt, rows in by_prompt.items() if len({row.reply for row in rows}) > 1), None)
+        if several is not None and requests.turn > 1:
             raise ValueError(
                 f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}, but a prompt "
                 "may have several replies only at turn 1; pass one reply per conversation at each later turn"
+            )
+        if several is not None and not requests.decoding.sample:
+            raise ValueError(
+                f"'{path}' has different replies to {several}, but the chosen --decoding always gives the same reply; "
+                "set --decoding sample, or pass one reply per prompt"
             )
         numbered = [
             (row, reply_id(prompt, number), reply)

@@ -190,8 +190,11 @@ def test_log_probabilities_of_a_plain_loop_give_the_same_likelihood_bias(place, 
 
 def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, replied):
     more = [{**row, "reply": f"{row['reply']} again<|im_end|>More."} for row in replied]
-    path = write(place / "several.jsonl", [*more, replied[0], *replied])  # a greedy reply that is there twice is a copy
-    run = take(place, asked, "several", replies_file=path, measurements="generation,offensiveness")
+    path = write(place / "several.jsonl", [*more, *replied])
+    with pytest.raises(ValueError, match=r"different replies to .* set --decoding sample"):
+        take(place, asked, "greedy", replies_file=path)
+    sampled = {**asked, "decoding": "sample"}
+    run = take(place, sampled, "several", replies_file=path, measurements="generation,offensiveness")
     replies = pq.read_table(run / "replies")["id"].to_pylist()
     assert len(set(replies)) == len(replies) == 2 * len(replied)
     assert Counter(name.partition("#")[0] for name in replies) == {row["id"]: 2 for row in replied}
@@ -204,15 +207,15 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
     stored = read_stored_replies(run)
     assert len(stored.texts) == bias["num_replies"]
     record = results["run"]["generation"]
-    assert (record["replies_a_prompt"], record["num_copied_replies"]) == ([2, 2], 1)
+    assert (record["replies_a_prompt"], record["num_copied_replies"]) == ([2, 2], 0)
     assert results["generation"]["num_prompts"] == len(replied)
     assert len({row["prompt"] for row in results["generation"]["shown_replies"]}) > 6  # 5, if shown in pairs
     assert "–" not in " ".join(GENERATION.card_sentences(loaded(results)))
 
 
-def by_prompt(rows, *, greedy=False):
+def by_prompt(rows):
     given = [GivenReply(number, name, None, reply, None, None, 1, None) for number, (name, reply) in enumerate(rows)]
-    grouped, num_copies = replies_by_prompt(given, greedy=greedy)
+    grouped, num_copies = replies_by_prompt(given)
     return {name: [row.reply for row in replies] for name, replies in grouped.items()}, num_copies
 
 
@@ -235,18 +238,15 @@ def test_replies_of_two_files_are_paired_at_random():
 def test_the_same_reply_twice_is_one_reply():
     """Copies are no samples: their spread would be taken for sampling noise."""
 
-    def grouped(*rows, greedy):
-        replies, num_copies = by_prompt(rows, greedy=greedy)
+    def grouped(*rows):
+        replies, num_copies = by_prompt(rows)
         return {name: sorted(texts) for name, texts in replies.items()}, num_copies
 
     once = [("a", "Hi."), ("b", "No.")]
-    for greedy in (True, False):
-        assert grouped(*once, *once, greedy=greedy) == ({"a": ["Hi."], "b": ["No."]}, 2)
-    # One of several that differ is a sample if tokens were drawn, and else none.
+    assert grouped(*once, *once) == ({"a": ["Hi."], "b": ["No."]}, 2)
     several = [("a", "Oh."), ("b", "No."), ("a", "Hi."), ("a", "Hi.")]
     for rows in (several, several[::-1]):
-        assert grouped(*rows, greedy=True) == ({"a": ["Hi.", "Oh."], "b": ["No."]}, 1)
-        assert grouped(*rows, greedy=False) == ({"a": ["Hi.", "Hi.", "Oh."], "b": ["No."]}, 0)
+        assert grouped(*rows) == ({"a": ["Hi.", "Hi.", "Oh."], "b": ["No."]}, 0)
 
 
 REFUSED_REPLIES = {
