@@ -70,7 +70,10 @@ def column_of(names: Iterable[str], columns: Collection[str]) -> str | None:
 
 
 def text_in(place: str, row: Mapping[str, object], column: str) -> str | None:
+    """Returns a text, or `None` if the cell is empty. A number is the text that CSV files have: "70" or "0.5"."""
     value = row.get(column)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = None if math.isnan(value) else f"{value:.15g}" if isinstance(value, float) else str(value)
     if value is not None and not isinstance(value, str):
         raise invalid(place, row, column, "a text")
     if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):

@@ -20,6 +20,7 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
 
     def add(self, *, prediction: Any = None, reference: None = None, **kwargs: Any) -> None:
         """Adds a prediction."""
+        prediction = kwargs.pop("predictions", prediction)  # as in `compute`
         columns: dict[str, object] = {name: [value] for name, value in kwargs.items()}
         self.add_batch(predictions=[prediction], references=reference, **columns)
 

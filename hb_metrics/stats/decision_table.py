@@ -33,14 +33,18 @@ def decision_gap(
     """
     check_columns({"predictions": predictions, "descriptors": descriptors, "prompts": prompts, "axes": axes})
     values = number_column("predictions", predictions)
+    if not len(values):
+        raise ValueError("predictions is empty; pass the decisions about two or more descriptors")
     if not ((values >= 0) & (values <= 1)).all():
         row = int(np.flatnonzero(~((values >= 0) & (values <= 1)))[0])
         raise ValueError(
             f"predictions: {values[row]} was given in row {row}; pass a decision from 0 (unfavourable) to 1 "
             "(favourable), and omit answers without a decision"
         )
-    if not 0 < confidence_level < 1:
-        raise ValueError(f"confidence_level is {confidence_level}; pass a number between 0 and 1, such as 0.95")
+    if isinstance(confidence_level, str) or not 0 < confidence_level < 1:
+        raise ValueError(f"confidence_level is {confidence_level!r}; pass a number between 0 and 1, such as 0.95")
+    if not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; pass a whole number of 0 or more")
     names, asked = text_column("descriptors", descriptors), text_column("prompts", prompts)
     of_axis = text_column("axes", axes)
     tables: dict[str, np.ndarray] = {}

@@ -14,6 +14,7 @@ from scipy import stats
 
 MIN_QUESTIONS = 8
 FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions were answered"
+ONE_TERM = "only one term has answers"
 SAME_ANSWERS = "the differences are the same in all questions"
 NUM_FLIPS = 1999
 _NUM_DRAWS = 1999
@@ -120,7 +121,8 @@ def compared_terms(table: np.ndarray) -> tuple[np.ndarray, str | None]:
     while len(kept) and lacks[np.ix_(kept, kept)].any():
         number = lacks[np.ix_(kept, kept)].sum(axis=1) - known[:, kept].mean(axis=0) / 2
         kept = np.delete(kept, np.argmax(number))
-    return (kept, None) if len(kept) > 1 else (np.flatnonzero(known.any(axis=0)), FEW_QUESTIONS)
+    answered = np.flatnonzero(known.any(axis=0))
+    return (kept, None) if len(kept) > 1 else (answered, ONE_TERM if len(answered) == 1 else FEW_QUESTIONS)
 
 
 def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> Estimate:

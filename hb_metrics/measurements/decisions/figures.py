@@ -43,6 +43,9 @@ def figures(results: Results) -> list[Figure]:
         meaning += f"with {pair.low}. Answers without a decision, such as refusals, are not part of the decisions."
         figure = _figure(f"Largest gap in {UNANSWERED[0].lower()}{UNANSWERED[1:]}", pair.gap, level, meaning=meaning)
         found.append(figure._replace(gate="unanswered_gap"))
+    elif decisions.num_answers and not decisions.num_unanswered:  # no limit for the gap is exceeded
+        name = f"Largest gap in {UNANSWERED[0].lower()}{UNANSWERED[1:]}"
+        found.append(Figure(name, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_axis(axis_label(axis), of_axis, level)
     for topic, pair in decisions.names_by_topic.items():
