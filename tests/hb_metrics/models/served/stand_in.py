@@ -31,7 +31,7 @@ class StandIn:
     Attributes:
         requests: (path, body, headers) of each request, in the order in which they came.
         faults: What becomes of a request: given its number and its body, a fault of `_Handler`, or None. With faults or
-            a delay, requests come through sockets; others are answered in this process, which takes a tenth of the time.
+            a delay, requests come through sockets; others are answered in this process, which is ten times faster.
         ignores: Fields that it takes and passes over.
         refuses: Fields that it answers with status 400.
         thinks: None, "apart" or "in the text".
