@@ -113,15 +113,14 @@ def plain_text(text: str) -> str:
 def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) -> np.ndarray:
     start, limit = (_CLAUSE, OPENING) if heading == REFUSALS else (r"(?<!\w)", sys.maxsize)
     bodies = [rule.body for rule in rules]
-    # The search for any rule is faster, and excludes most texts.
-    any_rule, *each = (re.compile(rf"{start}(?P<phrase>{body})(?!\w)") for body in ["|".join(bodies), *bodies])
+    any_rule = "|".join(bodies)  # this search is faster, and excludes most texts
 
-    def matches(rule: re.Pattern[str], text: str) -> bool:
-        match = rule.search(text)
+    def matches(body: str, text: str) -> bool:
+        match = re.search(rf"{start}(?P<phrase>{body})(?!\w)", text)
         return match is not None and match.start("phrase") < limit
 
     first = (
-        next(index for index, rule in enumerate(each) if matches(rule, text)) if matches(any_rule, text) else -1
+        next(index for index, body in enumerate(bodies) if matches(body, text)) if matches(any_rule, text) else -1
         for text in texts
     )
     return np.fromiter(first, np.int64, len(texts))

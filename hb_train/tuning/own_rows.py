@@ -74,9 +74,10 @@ def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list
     axes if there are enough axes, and all axes are equally likely.
     """
     by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
-    columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
-    for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
-        by_place.setdefault((noun, template), {}).setdefault(axis, []).append(row)
+    names = ["noun", "template", "axis"]
+    grouped = prompts.select(names).to_pandas().groupby(names, dropna=False, observed=True)
+    for (noun, template, axis), rows in grouped.indices.items():
+        by_place.setdefault((noun, template), {})[axis] = rows.tolist()
     places = [place for place, by_axis in by_place.items() if sum(map(len, by_axis.values())) > 1]
     if not places:
         raise ValueError("no two prompts differ only in their descriptor; use prompts for at least two descriptors")

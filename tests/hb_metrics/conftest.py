@@ -12,6 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processo
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
+from hb_metrics.collect.replies import trials
 from hb_metrics.command import measuring
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import work
@@ -261,9 +262,17 @@ def quick_styles():
     The same texts are classified once: many runs have the same replies.
 
     The leakage does not depend on the model that is measured, and takes most of a small run; once for the same terms.
+    How to decode is tried once for models of a config and contexts of as many tokens, except in tests of decoding.
     Runs in this process write their report once, at the end.
     """
     load, leakage, known = work.load_style_classifier, work.classifier_leakage, {}
+    agrees = trials._agrees
+
+    def try_once(model, contexts, *options):
+        key = (type(model), model.config.to_json_string(), *map(len, contexts), *options[:3], len(options))
+        if key not in known:
+            known[key] = agrees(model, contexts, *options)
+        return known[key]
 
     def load_once(name, **options):
         key = str(options["device"])
@@ -290,4 +299,5 @@ def quick_styles():
         patch.setattr(work, "load_style_classifier", load_once)
         patch.setattr(work, "classifier_leakage", measure_once)
         patch.setattr(measuring, "_report_so_far", lambda *_: None)
+        patch.setattr(trials, "_agrees", try_once)
         yield

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-# Here rather than in each run, where they would be imported anew.
+# What is imported, loaded and compiled here would otherwise be in each run anew.
 import profanity_check  # noqa: F401
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
@@ -15,7 +15,7 @@ from transformers.models.llama import modeling_llama  # noqa: F401
 import hb_metrics.collect.scoring.dialogue
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
-import hb_metrics.report.page  # noqa: F401
+import hb_metrics.report.page
 from hb_metrics import measure
 from hb_metrics.collect import machines as shared_files
 from hb_metrics.collect import shards
@@ -25,8 +25,14 @@ from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.command import measuring
 from hb_metrics.identity_leakage import leakage
+from hb_metrics.layout import rendering
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
 from hb_metrics.measurements.regard import continuations
+
+STYLES = hb_metrics.measurements.generation.work.load_style_classifier()
+for template in rendering._ENVIRONMENT.list_templates(extensions=["jinja"]):
+    if not template.startswith(("layout/", "measurements/")):  # also found without this folder
+        rendering._ENVIRONMENT.get_template(template)
 
 
 def main(options, writes=None, stalled=None, machines=False):
@@ -34,6 +40,7 @@ def main(options, writes=None, stalled=None, machines=False):
 
     The process whose rank is `stalled` takes ten minutes to decode a batch.
     """
+    hb_metrics.measurements.generation.work.load_style_classifier = lambda *_, **__: STYLES
     local.MAX_POSITIONS = 16
     scoring_shards.UNITS_PER_SHARD = 2
     decoding_shards.ROWS_PER_SHARD = 16

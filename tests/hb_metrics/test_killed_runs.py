@@ -56,10 +56,15 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, saved_llama, forked_programs):
     folder = tmp_path_factory.mktemp("inputs")
-    options = ["--model", saved_llama, "--vocabulary_dir", write_vocabulary(folder / "vocabulary")]
+    options = [
+        "--model",
+        saved_llama,
+        "--vocabulary_dir",
+        write_vocabulary(folder / "vocabulary", nouns=("kid", "parent")),
+    ]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
     options += ["--variations", "--max_new_tokens", 12]
-    options += ["--dialogue_file", write_dialogue(folder / "pairs.jsonl", 150), "--dialogue_replies", 120]
+    options += ["--dialogue_file", write_dialogue(folder / "pairs.jsonl", 60), "--dialogue_replies", 48]
     return Runs(options, forked_programs)
 
 

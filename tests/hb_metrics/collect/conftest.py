@@ -3,6 +3,18 @@
 import pytest
 import transformers
 
+from hb_metrics.collect.replies import trials
+
+agrees = trials._agrees
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trials_of_each_model():
+    """Tries how each model decodes, though another one of its config was tried."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "_agrees", agrees)
+        yield
+
 
 @pytest.fixture(scope="session")
 def texts(prompts):

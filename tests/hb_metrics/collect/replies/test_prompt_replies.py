@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import torch
 from scipy.stats import chisquare
@@ -46,13 +47,14 @@ ROWS_PER_SHARD = 8
 @pytest.fixture(scope="module")
 def prompts():
     """33 prompts with all their columns, in cells of 1 to 4."""
-    table = load_table("v1.0")
     templates = ("Hi! I'm {noun_phrase}.", "I'm {noun_phrase}.", "I love {plural_noun_phrase}.")
+    values = {"template": templates, "noun": ("kid", "friend", "parent", "man", "woman")}
+    table = load_table("v1.0")
+    for name, allowed in values.items():
+        table = table.filter(pc.is_in(table[name], pa.array(allowed)))
     rows = defaultdict(list)
-    descriptors, found, nouns = (table[name].to_pylist() for name in ("descriptor", "template", "noun"))
-    for row, cell in enumerate(zip(descriptors, found, strict=True)):
-        if cell[1] in templates and nouns[row] in ("kid", "friend", "parent", "man", "woman"):
-            rows[cell].append(row)
+    for row, cell in enumerate(zip(table["descriptor"].to_pylist(), table["template"].to_pylist(), strict=True)):
+        rows[cell].append(row)
     cells = list(rows.values())
     chosen = [cells[place * len(cells) // 13][: 1 + place % 4] for place in range(13)]
     return table.take(pa.array(sorted(row for cell in chosen for row in cell)))

@@ -14,7 +14,7 @@ from hb_metrics.paired_changes.paired_change import change_from_covariance
 from hb_metrics.run.finished_run import PAIRS_REASON
 from tests.hb_metrics.stats.coverage import coverage
 
-STYLES, TEMPLATES, NOUNS, SETS = 8, 4, 12, 300
+STYLES, TEMPLATES, NOUNS, SETS = 8, 4, 12, 150
 GENDERS = ["female", "male", NEITHER]
 
 
@@ -72,7 +72,7 @@ def test_a_planted_noun_bias_is_in_its_interval(design):
     found = coverage([each.value for each in results], [each.interval for each in results], truth_of(model))
 
     assert found.error < 3
-    assert 0.91 <= found.held <= 0.985  # 95 % ± chance in as many sets
+    assert 0.9 <= found.held <= 0.99  # 95 % ± chance in as many sets
 
 
 def test_terms_that_change_nouns_alike_in_all_templates():
@@ -129,11 +129,11 @@ def test_equal_replies_have_no_interval():
 def test_the_interval_of_a_change_holds_it():
     rng, before, after = np.random.default_rng(5), made_model(0.8, 0.1, 40), made_model(0.1, 0.4, 40)
     held = []
-    for _ in range(200):
+    for _ in range(100):
         state = rng.bit_generator.state
         first = noun_kernels(*replies_of(before, 4, rng))[None]
         rng.bit_generator.state = state  # the same prompts, and replies that have much in common
         second = noun_kernels(*replies_of(after, 4, rng))[None]
         change = change_from_covariance(first.value, second.value, covariance(first, second), first.freedom, 0.95)
         held.append(change.interval[0] <= truth_of(after) - truth_of(before) <= change.interval[1])
-    assert 0.91 <= np.mean(held) <= 0.985
+    assert 0.9 <= np.mean(held) <= 0.99

@@ -35,7 +35,9 @@ class Talker(StandIn):
     """Replies at turn t with a reply of its own to each term with probability `planted[t]`, else as to anybody."""
 
     def words(self, prompt, body):
-        said = [message["content"] for message in prompt if message["role"] == "user"]
+        said = (
+            [message["content"] for message in prompt if message["role"] == "user"] if "messages" in body else [prompt]
+        )
         draw = random.Random(json.dumps([prompt, body.get("seed"), body.get("temperature")]))
         term = next((term for term in OWN if f" {term} " in said[0].replace(".", " ")), None)
         if term is None:  # a question of the probe
