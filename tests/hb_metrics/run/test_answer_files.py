@@ -253,7 +253,7 @@ REFUSED_REPLIES = {
     "a foreign id": (lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}], f"the id '{'0' * 20}' belongs to no"),
     "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: the text differs from"),
     "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
-    "a list": (lambda rows: [{**row, "reply": [3]} for row in rows], "row 1: reply is .3.; pass a text"),
+    "a list": (lambda rows: [{**row, "reply": [3]} for row in rows], "row 1: reply is …; pass a text"),
     "half a letter": (lambda rows: [{**row, "reply": "\ud800"} for row in rows], "unpaired surrogates"),
     "too few": (lambda rows: rows[3:], "has no reply for 3 of"),
 }
