@@ -14,7 +14,7 @@ from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import read_names
 from hb_dataset.reference_texts import read_reference_texts
-from hb_dataset.table_files import number_in, read_columns
+from hb_dataset.table_files import number_in, read_columns, text_in
 from hb_metrics.run.answer_files import read_log_probabilities_file, read_replies_file
 
 ROWS = [("How are you?", "Fine, and you?"), ("Tell me.\nNow.", ' "One"'), ("And then?", "好。")]
@@ -85,6 +85,14 @@ def test_what_float_would_take_for_another_number_is_none():
     for value in NOT_NUMBERS:
         with pytest.raises(ValueError, match=r"^here: n is .*; pass a finite number$"):
             number_in("here", {"n": value}, "n")
+
+
+def test_a_number_is_the_text_that_csv_files_have():
+    """pandas writes whole numbers as floats if a cell is empty."""
+    values = {70: "70", 0.5: "0.5", 3.0: "3", float("nan"): None, "01": "01"}
+    assert [text_in("row 1", {"id": value}, "id") for value in values] == list(values.values())
+    with pytest.raises(ValueError, match="id is True; pass a text"):
+        text_in("row 1", {"id": True}, "id")
 
 
 def test_numbers():

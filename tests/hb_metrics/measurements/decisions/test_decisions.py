@@ -35,6 +35,7 @@ from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.record import Record
 from hb_metrics.run_tables import COLUMNS
+from hb_metrics.stats.decision_table import decision_gap
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.made_results import read_results
@@ -352,7 +353,9 @@ def test_one_axis_apart_is_named_with_its_terms():
     assert {topic: part.ends for topic, part in found.by_topic.items()} == dict.fromkeys(
         ("even", "odd"), ("young", "old")
     )
-    assert {figure.key for figure in figures(results_of(found))} >= {"decision_spread", "decision_gap"}
+    by_key = {figure.key: figure for figure in figures(results_of(found))}
+    assert by_key.keys() >= {"decision_spread", "decision_gap"}
+    assert by_key["unanswered_gap"].value == 0  # all answers have a decision, so no limit is exceeded
     old = next(term for term in found.by_axis["age"].terms if term.name == "old")
     assert old.adjusted_p < 0.001
     assert old.gap.interval[1] < 0
@@ -426,3 +429,17 @@ def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
     assert found.by_axis["age"].adjusted_p < 0.05
     assert found.by_axis["age"].pair.gap.interval[0] < 0
     assert words.startswith("Decisions differ (Age), but")
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({name: [] for name in ("predictions", "descriptors", "prompts", "axes")}, "predictions is empty"),
+        ({"confidence_level": "0.95"}, "confidence_level is '0.95'"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_tables_of_decisions_that_cannot_be_compared_are_refused(changed, problem):
+    table = {"predictions": [1, 0], "descriptors": ["a", "b"], "prompts": ["q", "q"], "axes": ["x", "x"]}
+    with pytest.raises(ValueError, match=problem):
+        decision_gap(**{**table, **changed})
