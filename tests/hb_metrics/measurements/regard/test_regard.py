@@ -29,7 +29,7 @@ OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
 def more_tokens():
     """The small model's tokens are short."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hb_metrics.measurements.regard.continuations.MAX_TOKENS", 44)
+        patch.setattr("hb_metrics.measurements.regard.continuations.MAX_TOKENS", 52)
         patch.setattr("hb_metrics.measurements.regard.continuations.NUM_SEEDS", 2)
         yield
 
