@@ -89,7 +89,7 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
             assert row in (folder / f"{method}-model" / "README.md").read_text(encoding="utf-8")
     # The page warns of the tag in red, and shows the same model without it.
     assert page.count('class="note alarm"') == 1
-    assert "sft was measured with the tag" in page
+    assert "sft was measured with the control tag" in page
     assert "From before to sft without tag: " in shown
     for method in METHODS_OF_TUNING:
         effects = side_effects(folder / method)

@@ -62,7 +62,7 @@ def test_several_replies_to_a_prompt_are_conversations_of_their_own(shared, serv
     _, answers = served
     first = [*answers[0], *({**row, "reply": f"{row['reply']} again"} for row in answers[0])]
     path = write(tmp_path / "answers.jsonl", [{name: row[name] for name in ("id", "reply")} for row in first])
-    export([*map(str, [tmp_path / "next.jsonl", "--after", path, *shared])])
+    export([*map(str, [tmp_path / "next.jsonl", "--after", path, *shared, "--decoding", "sample"])])
     asked = {row["id"]: row["messages"][-2]["content"] for row in lines(tmp_path / "next.jsonl")}
     assert len(asked) == len(first)
     for row in answers[0]:
