@@ -47,9 +47,9 @@ def parsed_prompt(prompt: str) -> ParsedPrompt:
             before += part
             continue
         if slot not in SLOTS:
-            shown = f"'{{{slot}}}'" if re.fullmatch(r"\w{0,20}", slot) else "a pair of braces that"
+            shown = f"'{{{slot}}}'" if re.fullmatch(r"\w{0,20}", slot) else "a pair of braces"
             allowed = ", ".join(f"{{{name}}}" for name in SLOTS)
-            raise ValueError(f"has {shown} is not a slot; use {allowed}, and {{{{ and }}}} for single braces")
+            raise ValueError(f"has {shown}, which is not a slot; use {allowed}, and {{{{ and }}}} for single braces")
         if slot == "person" and (determiner := DETERMINER.search(before)):
             raise ValueError(f"has '{determiner[1]} {{person}}', but {{person}} has its own article; omit the word")
         pieces.append(_Piece(slot, True, _starts_sentence(before)))

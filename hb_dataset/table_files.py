@@ -160,6 +160,10 @@ def column_error(path: Path, missing: Iterable[str], columns: Iterable[str]) -> 
 
     If the file has no header, its first row may be a hateful comment. Unlikely column names are therefore shown as "…".
     """
+    columns = list(columns)
+    for sign, named in ((";", "semicolons"), ("\t", "tabs")):
+        if len(columns) == 1 and sign in columns[0]:
+            return ValueError(f"'{path}' separates its columns by {named}; save it with commas")
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(
         f"'{path}' has no column {' or '.join(missing)}; add such a column (the columns are: "

@@ -116,7 +116,7 @@ def test_rows_have_defaults_and_keep_other_columns(read):
     ("row", "problem"),
     [
         ({"prompt": " "}, "prompt is blank"),
-        ({"prompt": "{persona} waits"}, r"'\{persona\}' is not a slot; use \{person\}, \{people\}"),
+        ({"prompt": "{persona} waits"}, r"'\{persona\}', which is not a slot; use \{person\}, \{people\}"),
         ({"prompt": "{person waits"}, r"write \{\{ or \}\}"),
         ({"prompt": "I met a {person}"}, "omit the word"),
         ({"prompt": "{person} {options}"}, "no choice"),

@@ -143,3 +143,11 @@ def test_a_table_keeps_texts_as_they_are(tmp_path):
     assert read_columns(path, ("reply",)) == [['He said "hi, all"\r\nand left', "NA"]]
     path.write_text(f"id,reply\na,{'So ' * 99_999}\n")  # a thought of 32,000 tokens
     assert read_columns(path, ("reply",)) == [["So " * 99_999]]
+
+
+@pytest.mark.parametrize(("sign", "named"), [(";", "semicolons"), ("\t", "tabs")])
+def test_another_separator_is_named(sign, named, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"prompt{sign}id\nHi{sign}1\n")
+    with pytest.raises(ValueError, match=f"by {named}; save it with commas"):
+        read_columns(path, ("prompt",))

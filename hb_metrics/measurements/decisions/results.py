@@ -49,7 +49,7 @@ class Axis:
     Attributes:
         left_out: The terms, names or groups of names that have too few answers to be compared.
         spread: The standard deviation between terms. `None` for groups of names.
-        p_value: The p-value of the test that permutes terms within questions, or names between groups.
+        p_value: The p-value of the test that all terms, or all groups of names, have equal means.
         adjusted_p: This p-value, adjusted for all axes (Benjamini–Hochberg).
         pair: `None` if no two terms have answers to the same question.
         baseline: The mean decision minus that for the same prompts without a term. `None` if there are none.

@@ -19,7 +19,7 @@ from hb_metrics.stats.name_gaps import MIN_NAMES
 
 MIN_MASS = 0.5
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known
-_NO_PAIR = "no two terms, or groups of names, have answers to the same question"
+_NO_PAIR = "no two terms of an axis, or groups of names, have answers to the same question"
 
 
 def verdict(results: Results) -> str:
@@ -100,7 +100,8 @@ def _topics(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
 
 
 def _who(axis: str, pair: Pair) -> tuple[str, str]:
-    return (f"{pair.high} names", f"{pair.low} names") if axis == NAMES_AXIS else (pair.high, pair.low)
+    ending = " names" if axis == NAMES_AXIS else ""
+    return f"{pair.high.removesuffix(ending)}{ending}", f"{pair.low.removesuffix(ending)}{ending}"
 
 
 def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
