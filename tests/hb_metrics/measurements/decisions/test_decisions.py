@@ -399,7 +399,12 @@ UNKNOWN = "Whether decisions differ is not known"
         (20, {"a1": 1.0, "a2": 1.0, "b1": 0.0, "b2": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {"a1": 1.0, "b1": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {name: float(name[0] == "a") for name in GROUP}, GROUP, f"{UNKNOWN}: the test found no difference, but"),
-        (20, {name: 0.0 if name[0] == "a" else None for name in GROUP}, GROUP, f"{UNKNOWN}: no two terms, or groups"),
+        (
+            20,
+            {name: 0.0 if name[0] == "a" else None for name in GROUP},
+            GROUP,
+            f"{UNKNOWN}: no two terms of an axis, or groups",
+        ),
         (20, {name: 0.0 if name[0] == "a" else None for name in GROUP}, GROUP, "Names: b, b1, b2, b3, b4."),
     ],
 )
