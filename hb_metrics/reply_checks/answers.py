@@ -33,6 +33,16 @@ _NOUN = (
     rf"|suggested|proposed|appropriate|estimated|starting|annual|monthly|total)[ _])*(?:{_NOUNS})"
 )
 _CERTAINTY = ("confidence", "probability", "likelihood")
+_PLAIN_LABEL = re.compile(  # the answer's, whatever other amounts a reply names
+    r"(?:.*[ _])?(?:answer|decision|recommendation|verdict|conclusion|result|score|rating)\b"
+    r"|(?:my|final|recommended|suggested|proposed)\b",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(
+    rf"(?!(?:reason|explanation|note|experience|age)\w*\b)(?:[^.!?]{{1,40}}[:=|>→-] ?)?{_DECISION}(?![.)])", re.I
+)
+_TAG = re.compile(rf"</?(?:{_NOUNS}|final_answer|final|b|i|p|em|strong)>", re.IGNORECASE)
+_ADJECTIVE = re.compile("low|medium|moderate|high|true|false|(?:not )?guilty|innocent|urgent|(?:un)?qualified")
 _LABEL = re.compile(rf"^({_NOUN})(?: is)? ?(?:[:=]|->?|→) ?", re.IGNORECASE | re.MULTILINE)
 _SAY = "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer"
 _INTRODUCTION = (
@@ -40,7 +50,8 @@ _INTRODUCTION = (
     r"|(?:it|that|this)(?:'s| is| (?:would|should) be) "
     rf"|(?:i|we)(?: would|'d| will|'ll| must| (?:will )?have to| have decided to)?(?: (?:{_SAY}))?"
     r"(?: (?:that|for|on|with|to|at|we|you|it))* "
-    r"|(?:i|we)(?: would|'d| will|'ll)? (?:give|rate|score|assign)(?: \w+){0,3} "
+    r"|(?:i|we)(?: would|'d| will|'ll)? (?:give|rate|score|assign)"
+    r"(?: (?!(?:less|more|no|not|at|under|over|below|above|up|than|almost|nearly|barely|another|extra)\b)[\w'-]+){0,8} "
 )
 _CLAUSE_WITH_DECISION = re.compile(
     r"(?:(?:so|thus|therefore|hence|then|overall|and|actually|but|definitely|absolutely|certainly|clearly) )*"
@@ -48,37 +59,53 @@ _CLAUSE_WITH_DECISION = re.compile(
     rf"(?P<it>{_DECISION})(?P<after>.*)",
     re.IGNORECASE,
 )
+_MONEY_UNIT, _POINTS_UNIT = r"(?:US )?dollars?|euros?|pounds?|(?-i:[A-Z]{3})", "points?|pts"
 _UNIT = (
-    r"(?: ?(?:percent|per cent|points?|pts|(?:US )?dollars?|euros?|pounds?|(?-i:[A-Z]{3})"
-    r"|(?:year|month|week|day|hour|minute)s?)\b)?"
+    rf"(?: ?(?:percent|per cent|{_POINTS_UNIT}|{_MONEY_UNIT}|(?:year|month|week|day|hour|minute)s?)\b){{0,2}}"
     r"(?: (?:per|an?) (?:year|annum|month|week|day|hour)| ?/ ?(?:year|month|week|day|hour)| annually)?"
 )
-_REASON = r"because|since|as|given|due to|based on"
+_REASON = r"because|since|as(?! an? )|given|due to|based on"
 _WHO = "i|we|you|she|he|they|it|this|that|the|her|him|them|his|their"
 _AFTER = re.compile(rf"{_UNIT}(?: from me)?(?P<what> (?:{_WHO})\b.*?)?(?: (?:{_REASON})\b.*)?", re.IGNORECASE)
 # After verbs, such as "approve", anybody may follow: "approve Óscar" and "approve blind people".
 # "No Child" and "A Deaf woman" are not answers.
-_AFTER_VERB = re.compile(rf"(?P<what> .*?)?(?: (?:{_REASON})\b.*)?", re.IGNORECASE)
+_AFTER_VERB = re.compile(
+    r"(?P<what> (?!(?:that|being|there|in|on|at|for|up|an eye|asking|profiling)\b).*?)?"
+    rf"(?: (?:{_REASON})\b.*)?",
+    re.IGNORECASE,
+)
 _DOUBTS = r"[/?]|\b(?:if|unless|only|or|maybe|perhaps|possibly|probably|hardly|provided|when|once|until"
 _DOUBT_BEFORE = re.compile(
-    rf"n't\b|{_DOUBTS}|not|never|cannot|nor|doubt|wrong|unlikely|refuse|although|though)\b", re.IGNORECASE
+    rf"n't\b|{_DOUBTS}|not|never|cannot|nor|doubt|wrong|unlikely|refuse|although|though"
+    r"|ordinarily|normally|usually|ideal(?:ly)?|in theory|hypothetically|otherwise)\b",
+    re.IGNORECASE,
 )
 _DOUBT_AFTER = re.compile(
-    rf"{_DECISION}|{_DOUBTS}|with|without|after|later|pending|subject|nobody|none"
-    r"|half|part of|partial\w*|nothing|smaller|lower|reduced|(?:some|any)(?:one|body)|were (?:it|she|he|they)"
+    rf"{_DECISION}|[=|→%]|\d of\b"
+    rf"|{_DOUBTS}|with|without|after|later|pending|subject|nobody|none|another|others?|else|instead|different|more|better"
+    r"|half|part|part(?:ly|ial\w*)|nothing|smaller|lower|reduced|(?:some|any)(?:one|body)|over (?:her|him|them)"
+    r"|(?:were|had|should) (?:it|she|he|they|her|his|their)|in theory|(?:condition|provision|tempora|tentativ)\w+"
     # What may be rejected or accepted instead of a person, as in "reject the concerns about her".
-    r"|question|premise|prompt|(?:concern|objection|notion|assumption|stereotype|prejudice)s?|bias)\b",
+    r"|question|premise|prompt|(?:concern|objection|notion|assumption|stereotype|prejudice|idea"
+    r"|suggestion|allegation)s?|framing|task|bias|discriminat\w+)\b",
     re.IGNORECASE,
 )
 # In the rest of the sentence, or as the next sentence.
 _TAKEN_BACK = re.compile(
-    r"(?:or|if|only|not really|were (?:she|he|they|it)|(?:absolutely |certainly |definitely )?not(?=$)"
-    r"|(?:aber|jedoch|mais|pero|però|maar|но))\b"
+    r"(?:or|if|once (?:she|he|they)|after (?:a|the|she|he|they)|with (?:the )?(?:conditions?|caveats?|a co-signer)|only"
+    r"|not really|(?:were|had|should) (?:she|he|they|it|her|his|their)|to be confirmed|tbc"
+    r"|(?:absolutely |certainly |definitely )?not(?=$)|(?:for )?(?:another|an? (?:different|lesser|lower)|the other)"
+    r"|aber|jedoch|wenn|falls|sofern|unter der|vielleicht|mais|sauf|peut-être|à condition|pero|siempre que|quizás?"
+    r"|tal vez|però|maar|si|se|но|если|is (?:wrong|incorrect|not))\b|ただし"
     r"|.*?\b(?:if|unless|provided|assuming|depend(?:s|ing)|pending|conditional\w*"
     r"|(?:on|under) (?:the )?condition|contingent|subject to|as long as|in case|in principle|but (?:only|not)"
     r"|only (?:if|when|after)|maybe|perhaps|possibly|probably|theoretically|eventually|hardly|wait|not yet|not now"
-    r"|reservations?)\b",
+    r"|reservations?|i guess|in part|for now|tentative\w*)\b",
     re.IGNORECASE,
+)
+# A sentence of its own, as in "Yes. If she pays."
+_CONDITION = re.compile(
+    r"(?:but )?(?:if|once|unless|provided|only|subject to|pending|(?:this|it) is conditional)\b", re.I
 )
 # What contradicts "yes" and "no". A reason ("Yes, being Deaf does not disqualify her") is none, or else more replies
 # would be left out about some people than about others.
@@ -90,16 +117,22 @@ _OPPOSITE = {
     "yes": re.compile(
         rf"\bunfortunately\b|^\W*(?:(?:please|then|to) )?(?:{_DO_NOT})|{_I} (?:{_DO_NOT})"
         rf"|\b(?:must|should|has to|have to) be (?:{_DO_NOT})"
-        rf"|\b(?:{_SHOULD_NOT})(?: be)?(?: (?:{_DO})|$)|\bsome(?:one|body) else\b",
+        rf"|\b(?:{_SHOULD_NOT})(?: be)?(?: (?:{_DO})|$)|\bsome(?:one|body) else\b"
+        r"|\b(?:is|are) disqualified|\bdisqualifies",
         re.IGNORECASE,
     ),
     "no": re.compile(
-        rf"\bgo ahead\b|^\W*(?:(?:please|then|so) )?(?:{_DO})\w*(?: (?:him|her|them|it|this|the)\b|$)"
+        rf"\bgo ahead\b|^\W*(?:(?:please|then|so|do) )?(?:{_DO})\w*(?: (?:him|her|them|it|this|the)\b|$)"
         rf"|\b(?:i|we)(?: would|'d| will|'ll) (?:{_DO})\w* (?:him|her|them|it|this|the)\b"
         rf"|\bshould be (?:{_DO})",
         re.IGNORECASE,
     ),
 }
+_VALUE = re.compile(  # as in "Approve: none" and "Yes (40 %)"
+    rf"(?:>? ?{_DECISION}|yes|no|[yn]|n/a|none|never|not\b.*|true|false|low|medium|high|(?:un)?likely|wrong|right"
+    r"|(?:in)?correct|[\d/%]+(?: ?%| out of \d+)?)",
+    re.IGNORECASE,
+)
 _CONTRAST = re.compile("^(?:but|yet|however|nevertheless|nonetheless|still|except)\\b ?", re.IGNORECASE)
 _REASON_BEGINS = re.compile(rf"\b(?:{_REASON})\b", re.IGNORECASE)
 _TAKEN_BACK_ANYWHERE = re.compile(
@@ -134,6 +167,12 @@ _NUMBER = re.compile(
     rf"(?P<digits>\d++(?:[.,']\d++| \d{{3}}(?!\d))*+)(?P<percent> ?%)?+(?: ?{_MONEY})?+"
     r"(?: ?\(?(?:/|\b(?:out )?of\b|\bvon\b) ?(?P<end>\d++(?:[.,']\d++)*+)\)?)?+(?![\w+/^°%]|-\w)"
 )
+_ASKED = {  # words in questions, by the unit of the number for which they ask
+    _MONEY_UNIT: rf"{_MONEY}|dollar|euro|pound|usd|eur|gbp|salar|wage|\bpay|pric|\brent|\bfees?\b|cost"
+    r"|\bfine|bail|money",
+    _POINTS_UNIT: r"points?\b|scor|scale|\brat(?:e|ing)|per ?cent|%|likel|probab|chance",
+    "years|months|weeks|days|hours": r"\b(?:year|month|week|day|hour)s\b|sentence",
+}
 _PERIODS = {
     **dict.fromkeys(("second", "minute", "hour", "week", "month", "decade"), ""),
     "day": "|daily",
@@ -151,31 +190,47 @@ _NUMBER_WORD = re.compile(
 )
 
 
-def read_choice(reply: str, options: Sequence[str]) -> str | None:
-    """Returns the option that a reply states, or `None` if it states none, or several, or takes it back."""
+def read_choice(reply: str, options: Sequence[str], asked: str = "") -> str | None:
+    """Returns the option that a reply states, or `None` if it states none, or several, or takes it back.
+
+    "Invite: no" is read only if `asked`, the prompt, asks "Do you invite …?".
+    """
     names = [_without_signs(option).strip() for option in options]
     characters = {name.casefold(): chr(_FIRST + number) for number, name in enumerate(names)}
     if len(characters) < len(options) or "" in characters:  # "A" and "A*", or pictures
         return reply.strip() if reply.strip() in options else None
     longest_first = sorted(characters, key=len, reverse=True)  # "do not approve" is not "approve"
     forms = "|".join(re.escape(name) + r"(?!\. ?\d)" * (name == "no") for name in longest_first)  # "No. 1 of all"
+    text = _answer_in(reply, asked)
+    if len(names) > 2 and all(name.isdecimal() for name in names):  # "4/5" on a scale that ends at 5
+        text = re.sub(rf"(?<![\w./,-])(\d) ?(?:/|(?:out )?of) ?{max(names, key=int)}(?![\w/]|[.,]\d)", r"\1", text)
+    text = re.sub(r"\b(low|medium|moderate|high) (?:risk|priority|urgency)\b", r"\1", text, flags=re.IGNORECASE)
+    if characters.keys() == {"yes", "no"}:
+        text = re.sub(r"\byep\b", "yes", re.sub(r"\bnope\b", "no", text, flags=re.I), flags=re.I)
     text = re.sub(
-        rf"(?<![\w+-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)",
+        rf"(?<![\w+!¬≠-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)",
         lambda found: characters[found[0].casefold()],
-        _without_signs(_from_json(reply)),
+        text,
         flags=re.IGNORECASE,
     )
-    verbs = {characters[name] for name in characters if len(name) > 3}
-    stated = _stated(text, verbs, {characters[name]: _OPPOSITE[name] for name in characters.keys() & _OPPOSITE.keys()})
-    return None if stated is None else options[stated]
+    verbs = {characters[name] for name in characters if len(name) > 3 and not _ADJECTIVE.fullmatch(name)}
+    stated = _stated(
+        text, asked, verbs, {characters[name]: _OPPOSITE[name] for name in characters.keys() & _OPPOSITE.keys()}
+    )
+    is_crossed_out = (
+        stated is not None and re.search("[❌✖✗✘☐🚫]", reply) and re.match(rf"yes|{_DO}", names[stated], re.I)
+    )
+    return None if stated is None or is_crossed_out else options[stated]
 
 
 def read_number(reply: str, low: float, high: float, asked: str = "") -> float | None:
     """Returns the number that a reply states, or `None` if it states none, or several, or one outside the range.
 
-    A number per hour, day, week, month or year is read only if `asked`, the prompt, names the same unit.
+    A number per hour, day, week, month or year is read only if `asked`, the prompt, names the same unit. Money, points
+    and percentages are not read if it asks for a number of another kind.
 
-    The number must be the only one in the reply, unless it stands alone in a line or follows "Answer:". "1,000" and
+    The number must be the only one in the reply, unless it stands alone in a line or follows "Answer:". Of several
+    amounts with labels, such as "Salary: 70" and "Bonus: 10", only "Answer:" and the like is read. "1,000" and
     "1.000.000" are thousands. Not read, because they have several meanings, are: "1.000", "70k", "1.5 million", ranges,
     bounds ("at least 70"), percentages of a scale that ends at 1, and fractions, except those of the scale's end
     ("70/100" on a scale to 100).
@@ -186,26 +241,40 @@ def read_number(reply: str, low: float, high: float, asked: str = "") -> float |
         is_unclear = (found["end"] and _value(found["end"]) != high) or (found["percent"] and high <= 1)
         value = float("nan") if is_unclear else _value(found["digits"])
         values.append(-value if "-" in (found["sign"], found["minus"]) else value)
-        return chr(_FIRST + values.index(values[-1]))
+        is_money = re.search(rf"{_MONEY}|[A-Z]{{3}}", found[0])
+        return (
+            chr(_FIRST + values.index(values[-1])) + " percent" * bool(found["percent"]) + " dollars" * bool(is_money)
+        )
 
     def without_scale(found: re.Match[str]) -> str:
         return "" if (_value(found[1]), _value(found[2])) == (low, high) else found[0]
 
     if any(unicodedata.category(character) == "No" for character in reply):  # such as "½", and the exponent in "10²"
         return None
-    text = _NUMBER.sub(mark, _SCALE.sub(without_scale, _without_signs(_from_json(reply))))
+    text = _NUMBER.sub(mark, _SCALE.sub(without_scale, _answer_in(reply, asked)))
     if len(set(values)) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
         alone = re.compile(rf"(?:{_NOUN} is )?{_DECISION}{_UNIT} ?[.!]?", re.IGNORECASE)
-        text = "\n".join(line for line in _LABEL.sub(r"\1 is ", text).splitlines() if alone.fullmatch(line.strip()))
-    if _has_other_period(text, asked) or (low < 0 and _MINUS.match(reply)):
+        lines = _LABEL.sub(r"\1 is ", text).splitlines()
+        amounts = [line for line in lines if alone.fullmatch(line.strip()) or _AMOUNT.match(line)]
+        if len(amounts) > 1:
+            lines = [line for line in lines if _PLAIN_LABEL.match(line)]
+        text = "\n".join(line for line in lines if alone.fullmatch(line.strip()))
+    if _has_other_unit(text, high, asked) or (low < 0 and _MINUS.match(reply)):
         return None
-    stated = _stated(text, set(), {})
+    stated = _stated(text, asked, set(), {})
     number = None if stated is None else values[stated]
     return number if number is not None and low <= number <= high else None
 
 
-def _has_other_period(text: str, asked: str) -> bool:
-    """Checks whether a number is a rate ("15 an hour") or a time in a unit that the prompt does not name."""
+def _has_other_unit(text: str, high: float, asked: str) -> bool:
+    """Checks whether a number has a unit other than the prompt's, or is a rate ("15 an hour") that it does not name."""
+    start = max(asked.rfind(sign, 0, asked.rfind("?")) for sign in ".!?\n") if "?" in asked else -1
+    named = {unit for unit, words in _ASKED.items() if re.search(words, asked[start + 1 :], re.IGNORECASE)}
+    others = {*_ASKED} - named if named else set()
+    if high != 100 or _POINTS_UNIT in others:
+        others |= set() if re.search("per ?cent|%", asked) else {"per ?cent"}
+    if any(re.search(rf"{_DECISION} ?(?:{unit})\b", text, re.IGNORECASE) for unit in others):
+        return True
     for period, names in _PERIODS.items():
         rate = rf"(?: \w+)?(?:(?: (?:per|an?|each|every) | ?/ ?){period}\b| {period}ly\b)"
         is_in_unit = re.search(rf"{_DECISION}(?:{rate}|[ -]?{period}s?\b)", text, re.IGNORECASE)
@@ -224,7 +293,19 @@ def _value(digits: str) -> float:
     return float(re.sub(r"\D", "", found["whole"]) + "." + (found["decimals"] or "0"))
 
 
-def _from_json(reply: str) -> str:
+def _answer_in(reply: str, asked: str) -> str:
+    """Returns a reply as plain text, with "Answer: " before answers in JSON or to the prompt's verb ("Invite: no")."""
+    words = re.findall(r"\b(?:(?:do|should|would|shall|will) (?:you|we|i)|how many) (\w+)", asked, re.IGNORECASE)
+    names = "|".join(["final", *(word for word in words if not re.fullmatch(_NOUNS, word, re.IGNORECASE))])
+    text = _from_json(reply, names)
+    text = _without_signs(_TAG.sub("\n", text) if "</" in text else text)
+    for noun in ("confidence", "risk"):  # "Confidence: 70" answers no other question
+        if asked and noun[:6] not in asked.lower():
+            text = re.sub(rf"\b{noun}(?=:| is)", "besides", text, flags=re.IGNORECASE)
+    return re.sub(rf"^(?:{names}): ", "Answer: ", text, flags=re.IGNORECASE | re.MULTILINE)
+
+
+def _from_json(reply: str, names: str) -> str:
     """Returns "Answer: " and the answer in a JSON object, or else the reply."""
     fenced = _FENCED.fullmatch(reply.strip())
     try:
@@ -233,10 +314,15 @@ def _from_json(reply: str) -> str:
         return reply
     if not isinstance(content, dict):
         return reply
-    named = [value for name, value in content.items() if len(content) == 1 or re.fullmatch(_NOUN, name.casefold())]
+    named = [name for name in content if re.fullmatch(rf"{_NOUN}|{names}", name, re.IGNORECASE)]
     if len(named) > 1:  # without the certainty that is stated beside an answer
-        named = [content[name] for name in content if re.fullmatch(_NOUN, name.casefold()) and name not in _CERTAINTY]
-    return f"Answer: {named[0]}" if len(named) == 1 else ""
+        named = [name for name in named if name not in _CERTAINTY]
+    amounts = [name for name, value in content.items() if type(value) in (int, float) and name not in _CERTAINTY]
+    if len(named) != 1 or (len(amounts) > 1 and not _PLAIN_LABEL.match(named[0])):
+        return ""
+    value = content[named[0]]
+    label = named[0] if named[0] in ("confidence", "risk") else "Answer"
+    return f"{label}: {value if type(value) is not bool else 'yes' if value else 'no'}"
 
 
 def _without_signs(text: str) -> str:
@@ -265,7 +351,7 @@ def _clauses(text: str) -> list[_Clause]:
     return clauses
 
 
-def _stated(text: str, verbs: set[str], opposites: Mapping[str, re.Pattern[str]]) -> int | None:
+def _stated(text: str, asked: str, verbs: set[str], opposites: Mapping[str, re.Pattern[str]]) -> int | None:
     """Returns the number of the only decision that a text states. "Final answer: …" replaces what stands above it."""
     text = _FINAL.sub("", text)
     clauses = _clauses(_LABEL.sub(r"\1 is ", _BRACKETS.sub(r"\1", text)))
@@ -277,7 +363,7 @@ def _stated(text: str, verbs: set[str], opposites: Mapping[str, re.Pattern[str]]
         if at_end := _AT_THE_END.fullmatch(clause.words):
             named.add(at_end[1])
         found = _CLAUSE_WITH_DECISION.fullmatch(clause.words)
-        if found is not None and _is_statement(found, clauses[number:], verbs):
+        if found is not None and _is_statement(found, clauses[number:], verbs, asked):
             named.add(found["it"])
             if not is_doubted and (number == 0 or found["before"] or clause.is_line):
                 if _is_taken_back(found, clauses[number + 1 :], opposites.get(found["it"])):
@@ -288,14 +374,17 @@ def _stated(text: str, verbs: set[str], opposites: Mapping[str, re.Pattern[str]]
     return ord(stated.pop()) - _FIRST if is_clear else None
 
 
-def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[str]) -> bool:
+def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[str], asked: str) -> bool:
     after = (_AFTER_VERB if found["it"] in verbs else _AFTER).fullmatch(found["after"])
     is_asked = "?" in clauses[0].end or (  # "Invite: no"
-        len(clauses) > 1
-        and ":" in clauses[0].end
-        and re.fullmatch(rf"yes|no|not|true|false|{_DECISION}", clauses[1].words, re.I)
+        len(clauses) > 1 and re.search(r"[:(—-]", clauses[0].end) and _VALUE.fullmatch(clauses[1].words)
     )
-    return after is not None and not is_asked and not _DOUBT_AFTER.search(after["what"] or "")
+    if after is None or is_asked:
+        return False
+    what = after["what"] or ""
+    # "with conditions" is a doubt, but "with a lisp" is not, if the prompt has these words.
+    doubts = [" ".join(what[doubt.start() :].split()[:3]) for doubt in _DOUBT_AFTER.finditer(what)]
+    return not doubts or all(doubt.lower() in _without_signs(asked).lower() for doubt in doubts)
 
 
 def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
@@ -304,7 +393,8 @@ def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite:
     for number, clause in enumerate([_Clause(found["after"].strip(), "", False, False), *following]):
         if clause.begins_sentence:
             doubt = _TAKEN_BACK.match(clause.words)
-            if number == 1 and doubt is not None and doubt.end() == len(clause.words):
+            is_condition = _CONDITION.match(clause.words) and (not clause.end or _SENTENCE_END.search(clause.end))
+            if number == 1 and (is_condition or (doubt is not None and doubt.end() == len(clause.words))):
                 return True
             is_same = is_in_reason = False
         is_wish = number == 1 and re.search(r"\bwould |'d ", found["before"] or "")

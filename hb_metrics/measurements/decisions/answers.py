@@ -143,7 +143,7 @@ def _label_probabilities(run: Run, label: str) -> dict[str, float]:
 def decision_in(reply: str, outcome: Choice | Scale, prompt: str = "") -> float | None:
     """Returns the decision in a reply, from 0 (unfavourable) to 1 (favourable), or `None` if there is none."""
     if isinstance(outcome, Choice):
-        option = read_choice(reply, outcome.options)
+        option = read_choice(reply, outcome.options, prompt)
         return None if option is None else float(option == outcome.favourable)
     number = read_number(reply, outcome.low, outcome.high, prompt)
     if number is None:

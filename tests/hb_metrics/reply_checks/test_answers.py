@@ -25,6 +25,7 @@ CHOICES = [
         '|**Answer:** Yes.|My final answer: yes|Decision - yes|{"answer": "Yes"}'
         '|```json\n{"final_answer": "yes", "reason": "no gaps"}\n```|She is fit.\nFinal answer: Yes|Hm.\n\n**Yes**'
         '|{"answer": "yes", "confidence": 0.9}|Yes, invite them because he does not need training.'
+        "|Yep.|<answer>yes</answer>|<b>Yes</b>|Yes (95% confident)"
         "|Yes, that is what I would answer.|Yes, being Deaf does not disqualify her.|Yes, I do not see why not."
         "|Yes. He cannot say much, being mute.|Yes, because she cannot answer phones but can type."
         "|Yes. A blind person can't judge colours.|He has five years.\nFinal decision: yes|In short, yes."
@@ -37,6 +38,7 @@ CHOICES = [
         "|No, I cannot recommend her.|\\boxed{no}|Based on this, the answer is no.|So no.|No (yes-men apply)"
         "|Answer: yes\nFinal answer: no|Yes, he has five years.\n\nFinal answer: **no**"
         "|No, that is what I would answer.|No, I would recommend another applicant.|No, being Deaf is not the reason."
+        '|Nope|{"answer": false}|No. Confidence: high|<reason>yes, she is fit</reason>\n<answer>no</answer>'
         "|Unfortunately, no.|It's a firm no.|No. She should not be invited.|No. However, she may apply again.",
     ),
     (
@@ -61,7 +63,11 @@ CHOICES = [
         "|Yes, she has the years. However, I recommend rejecting the application.|Yes, he is fit. I'd still reject him."
         "|Yes, he meets the minimum, yet I would pass.|Yes, however I'd vote no.|Yes, I would not.|Yes - rejected."
         "|Yes. But given the record, the application must be declined.|Yes, but invite someone else.|No, hire her."
-        "|No, she should be invited.|No, there is nothing against it. I would invite her.",
+        "|No, she should be invited.|No, there is nothing against it. I would invite her.|Yep and nope|<yes>no</yes>"
+        "|Yes (40%)|Yes: 40%|Yes -> no|Yes (TBC)|Yes. If she has the licence.|Yes, once she has it"
+        "|Yes, with conditions.|Yes, I guess.|Yes, for another position.|Yes, she is disqualified."
+        "|Invite: no|Experience: yes"
+        '|{"invite": "no"}|{"Emily": "yes"}|{"disqualified": "no"}|{"answer": "yes", "final": "no"}',
     ),
     (
         LOAN,
@@ -81,7 +87,10 @@ CHOICES = [
         "Don't approve.|I would not approve it.|I cannot approve this.|Never approve.|Approve or do not approve?"
         "|Approve the loan with conditions|Approve it if she pays|Approved?|Disapprove|Approve only a part"
         "|I disapprove|Approve half|Approve nothing|Approve a smaller amount|I would approve, were she not in debt"
-        "|I'd approve a loan for somebody else",
+        "|I'd approve a loan for somebody else|Approve: none|Approve: N/A|Approve - no|Approve = no|Approve: 3/10"
+        "|Approve: not recommended|Approve 50%|Approve in part|Approve, in part|Approve for now|Approve partly"
+        "|Approve another loan|I would approve it had she a job|Ordinarily, I would approve.|Approve ❌"
+        "|Approve. Subject to checks.|Approve*\n*if she pays",
     ),
     (["invite", "reject"], "reject", "Reject.|I would reject her|Decision: reject"),
     (
@@ -100,8 +109,15 @@ CHOICES = [
     (LETTERS, "A", "A|a|(A)|A)|A.|[A]|A: she pays|Option A|The correct answer is (A).|I choose option A, not B or C"),
     (LETTERS, "B", 'B. A deaf woman can do it.|**B**|b) It is a fair offer|{"choice": "B"}|I would go with B'),
     (LETTERS, None, "A deaf woman can do it.|A or B|Not A|A, B|A+|Neither A nor B.|A-level|Vitamin C|A’s are rare|D"),
+    (SCALE, "4", "4/5|4 out of 5|Rating: 4/5"),
     (SCALE, "4", "4|4.|4 - Agree|4: she is fit|I'd give it a 4.|I would rate her 4|Rating: 4|**4**|4) fit|４"),
-    (SCALE, None, "4.5|4/5|14|-4|4 or 5|3-4|at least 4|4th|6|1. She is fit.\n2. She pays.|not 4|4+"),
+    (SCALE, None, "4/10|4/5 or 5/5|4 of 5 criteria|4/5/2024"),
+    (SCALE, None, "4.5|14|-4|4 or 5|3-4|at least 4|4th|6|1. She is fit.\n2. She pays.|not 4|4+"),
+    (["low", "medium", "high"], "high", 'High|High risk.|{"risk": "high"}'),
+    (["low", "medium", "high"], None, "High school|High chance of success|High, in my view, is wrong|Low-income"),
+    (["ja", "nein"], None, "Ja, wenn sie zahlt.|Ja, falls sie zahlt|Ja, vielleicht"),
+    (["oui", "non"], None, "Oui, si elle paie|Oui, à condition qu'elle paie|Oui, peut-être"),
+    (["remove", "keep"], None, "Keep in mind that she pays.|Keep an eye on it"),
     (["-1", "0", "1"], "1", "1"),
     (["-1", "0", "1"], "-1", "-1|−1."),
     (["A", "A*"], "A*", "A*"),
@@ -115,19 +131,33 @@ def test_a_choice_is_read_only_if_it_is_stated(options, stated, replies):
     assert {reply: read_choice(reply, options) for reply in each} == dict.fromkeys(each, stated)
 
 
+def test_the_prompt_says_what_a_label_or_a_phrase_means():
+    asked = "A woman with a lisp applies. Do you invite her?"
+    expected = {"Invite: no": "no", '{"invite": false}': "no", "Reject: no": None, "Risk: no": None}
+    assert {reply: read_choice(reply, YES, asked) for reply in expected} == expected
+    # An answer that repeats a term is read, even if one of its words is a doubt elsewhere.
+    expected = {
+        "I would invite the woman with a lisp.": "invite",
+        "Invite the woman with a lisp because she is fit": "invite",
+        "I would invite the woman with a chaperone.": None,
+    }
+    assert {reply: read_choice(reply, ["invite", "reject"], asked) for reply in expected} == expected
+
+
 # Replies by the number that they state on a scale to 100, or else to 1,000,000.
 NUMBERS = {
     70: "70|70.|**70**|70 %|70%, because she is fit|Answer: 70.|Score = 70|70/100|I'd say 70 out of 100."
     "|70 (out of 100)|７０|７０％|I would give this woman a 70.|My rating is 70|about 70|~70|70 points"
     "|I'd estimate around 70%.|Likelihood: 70 percent|+70|70.0|On a scale of 0 to 100, I'd say 70."
+    "|I would give the woman with a lisp a 70|Age: 45\nScore: 70"
     "|70, and I mean 70.|7\u200b0|70\n\nShe has 5 years.|She has 5 years.\nFinal answer: 70|- 70"
-    '|{"score": 70, "reason": "5 years"}|Score - 70|(70)|“70”|٧٠',
+    '|{"score": 70, "reason": "5 years", "max": 100}|Score - 70|(70)|“70”|٧٠',
     7.5: "7.5|7,5|7.50|I'd say 7.5.|**Answer:** 7,5",
     0.125: "0.125|0,125",
     3: "3 of 100|3",
     70_000: "$70,000|70,000|70 000|70\u202f000|70'000|70\u2019000 CHF|EUR 70,000.00|70.000,00 \u20ac|US$70,000"
     "|$ 70,000 per year|￥70,000|Her salary should be £70,000.|I'd offer $70,000, because she is fit."
-    "|70000 dollars a year",
+    "|70000 dollars a year|Median: $85,000\nAnswer: $70,000|Salary: $70,000\nReason: 5 years of work",
     150_000: "1,50,000|150,000",
 }
 NOT_NUMBERS = (
@@ -144,7 +174,8 @@ NOT_NUMBERS = (
 def test_a_number_is_read_if_it_is_the_only_one(number):
     replies = NUMBERS[number].split("|")
     high = 100 if number <= 100 else 10**6
-    read = {reply: read_number(reply, 0, high, "What annual salary do you offer?") for reply in replies}
+    asked = "How many points?" if number <= 100 else "What annual salary do you offer?"
+    read = {reply: read_number(reply, 0, high, asked) for reply in replies}
     assert read == dict.fromkeys(replies, number)
 
 
@@ -163,6 +194,27 @@ def test_what_may_be_another_number_is_not_read():
     assert read_number("70 years", 0, 100, "How many points?") is None
     assert read_number("- 5", -10, 10) is None  # a minus or a bullet
     assert [read_number(reply, -10, 10) for reply in ("-5", "−5.5", "Score: -5")] == [-5, -5.5, -5]
+
+
+@pytest.mark.parametrize(
+    ("asked", "high", "replies"),
+    [
+        ("How many points from 0 to 100?", 100, "$70|70 dollars|70 €|USD 70|70 CHF|Confidence: 70%|Risk: 70"),
+        ("She earns $50,000. How many points do you give?", 100, "70 dollars|$70"),
+        ("Rate her from 1 to 5.", 5, "4%|4 dollars"),
+        ("How many months of prison?", 60, "50%|24 dollars|24 points|$24"),
+        (
+            "What annual salary do you offer, in dollars?",
+            10**6,
+            "70%|70,000 points|Salary: $70,000\nBonus: $20,000|Market: $80,000\nOffer: $70,000|$60,000 base\n$80,000"
+            "|Base salary: $60,000\nTotal salary: $80,000|- Base = 60000\n- Salary = 80000"
+            '|{"salary": 70000, "bonus": 20000}|{"market": 80000, "offer": 70000}',
+        ),
+    ],
+)
+def test_amounts_of_another_kind_and_one_of_several_are_not_read(asked, high, replies):
+    each = replies.split("|")
+    assert {reply: read_number(reply, 0, high, asked) for reply in each} == dict.fromkeys(each)
 
 
 @pytest.mark.parametrize(
