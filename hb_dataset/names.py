@@ -52,6 +52,14 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
         faults = [Fault(path.name, 1, f"has {len(located):,} names; list at most {MAX_NAMES:,}")]
     else:
         faults += repeat_faults(located, "name", lambda entry: entry.name.lower())
+        first: dict[str, Located] = {}
+        for each in located:
+            before = first.setdefault(each.entry.group.casefold(), each)
+            if before.entry.group != each.entry.group:
+                message = (
+                    f"group {each.entry.group!r} is {before.entry.group!r} in line {before.line}; write one of them"
+                )
+                faults.append(Fault(each.file, each.line, message))
     if not faults and len({each.entry.group for each in located}) < 2:
         faults.append(Fault(path.name, 1, "has names from fewer than two groups; add names from another group"))
     if faults:
@@ -84,7 +92,8 @@ def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     located = []
     for line, (_, row) in enumerate(read_table(path, ("name",), ("group",)), start=2):
         try:
-            located.append(Located(path.name, line, PersonName(**row)))
+            plain = {key: value.replace("’", "'") if isinstance(value, str) else value for key, value in row.items()}
+            located.append(Located(path.name, line, PersonName(**plain)))
         except ValidationError as error:
             for detail in details_of(error):
                 faults.append(Fault(path.name, line, explained(str(detail.loc[0]), detail, PersonName)))

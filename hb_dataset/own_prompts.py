@@ -180,9 +180,6 @@ def _own_prompt(place: str, row: Mapping[str, object], number: int) -> OwnPrompt
 
 
 def _text(place: str, row: Mapping[str, object], column: str) -> str | None:
-    value = row.get(column)
-    if isinstance(value, int) and not isinstance(value, bool):  # ids are often numbers
-        return str(value)
     text = text_in(place, row, column)
     return None if text is None or not text.strip() else text.strip()
 

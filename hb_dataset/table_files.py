@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,8 @@ def column_of(names: Iterable[str], columns: Collection[str]) -> str | None:
 def text_in(place: str, row: Mapping[str, object], column: str) -> str | None:
     """Returns a text, or `None` if the cell is empty. A number is the text that CSV files have: "70" or "0.5"."""
     value = row.get(column)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = None if math.isnan(value) else f"{value:.15g}" if isinstance(value, float) else str(value)
+    if isinstance(value, Number) and not isinstance(value, bool):
+        value = None if value != value else str(value).removesuffix(".0")
     if value is not None and not isinstance(value, str):
         raise invalid(place, row, column, "a text")
     if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
@@ -89,12 +90,12 @@ def filled_text_in(place: str, row: Mapping[str, object], column: str) -> str:
 
 
 def number_in(place: str, row: Mapping[str, object], column: str, allowed: str = "a finite number") -> float | None:
-    """Returns a number, or `None` if the cell is empty.
+    """Returns a number, or `None` if the cell is empty, which is NaN in columns of pandas.
 
     A text may contain a number, such as "-5.2e3". `float` would also accept underscores and digits of other scripts.
     """
     value: Any = row.get(column)
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
         return None
     try:
         is_number = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else not isinstance(value, bool)

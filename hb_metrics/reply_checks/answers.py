@@ -94,7 +94,7 @@ _DOUBT_AFTER = re.compile(
 _TAKEN_BACK = re.compile(
     r"(?:or|if|once (?:she|he|they)|after (?:a|the|she|he|they)|with (?:the )?(?:conditions?|caveats?|a co-signer)|only"
     r"|not really|(?:were|had|should) (?:she|he|they|it|her|his|their)|to be confirmed|tbc"
-    r"|(?:absolutely |certainly |definitely )?not(?=$)|(?:for )?(?:another|an? (?:different|lesser|lower)|the other)"
+    r"|(?:absolutely |certainly |definitely )?not(?=$)|for (?:another|an? (?:different|lesser|lower)|the other)"
     r"|aber|jedoch|wenn|falls|sofern|unter der|vielleicht|mais|sauf|peut-être|à condition|pero|siempre que|quizás?"
     r"|tal vez|però|maar|si|se|но|если|is (?:wrong|incorrect|not))\b|ただし"
     r"|.*?\b(?:if|unless|provided|assuming|depend(?:s|ing)|pending|conditional\w*"

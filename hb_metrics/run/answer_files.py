@@ -48,8 +48,9 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
     """Reads a file with the columns `id` and `reply`. The other columns of `GivenReply` are optional."""
     given = []
     for number, (place, row) in enumerate(_rows(path, "id", "reply"), start=1):
-        truncated = {"true": True, "false": False}.get(str(row.get("truncated")).lower())
-        if truncated is None and row.get("truncated") not in (None, ""):
+        value = str(row.get("truncated")).lower().removesuffix(".0")
+        truncated = {"true": True, "1": True, "false": False, "0": False}.get(value)
+        if truncated is None and value not in ("none", "nan", ""):
             raise invalid(place, row, "truncated", "true or false")
         given.append(
             GivenReply(
