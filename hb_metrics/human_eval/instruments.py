@@ -55,7 +55,8 @@ def read_instrument(run: Run, name: str) -> Instrument:
     if replies is None:
         raise ValueError(f"'{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     judges = run.record.judge if "judge" in run.record.content else {}
-    offensive, refusals = run.folder / OFFENSIVENESS / "replies", read_run_table(run.folder / REFUSALS_FILE)
+    refusals = read_run_table(run.folder / REFUSALS_FILE, ("id", "refusal"))
+    offensive = run.folder / OFFENSIVENESS / "replies"
     known = list(judges)
     known += [OFFENSIVENESS] if any(offensive.glob("*.parquet")) else []
     known += [] if refusals is None else [REFUSALS]

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hb_dataset.variations import VARIATIONS
 from hb_metrics.run.replies import Replies, later_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
     PERPLEXITIES,
@@ -17,11 +18,12 @@ from hb_metrics.run.run_folder import (
     run_digest,
     turn_folder,
 )
-from hb_metrics.run.schema import rows_of
+from hb_metrics.run.schema import OF_PROMPT_SCHEMA, REPLY_SCHEMA, TYPE_OF, rows_of
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 _STYLE_PREFIX = "style: "
 _STYLES_COLUMN = "probabilities"
+_OF_REPLY = tuple(name for name in REPLY_SCHEMA.names if name not in (*OF_PROMPT_SCHEMA.names[1:], "turn", *VARIATIONS))
 
 
 class Vectors(NamedTuple):
@@ -38,10 +40,9 @@ def read_vectors(folder: Path) -> Vectors:
     blocks: list[np.ndarray] = []
     ids: list[str] = []
     for file in files:
-        table = _read_table(file, needed=("id",))
-        column = table[_STYLES_COLUMN].combine_chunks() if _STYLES_COLUMN in table.column_names else pa.nulls(0)
-        size: int = getattr(column.type, "list_size", 0)
-        values = column.flatten().to_numpy(zero_copy_only=False) if size else np.empty(0)
+        table = _read_table(file, needed=("id", _STYLES_COLUMN))
+        column = table[_STYLES_COLUMN].combine_chunks()
+        size, values = column.type.list_size, column.flatten().to_numpy(zero_copy_only=False)
         is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
         if not is_valid or (blocks and size != blocks[0].shape[1]):
             raise ValueError(
@@ -53,8 +54,10 @@ def read_vectors(folder: Path) -> Vectors:
     return Vectors(ids, np.concatenate(blocks))
 
 
-def read_prompts(folder: Path) -> pa.Table:
-    return stored_table(folder / PROMPTS_FILE, ("id", "text", "axis", "bucket", "descriptor", "noun", "template"))
+def read_prompts(folder: Path, more: Sequence[str] = ()) -> pa.Table:
+    """Reads a run's prompts, which must have the columns `more` beside those of all runs."""
+    columns = ("id", "text", "axis", "bucket", "descriptor", "descriptor_plural", "noun", "noun_gender", "template")
+    return stored_table(folder / PROMPTS_FILE, (*columns, *more))
 
 
 PAIRS_REASON = "pairs of terms with a term in common are not independent"
@@ -65,16 +68,18 @@ def has_pairs_of_terms(prompts: pa.Table) -> bool:
     return "first_descriptor" in prompts.column_names
 
 
-def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
-    """Reads a run's replies, or returns `None` if it has none.
+def stored_replies(folder: Path, prompts: pa.Table | None = None) -> pa.Table:
+    """Reads a run's replies. Raises a ValueError if there are none.
 
     The table has the columns of `schema.REPLY_SCHEMA` and all others of the prompts. The rows are in the order of the
     prompts, which is also the order of the style vectors.
     """
-    replies = read_shards(folder / REPLIES, needed=("id", "prompt_id", "text", "reply"))
-    if replies is None:
-        return None
+    replies = stored_shards(folder / REPLIES, needed=_OF_REPLY)
     return with_prompts(replies, read_prompts(folder) if prompts is None else prompts)
+
+
+def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
+    return stored_replies(folder, prompts) if any((folder / REPLIES).glob("*.parquet")) else None
 
 
 def read_scores(folder: Path) -> pa.Table | None:
@@ -187,6 +192,16 @@ def _read_table(path: Path, columns: Sequence[str] | None = None, needed: Sequen
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"'{path}' is damaged ({reason}); to restore it, run the same command again") from error
+    for name in needed:
+        type_ = table[name].type
+        is_list = pa.types.is_fixed_size_list(type_)
+        if type_ not in (pa.null(), TYPE_OF.get(name, type_)) or (name == _STYLES_COLUMN and not is_list):
+            raise ValueError(
+                f"column '{name}' of '{path}' has the type {type_} and not {TYPE_OF.get(name, 'list')}, so another "
+                "version or program wrote it; measure again in a new folder"
+            )
+    if not len(table) and "-of-" in path.name:
+        raise ValueError(f"'{path}' has no rows, so it was changed or damaged; measure again in a new folder")
     for name in table.column_names:
         numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():

@@ -134,6 +134,14 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
 OF_PROMPT_SCHEMA = arrow_schema(OF_PROMPT)
 PERPLEXITY_SCHEMA = arrow_schema(FILES["perplexities/*.parquet"])
 REPLY_SCHEMA = arrow_schema(FILES["replies/*.parquet"])
+# Columns with the same name have the same type in all files.
+_MORE = ("bucket", "descriptor_plural", "noun_gender", "own_id", "outcome", "favourable", "phrase", "neutral")
+TYPE_OF = dict.fromkeys(_MORE, pa.string()) | {
+    column.name: _TYPES[column.type]
+    for columns in (*COLUMNS.values(), *FILES.values())
+    for column in columns
+    if column.type in _TYPES
+}
 
 
 def rows_of(table: pa.Table, kind: type[R]) -> list[R]:

@@ -4,10 +4,12 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import hb_metrics
+from hb_metrics.command.analyse import analyse
 from hb_metrics.run.schema import COLUMNS, FILES, tables_markdown
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import change_results
@@ -93,19 +95,46 @@ def test_a_missing_file_is_named(tmp_path):
         hb_metrics.load_run(tmp_path)
 
 
+def without(table, column):
+    return table.drop_columns(column)
+
+
+def with_other_type(table, column):
+    other = "x" if pa.types.is_integer(table[column].type) or pa.types.is_floating(table[column].type) else 7
+    return table.set_column(table.column_names.index(column), column, pa.array([other] * len(table)))
+
+
+@pytest.mark.parametrize("change", [without, with_other_type])
 @pytest.mark.parametrize(
-    ("files", "column", "frame"),
+    ("files", "column", "use"),
     [
         ("replies/*", "prompt_id", "replies"),
-        ("refusals.parquet", "disclaimer", "replies"),
+        ("refusals.parquet", "id", "replies"),
         ("style_probabilities/*", "id", "styles"),
         ("perplexities/*", "num_tokens", "perplexities"),
         ("prompts.parquet", "axis", "prompts"),
+        ("replies/*", "num_reasoning_tokens", "analyse"),
+        ("prompts.parquet", "noun_gender", "analyse"),
+        ("style_probabilities/*", "probabilities", "analyse"),
+        ("people.parquet", "phrase", "analyse"),
     ],
 )
-def test_a_file_without_a_column_is_named(files, column, frame, folder, tmp_path):
+def test_a_column_that_is_missing_or_has_another_type_is_named(files, column, use, change, folder, tmp_path):
     copied = shutil.copytree(folder, tmp_path / "run")
     for file in copied.glob(files):
-        pq.write_table(pq.read_table(file).drop_columns(column), file)
-    with pytest.raises(ValueError, match=rf"\.parquet' has no column '{column}'.*measure again"):
-        getattr(hb_metrics.load_run(copied), frame)
+        pq.write_table(change(pq.read_table(file), column), file)
+    named = rf"\.parquet' has no column '{column}'" if change is without else rf"column '{column}' of .* has the type"
+    with pytest.raises(ValueError, match=rf"{named}.*measure again"):
+        analyse(copied) if use == "analyse" else getattr(hb_metrics.load_run(copied), use)
+
+
+@pytest.mark.parametrize("use", [analyse, lambda folder: hb_metrics.load_run(folder).replies])
+def test_replies_that_are_missing_are_named(use, folder, tmp_path):
+    copied = shutil.copytree(folder, tmp_path / "run")
+    (file,) = (copied / "replies").iterdir()
+    pq.write_table(pq.read_table(file).slice(0, 0), file)
+    with pytest.raises(ValueError, match=r"00000-of-00001\.parquet' has no rows.*measure again"):
+        use(copied)
+    file.unlink()
+    with pytest.raises(ValueError, match="replies' has no tables.*run the same `measure` command again"):
+        use(copied)

@@ -16,7 +16,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.answers import read_choice, read_number
 from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.run.finished_run import read_reply_table, read_vectors, stored_shards, stored_table
+from hb_metrics.run.finished_run import read_prompts, read_vectors, stored_replies, stored_shards, stored_table
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import JUDGE, STYLES
 
@@ -108,8 +108,7 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
 
 
 def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
-    table = read_reply_table(run.folder)
-    assert table is not None  # generation runs first
+    table = stored_replies(run.folder, read_prompts(run.folder, _OF_ANSWER))
     rules = read_refusal_rules()
     replies = [reply or "" for reply in table["reply"].to_pylist()]
     refused = match_rules(replies, rules).refusals >= 0

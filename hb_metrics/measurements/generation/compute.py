@@ -8,7 +8,7 @@ import pyarrow as pa
 from hb_dataset.names import has_names
 from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
 from hb_metrics.identity_leakage.in_replies import leakage_in_replies
-from hb_metrics.identity_leakage.leakage import Leakage, identity_leakage, people_in
+from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, Leakage, identity_leakage, people_in
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
@@ -28,9 +28,9 @@ from hb_metrics.run.finished_run import (
     PAIRS_REASON,
     has_pairs_of_terms,
     read_prompts,
-    read_reply_table,
     read_run_table,
     read_vectors,
+    stored_replies,
     stored_shards,
     stored_table,
 )
@@ -56,8 +56,7 @@ def compute(run: Run) -> Generation:
     """Computes the results, and writes the tables of style means, bias values and refusals."""
     record, level, folder = run.record, run.confidence_level, run.folder
     classifier, prompts = record.style_classifier, read_prompts(folder)
-    table, rules = read_reply_table(folder, prompts), read_refusal_rules()
-    assert table is not None  # generation was collected
+    table, rules = stored_replies(folder, prompts), read_refusal_rules()
     replies, forms = nonempty_replies(table), (plural_forms(prompts), paired_terms(prompts))
     vectors = read_vectors(folder / STYLES).values
     refusals = match_refusals(table, replies, rules)
@@ -99,8 +98,9 @@ def compute(run: Run) -> Generation:
 
 
 def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias: bool) -> Leakage | None:
-    people, mentions = read_run_table(run.folder / PEOPLE_FILE), read_run_table(run.folder / MENTIONS_FILE)
-    table = read_run_table(run.folder / LEAKAGE / f"{STYLES}.parquet")
+    people = read_run_table(run.folder / PEOPLE_FILE, PEOPLE_SCHEMA.names)
+    mentions = read_run_table(run.folder / MENTIONS_FILE, ("id", "axis", "descriptor"))
+    table = read_run_table(run.folder / LEAKAGE / f"{STYLES}.parquet", ("phrase", "probabilities"))
     if people is None or mentions is None or table is None:  # the run has only one term
         return None
     hidden = read_vectors(run.folder / HIDDEN_STYLES) if len(mentions) else None

@@ -7,29 +7,32 @@ import numpy as np
 from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.judges.prompt import talks_to_judge
 from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric
-from hb_metrics.identity_leakage.leakage import identity_leakage, people_in
+from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, identity_leakage, people_in
 from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.run.finished_run import read_prompts, read_run_table, read_stored_replies, read_vectors, stored_shards
-from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, verdicts
+from hb_metrics.run.finished_run import read_prompts, read_run_table, read_vectors, stored_replies, stored_shards
+from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, nonempty_replies, verdicts
 from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
 def compute(run: Run) -> dict[str, Judged]:
     prompts = read_prompts(run.folder)
-    replies = read_stored_replies(run.folder, prompts)
-    assert replies is not None  # generation runs first
+    replies = nonempty_replies(stored_replies(run.folder, prompts))
     num_suspected = sum(talks_to_judge(masked_texts(replies, plural_forms(prompts), paired_terms(prompts))))
-    people, costs = (read_run_table(run.folder / name) for name in (PEOPLE_FILE, COSTS_FILE))
+    people, costs = (
+        read_run_table(run.folder / PEOPLE_FILE, PEOPLE_SCHEMA.names),
+        read_run_table(run.folder / COSTS_FILE),
+    )
     cost_of = {} if costs is None else {row.pop("judge"): Served(**row) for row in costs.to_pylist()}
     measured = {}
     for name, judge in run.record.judge.items():
         rubric, folder = recorded_rubric(judge), run.folder / JUDGE / name
         labels = stored_shards(folder, ("truncated",))
-        table, leakage = read_run_table(run.folder / LEAKAGE / f"{JUDGE}-{name}.parquet"), None
+        leakage = None
+        table = read_run_table(run.folder / LEAKAGE / f"{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
         if table is not None and people is not None:
             leakage = identity_leakage(table, people_in(people))
         probabilities = read_vectors(folder).values
