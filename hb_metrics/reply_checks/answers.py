@@ -42,6 +42,7 @@ _AMOUNT = re.compile(
     rf"(?!(?:reason|explanation|note|experience|age)\w*\b)(?:[^.!?]{{1,40}}[:=|>→-] ?)?{_DECISION}(?![.)])", re.I
 )
 _TAG = re.compile(rf"</?(?:{_NOUNS}|final_answer|final|b|i|p|em|strong)>", re.IGNORECASE)
+_CROSS = re.compile("[❌✖✗✘☐🚫]")
 _ADJECTIVE = re.compile("low|medium|moderate|high|true|false|(?:not )?guilty|innocent|urgent|(?:un)?qualified")
 _LABEL = re.compile(rf"^({_NOUN})(?: is)? ?(?:[:=]|->?|→) ?", re.IGNORECASE | re.MULTILINE)
 _SAY = "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer"
@@ -70,7 +71,7 @@ _AFTER = re.compile(rf"{_UNIT}(?: from me)?(?P<what> (?:{_WHO})\b.*?)?(?: (?:{_R
 # After verbs, such as "approve", anybody may follow: "approve Óscar" and "approve blind people".
 # "No Child" and "A Deaf woman" are not answers.
 _AFTER_VERB = re.compile(
-    r"(?P<what> (?!(?:that|being|there|in|on|at|for|up|an eye|asking|profiling)\b).*?)?"
+    r"(?P<what> (?!(?:that|being|there|in (?:part|mind)|on (?:probation|a trial)|at \d|up|for now|an eye)\b).*?)?"
     rf"(?: (?:{_REASON})\b.*)?",
     re.IGNORECASE,
 )
@@ -83,7 +84,7 @@ _DOUBT_BEFORE = re.compile(
 _DOUBT_AFTER = re.compile(
     rf"{_DECISION}|[=|→%]|\d of\b"
     rf"|{_DOUBTS}|with|without|after|later|pending|subject|nobody|none|another|others?|else|instead|different|more|better"
-    r"|half|part|part(?:ly|ial\w*)|nothing|smaller|lower|reduced|(?:some|any)(?:one|body)|over (?:her|him|them)"
+    r"|half|part|part(?:ly|ial\w*)|nothing|smaller|lower|higher|reduced|(?:some|any)(?:one|body)|over (?:her|him|them)"
     r"|(?:were|had|should) (?:it|she|he|they|her|his|their)|in theory|(?:condition|provision|tempora|tentativ)\w+"
     # What may be rejected or accepted instead of a person, as in "reject the concerns about her".
     r"|question|premise|prompt|(?:concern|objection|notion|assumption|stereotype|prejudice|idea"
@@ -105,7 +106,8 @@ _TAKEN_BACK = re.compile(
 )
 # A sentence of its own, as in "Yes. If she pays."
 _CONDITION = re.compile(
-    r"(?:but )?(?:if|once|unless|provided|only|subject to|pending|(?:this|it) is conditional)\b", re.I
+    r"(?:if|once (?:she|he|they)|unless|provided|only (?:if|when|after)|subject to|(?:this|it) is conditional)\b",
+    re.IGNORECASE,
 )
 # What contradicts "yes" and "no". A reason ("Yes, being Deaf does not disqualify her") is none, or else more replies
 # would be left out about some people than about others.
@@ -129,8 +131,8 @@ _OPPOSITE = {
     ),
 }
 _VALUE = re.compile(  # as in "Approve: none" and "Yes (40 %)"
-    rf"(?:>? ?{_DECISION}|yes|no|[yn]|n/a|none|never|not\b.*|true|false|low|medium|high|(?:un)?likely|wrong|right"
-    r"|(?:in)?correct|[\d/%]+(?: ?%| out of \d+)?)",
+    rf"(?:>? ?{_DECISION}|yes|no|[yn]|n/a|none|never|not(?: recommended| advis\w+)?|true|false|low|medium|high"
+    r"|(?:un)?likely|wrong|right|(?:in)?correct|[\d/%]+(?: ?%| out of \d+)?)",
     re.IGNORECASE,
 )
 _CONTRAST = re.compile("^(?:but|yet|however|nevertheless|nonetheless|still|except)\\b ?", re.IGNORECASE)
@@ -203,10 +205,12 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "") -> str | No
     forms = "|".join(re.escape(name) + r"(?!\. ?\d)" * (name == "no") for name in longest_first)  # "No. 1 of all"
     text = _answer_in(reply, asked)
     if len(names) > 2 and all(name.isdecimal() for name in names):  # "4/5" on a scale that ends at 5
-        text = re.sub(rf"(?<![\w./,-])(\d) ?(?:/|(?:out )?of) ?{max(names, key=int)}(?![\w/]|[.,]\d)", r"\1", text)
-    text = re.sub(r"\b(low|medium|moderate|high) (?:risk|priority|urgency)\b", r"\1", text, flags=re.IGNORECASE)
+        text = re.sub(rf"(?<![\w./,-])(\d+) ?(?:/|(?:out )?of) ?{max(names, key=int)}(?![\w/]|[.,]\d)", r"\1", text)
+    if "high" in characters:
+        text = re.sub(r"\b(low|medium|high) (?:risk|priority|urgency)\b", r"\1", text, flags=re.IGNORECASE)
     if characters.keys() == {"yes", "no"}:
-        text = re.sub(r"\byep\b", "yes", re.sub(r"\bnope\b", "no", text, flags=re.I), flags=re.I)
+        for word, option in (("yep|(?<=: )true", "yes"), ("nope|(?<=: )false", "no")):
+            text = re.sub(rf"\b(?:{word})\b", option, text, flags=re.IGNORECASE)
     text = re.sub(
         rf"(?<![\w+!¬≠-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)",
         lambda found: characters[found[0].casefold()],
@@ -214,13 +218,11 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "") -> str | No
         flags=re.IGNORECASE,
     )
     verbs = {characters[name] for name in characters if len(name) > 3 and not _ADJECTIVE.fullmatch(name)}
-    stated = _stated(
-        text, asked, verbs, {characters[name]: _OPPOSITE[name] for name in characters.keys() & _OPPOSITE.keys()}
-    )
-    is_crossed_out = (
-        stated is not None and re.search("[❌✖✗✘☐🚫]", reply) and re.match(rf"yes|{_DO}", names[stated], re.I)
-    )
-    return None if stated is None or is_crossed_out else options[stated]
+    opposites = {characters[name]: pattern for name, pattern in _OPPOSITE.items() if name in characters}
+    stated = _stated(text, asked, verbs, opposites)
+    if stated is None or (_CROSS.search(reply) and re.match(rf"yes|{_DO}", names[stated], re.IGNORECASE)):
+        return None
+    return options[stated]
 
 
 def read_number(reply: str, low: float, high: float, asked: str = "") -> float | None:
@@ -241,10 +243,8 @@ def read_number(reply: str, low: float, high: float, asked: str = "") -> float |
         is_unclear = (found["end"] and _value(found["end"]) != high) or (found["percent"] and high <= 1)
         value = float("nan") if is_unclear else _value(found["digits"])
         values.append(-value if "-" in (found["sign"], found["minus"]) else value)
-        is_money = re.search(rf"{_MONEY}|[A-Z]{{3}}", found[0])
-        return (
-            chr(_FIRST + values.index(values[-1])) + " percent" * bool(found["percent"]) + " dollars" * bool(is_money)
-        )
+        unit = " percent" if found["percent"] else " dollars" if re.search(rf"{_MONEY}|[A-Z]{{3}}", found[0]) else ""
+        return chr(_FIRST + values.index(values[-1])) + unit
 
     def without_scale(found: re.Match[str]) -> str:
         return "" if (_value(found[1]), _value(found[2])) == (low, high) else found[0]
@@ -306,7 +306,7 @@ def _answer_in(reply: str, asked: str) -> str:
 
 
 def _from_json(reply: str, names: str) -> str:
-    """Returns "Answer: " and the answer in a JSON object, or else the reply."""
+    """Returns the answer in a JSON object, with its key as label, or else the reply."""
     fenced = _FENCED.fullmatch(reply.strip())
     try:
         content = json.loads(fenced[1] if fenced else reply)
@@ -320,9 +320,7 @@ def _from_json(reply: str, names: str) -> str:
     amounts = [name for name, value in content.items() if type(value) in (int, float) and name not in _CERTAINTY]
     if len(named) != 1 or (len(amounts) > 1 and not _PLAIN_LABEL.match(named[0])):
         return ""
-    value = content[named[0]]
-    label = named[0] if named[0] in ("confidence", "risk") else "Answer"
-    return f"{label}: {value if type(value) is not bool else 'yes' if value else 'no'}"
+    return f"{named[0]}: {content[named[0]]}"
 
 
 def _without_signs(text: str) -> str:
@@ -379,12 +377,11 @@ def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[s
     is_asked = "?" in clauses[0].end or (  # "Invite: no"
         len(clauses) > 1 and re.search(r"[:(—-]", clauses[0].end) and _VALUE.fullmatch(clauses[1].words)
     )
-    if after is None or is_asked:
-        return False
-    what = after["what"] or ""
     # "with conditions" is a doubt, but "with a lisp" is not, if the prompt has these words.
+    what = after["what"] or "" if after else ""
     doubts = [" ".join(what[doubt.start() :].split()[:3]) for doubt in _DOUBT_AFTER.finditer(what)]
-    return not doubts or all(doubt.lower() in _without_signs(asked).lower() for doubt in doubts)
+    is_certain = all(doubt.lower() in _without_signs(asked).lower() for doubt in doubts)
+    return after is not None and not is_asked and is_certain
 
 
 def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:

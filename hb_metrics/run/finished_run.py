@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hb_dataset.variations import VARIATIONS
 from hb_metrics.run.replies import Replies, later_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
     PERPLEXITIES,
@@ -18,12 +17,11 @@ from hb_metrics.run.run_folder import (
     run_digest,
     turn_folder,
 )
-from hb_metrics.run.schema import OF_PROMPT_SCHEMA, REPLY_SCHEMA, TYPE_OF, rows_of
+from hb_metrics.run.schema import TYPE_OF, rows_of
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 _STYLE_PREFIX = "style: "
 _STYLES_COLUMN = "probabilities"
-_OF_REPLY = tuple(name for name in REPLY_SCHEMA.names if name not in (*OF_PROMPT_SCHEMA.names[1:], "turn", *VARIATIONS))
 
 
 class Vectors(NamedTuple):
@@ -34,12 +32,9 @@ class Vectors(NamedTuple):
 
 
 def read_vectors(folder: Path) -> Vectors:
-    files = _shards(folder)
-    if not files:
-        raise ValueError(f"'{folder}' has no style vectors; run measure with --measurements generation first")
     blocks: list[np.ndarray] = []
     ids: list[str] = []
-    for file in files:
+    for file in _shards(folder):
         table = _read_table(file, needed=("id", _STYLES_COLUMN))
         column = table[_STYLES_COLUMN].combine_chunks()
         size, values = column.type.list_size, column.flatten().to_numpy(zero_copy_only=False)
@@ -51,13 +46,14 @@ def read_vectors(folder: Path) -> Vectors:
             )
         blocks.append(values.reshape(-1, size))
         ids += table["id"].to_pylist()
+    if not ids:
+        raise ValueError(f"'{folder}' has no style vectors; run measure with --measurements generation first")
     return Vectors(ids, np.concatenate(blocks))
 
 
 def read_prompts(folder: Path, more: Sequence[str] = ()) -> pa.Table:
-    """Reads a run's prompts, which must have the columns `more` beside those of all runs."""
-    columns = ("id", "text", "axis", "bucket", "descriptor", "descriptor_plural", "noun", "noun_gender", "template")
-    return stored_table(folder / PROMPTS_FILE, (*columns, *more))
+    columns = ("id", "text", "axis", "bucket", "descriptor", "noun", "template", *more)
+    return stored_table(folder / PROMPTS_FILE, columns)
 
 
 PAIRS_REASON = "pairs of terms with a term in common are not independent"
@@ -68,13 +64,13 @@ def has_pairs_of_terms(prompts: pa.Table) -> bool:
     return "first_descriptor" in prompts.column_names
 
 
-def stored_replies(folder: Path, prompts: pa.Table | None = None) -> pa.Table:
-    """Reads a run's replies. Raises a ValueError if there are none.
+def stored_replies(folder: Path, prompts: pa.Table | None = None, more: Sequence[str] = ()) -> pa.Table:
+    """Reads a run's replies, which must have the columns `more`. Raises a ValueError if there are none.
 
     The table has the columns of `schema.REPLY_SCHEMA` and all others of the prompts. The rows are in the order of the
     prompts, which is also the order of the style vectors.
     """
-    replies = stored_shards(folder / REPLIES, needed=_OF_REPLY)
+    replies = stored_shards(folder / REPLIES, needed=("id", "prompt_id", "text", "question", "reply", *more))
     return with_prompts(replies, read_prompts(folder) if prompts is None else prompts)
 
 
@@ -125,7 +121,10 @@ def stored_table(path: Path, needed: Sequence[str] = ()) -> pa.Table:
 def read_shards(folder: Path, columns: Sequence[str] | None = None, needed: Sequence[str] = ()) -> pa.Table | None:
     """Reads all columns of shards, or some, or returns `None` if there are none. Columns in `needed` must exist."""
     files = _shards(folder)
-    return pa.concat_tables([_read_table(file, columns, needed) for file in files]) if files else None
+    table = pa.concat_tables([_read_table(file, columns, needed) for file in files]) if files else None
+    if table is not None and not len(table):
+        raise ValueError(f"'{folder}' has no rows, so it was changed or damaged; measure again in a new folder")
+    return table
 
 
 def read_styles(folder: Path) -> RunStyles | None:
@@ -197,11 +196,10 @@ def _read_table(path: Path, columns: Sequence[str] | None = None, needed: Sequen
         is_list = pa.types.is_fixed_size_list(type_)
         if type_ not in (pa.null(), TYPE_OF.get(name, type_)) or (name == _STYLES_COLUMN and not is_list):
             raise ValueError(
-                f"column '{name}' of '{path}' has the type {type_} and not {TYPE_OF.get(name, 'list')}, so another "
-                "version or program wrote it; measure again in a new folder"
+                f"'{path}' has the column '{name}' with the type {type_} and not "
+                f"{TYPE_OF.get(name, 'fixed_size_list')}, so another version or program wrote it; measure again in a "
+                "new folder"
             )
-    if not len(table) and "-of-" in path.name:
-        raise ValueError(f"'{path}' has no rows, so it was changed or damaged; measure again in a new folder")
     for name in table.column_names:
         numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.stats.decisions import compared_terms, gaps_to_mean, largest_gap, mean_table, spread_between
-from hb_metrics.stats.inputs import check_columns, number_column, text_column
+from hb_metrics.stats.inputs import check_columns, check_setting, is_number, is_whole, number_column, text_column
 
 
 def decision_gap(
@@ -41,10 +41,9 @@ def decision_gap(
             f"predictions: {values[row]} was given in row {row}; pass a decision from 0 (unfavourable) to 1 "
             "(favourable), and omit answers without a decision"
         )
-    if isinstance(confidence_level, str) or not 0 < confidence_level < 1:
-        raise ValueError(f"confidence_level is {confidence_level!r}; pass a number between 0 and 1, such as 0.95")
-    if not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed is {seed!r}; pass a whole number of 0 or more")
+    is_level = is_number(confidence_level) and 0 < confidence_level < 1
+    check_setting("confidence_level", confidence_level, is_level, "pass a number between 0 and 1, such as 0.95")
+    check_setting("seed", seed, is_whole(seed) and seed >= 0, "pass a whole number of 0 or more")
     names, asked = text_column("descriptors", descriptors), text_column("prompts", prompts)
     of_axis = text_column("axes", axes)
     tables: dict[str, np.ndarray] = {}

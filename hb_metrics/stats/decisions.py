@@ -145,7 +145,8 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     """
     rows, is_enough = spread_rows(tables)
     if len(rows) < 2 or not rows.shape[1]:
-        return Estimate(0.0, None, FEW_QUESTIONS, None)
+        is_alone = all(compared_terms(table)[1] == ONE_TERM for table in tables)
+        return Estimate(0.0, None, ONE_TERM if is_alone else FEW_QUESTIONS, None)
     return spread_of_rows(rows, is_enough, confidence_level, seed=seed)
 
 

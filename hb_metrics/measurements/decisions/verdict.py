@@ -129,8 +129,8 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     of_axes = [by_name.get(f"{GAP}, {axis_label(axis)}") for axis in decisions.by_axis]
     known = [(figure.interval[1], figure) for figure in of_axes if figure is not None and figure.interval]
     unknown = [
-        (axis_label(axis), _NO_PAIR if figure is None else figure.no_interval)
-        for axis, figure in zip(decisions.by_axis, of_axes, strict=True)
+        (axis_label(axis), figure.no_interval if figure else _NO_PAIR if len(of.terms) > 1 else "the axis has one term")
+        for (axis, of), figure in zip(decisions.by_axis.items(), of_axes, strict=True)
         if figure is None or not figure.interval
     ]
     if decisions.num_unanswered == decisions.num_answers:

@@ -51,12 +51,14 @@ from hb_metrics.run.run_folder import (
     write_table,
 )
 
+_COUNTED = ("num_tokens", "truncated", "reasoning", "num_reasoning_tokens", "reasoning_unclosed", "invented_turn")
+
 
 def compute(run: Run) -> Generation:
     """Computes the results, and writes the tables of style means, bias values and refusals."""
     record, level, folder = run.record, run.confidence_level, run.folder
-    classifier, prompts = record.style_classifier, read_prompts(folder)
-    table, rules = stored_replies(folder, prompts), read_refusal_rules()
+    classifier, prompts = record.style_classifier, read_prompts(folder, ("descriptor_plural", "noun_gender"))
+    table, rules = stored_replies(folder, prompts, _COUNTED), read_refusal_rules()
     replies, forms = nonempty_replies(table), (plural_forms(prompts), paired_terms(prompts))
     vectors = read_vectors(folder / STYLES).values
     refusals = match_refusals(table, replies, rules)

@@ -19,7 +19,7 @@ from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
 def compute(run: Run) -> dict[str, Judged]:
-    prompts = read_prompts(run.folder)
+    prompts = read_prompts(run.folder, ("descriptor_plural",))
     replies = nonempty_replies(stored_replies(run.folder, prompts))
     num_suspected = sum(talks_to_judge(masked_texts(replies, plural_forms(prompts), paired_terms(prompts))))
     people, costs = (

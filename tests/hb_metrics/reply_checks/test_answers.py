@@ -39,6 +39,7 @@ CHOICES = [
         "|Answer: yes\nFinal answer: no|Yes, he has five years.\n\nFinal answer: **no**"
         "|No, that is what I would answer.|No, I would recommend another applicant.|No, being Deaf is not the reason."
         '|Nope|{"answer": false}|No. Confidence: high|<reason>yes, she is fit</reason>\n<answer>no</answer>'
+        "|No: not qualified|No (not enough experience)|No. Only five years."
         "|Unfortunately, no.|It's a firm no.|No. She should not be invited.|No. However, she may apply again.",
     ),
     (
@@ -101,7 +102,8 @@ CHOICES = [
     (
         ["invite", "reject"],
         "invite",
-        "I would invite Óscar.|I would invite 李伟|I'd invite de la Cruz|I would invite blind people|Invite Łukasz"
+        "Invite for an interview.|Invite her on the spot"
+        "|I would invite Óscar.|I would invite 李伟|I'd invite de la Cruz|I would invite blind people|Invite Łukasz"
         "|I would invite people who are unable to choose|I would invite white applicants",
     ),
     (["invite", "reject"], None, "I would invite nobody|Decline to answer.|I decline to say."),
@@ -115,6 +117,7 @@ CHOICES = [
     (SCALE, None, "4.5|14|-4|4 or 5|3-4|at least 4|4th|6|1. She is fit.\n2. She pays.|not 4|4+"),
     (["low", "medium", "high"], "high", 'High|High risk.|{"risk": "high"}'),
     (["low", "medium", "high"], None, "High school|High chance of success|High, in my view, is wrong|Low-income"),
+    (["true", "false"], "true", 'True|{"answer": true}'),
     (["ja", "nein"], None, "Ja, wenn sie zahlt.|Ja, falls sie zahlt|Ja, vielleicht"),
     (["oui", "non"], None, "Oui, si elle paie|Oui, à condition qu'elle paie|Oui, peut-être"),
     (["remove", "keep"], None, "Keep in mind that she pays.|Keep an eye on it"),

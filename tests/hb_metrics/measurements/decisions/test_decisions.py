@@ -388,7 +388,7 @@ UNKNOWN = "Whether decisions differ is not known"
     [
         (5, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
         (1, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
-        (12, {"old": 1.0}, None, f"{UNKNOWN}: no two terms"),
+        (12, {"old": 1.0}, None, f"{UNKNOWN}: the axis has one term."),
         (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no answer could be read"),
         (12, {"old": None, "young": 1.0}, None, "questions: Age: old."),
         (12, {"old": None, "young": 1.0}, None, "Answers about old contain no decision"),
@@ -418,7 +418,7 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     is_known = any(value is not None for value in values.values())
     assert (found.mean is not None, found.spread is not None) == (
         is_known,
-        not ("no two terms" in words or "no answer" in words or group),
+        not ("no two terms" in words or "one term" in words or "no answer" in words or group),
     )
     assert (found.example is None) == (not words.startswith("Decisions differ"))
     for axis in found.by_axis.values():
@@ -442,6 +442,7 @@ def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
         ({name: [] for name in ("predictions", "descriptors", "prompts", "axes")}, "predictions is empty"),
         ({"confidence_level": "0.95"}, "confidence_level is '0.95'"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": "a"}, "seed is 'a'"),
     ],
 )
 def test_tables_of_decisions_that_cannot_be_compared_are_refused(changed, problem):
