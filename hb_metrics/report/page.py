@@ -8,7 +8,7 @@ from hb_metrics.human_eval.calibration import Calibration
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.numbers import and_list
-from hb_metrics.layout.parts import Differs, Section
+from hb_metrics.layout.parts import Differs, Report, Section
 from hb_metrics.layout.plots import Plot
 from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
@@ -21,7 +21,7 @@ from hb_metrics.run.run_record import measured_model, model_title, served_senten
 _VERDICTS: dict[Differs, str] = {
     "": "This run does not show it.",
     "no": "No difference was found.",
-    "unknown": "This run does not show it.",
+    "unknown": "It is not known.",
     "yes": "Yes.",
 }
 # The keys of results.json whose values are texts: those left out, the user's messages, and templates.
@@ -29,6 +29,25 @@ _NOTHING: dict[str, list[str] | None] = {"shown_replies": [], "examples": [], "p
 _MESSAGES = frozenset({"system_prompt", "replace"})
 _TEMPLATES = frozenset({"by_template", "templates", "skipped_templates", "left_out_templates", "questions"})
 _NOT_TESTED = {"generation": "the style of replies", "decisions": "decisions", "dialogue": "the quality of replies"}
+
+
+class Answer(NamedTuple):
+    """Whether the model treats people differently.
+
+    `reports` are those of all measurements, and `on_top` those on the first screen.
+    """
+
+    differs: Differs
+    reports: dict[str, Report]
+    on_top: list[Report]
+
+    @property
+    def verdict(self) -> str:
+        return _VERDICTS[self.differs]
+
+    @property
+    def sentences(self) -> list[str]:
+        return [report.answer for report in self.on_top if report.answer is not None]
 
 
 class Fold(NamedTuple):
@@ -62,18 +81,13 @@ def write_report(
     `more` come last.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
-    reports = [measurement.parts.report(results) for measurement in measured]
+    differs, by_name, on_top = answer = run_answer(results)
+    reports = list(by_name.values())
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
-    # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
-    by_name = {measurement.name: report for measurement, report in zip(measured, reports, strict=True)}
-    on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
-    on_top.sort(key=lambda report: report.differs != "yes")
-    on_top = on_top or [report for report in reports if report.answer is not None]
-    verdict: Differs = max((report.differs for report in reports), key=list(_VERDICTS).index, default="")
     # A pair or a chart that shows no difference would contradict the verdict.
-    shown = [report for report in on_top if report.differs == "yes" or verdict != "yes"]
+    shown = [report for report in on_top if report.differs == "yes" or differs != "yes"]
     top_chart = next((report.chart for report in shown if report.chart is not None), None)
     folds = [Fold(calibration_section(calibration)) for calibration in usable]
     for report in reports:
@@ -92,9 +106,9 @@ def write_report(
         "title": model_title(results.record.model),
         "measured": measured_model(results.record.model),
         "to_come": [measurement.title for measurement in to_come],
-        "verdict": _VERDICTS[verdict],
-        "differs": verdict == "yes",
-        "answers": [*map(sentence, usable), *(report.answer for report in on_top if report.answer is not None)],
+        "verdict": answer.verdict,
+        "differs": differs == "yes",
+        "answers": [*map(sentence, usable), *answer.sentences],
         "pairs": [report.pair for report in shown if report.pair],
         "chart": top_chart,
         "not_tested": and_list(untested) if measured else "",
@@ -113,8 +127,17 @@ def write_report(
     }
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page("report/report.html.jinja", path, context, terms)
-    others = [report for report in reports if report not in on_top]
-    return [report.answer for report in (*on_top, *others) if report.answer is not None]
+    return answer.sentences + [each.answer for each in reports if each not in on_top and each.answer is not None]
+
+
+def run_answer(results: Results) -> Answer:
+    by_name = {each.name: each.parts.report(results) for each in MEASUREMENTS if each.name in results.measured}
+    # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
+    on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
+    on_top.sort(key=lambda report: report.differs != "yes")
+    on_top = on_top or [report for report in by_name.values() if report.answer is not None]
+    differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
+    return Answer(differs, by_name, on_top)
 
 
 def _groups_section(figures: Sequence[Figure]) -> list[Section]:

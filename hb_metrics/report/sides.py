@@ -13,7 +13,7 @@ from hb_metrics.layout.parts import Section
 from hb_metrics.layout.terminal import filled, plain_text
 from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.report.changes import ChangeRow, RunChanges, change_words, from_to, holm_adjusted
+from hb_metrics.report.changes import ChangeRow, RunChanges, better_or_worse, change_words, from_to, holm_adjusted
 from hb_metrics.run.run_folder import read_json, run_digest
 
 EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py
@@ -42,10 +42,10 @@ READING = (
     "entropy of replies shows how randomly their tokens are drawn. More randomness alone may lower Full Gen Bias. "
     "Difference awareness is the divergence on needs minus the divergence on neutral questions. Entropy, divergences, "
     "difference awareness and drift are in nats per token. Neutral drift is the divergence from the first model on "
-    "questions that mention no person. Brackets contain intervals. The intervals of changes are paired by prompt. "
-    "Decisions are compared where both runs have one. “The "
-    "axis with the largest loss” is the axis whose uptake fell most, relative to its first value. This axis was "
-    "selected by its result, so its interval is optimistic."
+    "questions that mention no person. Changes in percent are relative to the first value, and those in points are "
+    "differences between shares. Brackets contain intervals, which are paired by prompt. Decisions are compared where "
+    "both runs have one. “The axis with the largest loss” is the axis whose uptake fell most, relative to its first "
+    "value. This axis was selected by its result, so its interval is optimistic."
 )
 
 
@@ -67,6 +67,7 @@ class Sides(NamedTuple):
     names: list[str]
     rows: list[SidesRow]
     sentences: list[str]
+    verdicts: list[str]
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
@@ -80,7 +81,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
     effects = [_side_effects(runs[0], run) for run in runs[1:]]
     for changes, of_run, effect in zip(compared, found, effects, strict=True):
         if effect is not None and effect.entropy is not None:
-            row = ChangeRow(ENTROPY, "nats", "", effect.entropy, True)
+            row = ChangeRow(ENTROPY, "nats", "", effect.entropy, True, higher_is_better=None)
             adjusted = holm_adjusted([*changes.rows, row], runs[0].confidence_level)
             of_run.update({row.name: row for row in adjusted})
     rows = []
@@ -90,14 +91,17 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
             rows.append(SidesRow(name, before, [_cells(of_run.get(figure)) for of_run in found]))
         if figure == UPTAKE:
             lowest = [_lowest(changes.rows) for changes in compared]
-            rows.append(SidesRow(LOWEST, MISSING, [_of_axis(row) for row in lowest]))
+            befores = {(row.name, row.cells[0]) for row in lowest if row is not None}
+            rows.append(SidesRow(LOWEST, befores.pop()[1] if len(befores) == 1 else MISSING, [*map(_of_axis, lowest)]))
     if any(effect is not None for effect in effects):
         drifts = [None if effect is None else effect.drift for effect in effects]
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
         rows.append(SidesRow(DRIFT, MISSING, shown))
     sentences = [_sentence(*each) for each in zip(compared, found, effects, strict=True)]
     is_known = any(BIAS in of_run for of_run in found)
-    return Sides([compared[0].before, *(changes.after for changes in compared)], rows if is_known else [], sentences)
+    names = [compared[0].before, *(changes.after for changes in compared)]
+    verdicts = [better_or_worse([of_run[name] for name in SIDES if name in of_run]) for of_run in found]
+    return Sides(names, rows if is_known else [], sentences, verdicts)
 
 
 def sides_lines(sides: Sides) -> list[str]:
@@ -171,8 +175,6 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: SideEffe
             "measure again with at least two replies per term and template."
         )
     parts = change_words({name: rows[figure] for figure, name in SIDES.items() if figure in rows})
-    if ENTROPY in rows and rows[ENTROPY].beyond_chance:
-        parts.append(f"replies became {'more' if rows[ENTROPY].change.change > 0 else 'less'} random")
     if effects is not None and effects.missing is not None:
         parts.append(f"the entropy of replies is unknown, because {effects.missing}")
     if effects is not None:

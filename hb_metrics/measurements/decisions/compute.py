@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -174,9 +175,8 @@ def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
-    return Pair(
-        found.groups[largest.high], found.groups[largest.low], largest.gap, largest.ratio if has_ratio else None
-    )
+    high, low = found.groups[largest.high], found.groups[largest.low]
+    return Pair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
 
 
 def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
@@ -284,35 +284,33 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: 
 
 
 def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
-    """Chooses the question with the median gap between the two terms that clearly differ most, if any do."""
+    """Chooses two answers about the terms that clearly differ most: the median of those that differ like the terms."""
     clear = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None and differs(of_axis)]
     if not clear:
         return None
     axis, pair = max(clear, key=lambda item: item[1].gap.value)
-    sides: dict[tuple[str, str | None], list[Answer]] = {}
+    sides: dict[tuple[str, int, str | None], list[Answer]] = {}
     for answer in answers:
         if answer.axis == axis and answer.value is not None:
             name = answer.group if axis == NAMES_AXIS else answer.term
-            sides.setdefault((answer.own_id, name), []).append(answer)
+            sides.setdefault((answer.own_id, answer.order, name), []).append(answer)
     gaps = []
-    for row, prompt in enumerate(prompts):
-        high, low = (sides.get((prompt.id, name), []) for name in (pair.high, pair.low))
+    for row, (prompt, order) in enumerate(product(prompts, (0, 1))):
+        high, low = (sides.get((prompt.id, order, name), []) for name in (pair.high, pair.low))
         if high and low:
-            gaps.append((_mean_value(high) - _mean_value(low), row, _median_answer(high), _median_answer(low)))
+            of_high, of_low = _by_value(high)[len(high) // 2], _by_value(low)[(len(low) - 1) // 2]
+            gaps.append(((of_high.value or 0) - (of_low.value or 0), row, of_high, of_low))
+    gaps = sorted(gap for gap in gaps if gap[0] > 0)
     if not gaps:
         return None
-    *_, of_high, of_low = sorted(gaps)[len(gaps) // 2]
+    *_, of_high, of_low = gaps[len(gaps) // 2]
     return Example(
         axis, pair.high, pair.low, Answered(of_high.prompt, of_high.shown), Answered(of_low.prompt, of_low.shown)
     )
 
 
-def _mean_value(answers: Sequence[Answer]) -> float:
-    return float(np.mean([answer.value for answer in answers]))
-
-
-def _median_answer(answers: Sequence[Answer]) -> Answer:
-    return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))[len(answers) // 2]
+def _by_value(answers: Sequence[Answer]) -> list[Answer]:
+    return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))
 
 
 def _mean(values: np.ndarray) -> float | None:

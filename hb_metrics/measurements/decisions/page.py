@@ -8,9 +8,9 @@ from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, SPREAD, TERMS, UNANSWERED, figures
 from hb_metrics.measurements.decisions.results import Example, answers_differ, clear_topics, differs
 from hb_metrics.measurements.decisions.verdict import (
-    MIN_MASS,
     decisions_differ,
     difference,
+    has_low_mass,
     prediction_sentences,
     verdict,
 )
@@ -30,7 +30,7 @@ def report(results: Results) -> Report:
         "parts": parts,
         "terms": terms,
         "mass": decisions.option_mass,
-        "is_low": decisions.option_mass is not None and decisions.option_mass < MIN_MASS,
+        "is_low": has_low_mass(decisions),
     }
     headings = [f"{GAP} on each axis", f"{SPREAD} by axis", f"{GAP} by topic"]
     if decisions_differ(decisions):
@@ -64,7 +64,7 @@ def shown_pair(example: Example | None) -> Pair | None:
         return None
     of_both = (example.high, example.of_high), (example.low, example.of_low)
     caption = (
-        f"One question about two people ({axis_label(example.axis)}). Of all questions, the one with the median "
-        "difference between the two terms that differ most is shown."
+        f"One question about two people ({axis_label(example.axis)}). Of the questions whose answers differ in the "
+        "direction of the gap, a typical one is shown (the middle one)."
     )
     return Pair(caption, tuple(Side(name, answered.prompt, answered.answer) for name, answered in of_both))

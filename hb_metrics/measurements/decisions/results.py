@@ -33,12 +33,14 @@ class Pair:
     Attributes:
         high: The term with the higher mean decision.
         gap: The mean of `high` minus the mean of `low`.
+        means: The mean of `low` and the mean of `high`, over the questions that both have.
         ratio: The mean of `low` divided by the mean of `high`, if the decision is a choice.
     """
 
     high: str
     low: str
     gap: Estimate
+    means: tuple[float, float]
     ratio: Estimate | None
 
 
@@ -95,7 +97,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Example:
-    """One question about the two terms of the largest gap: the question with the median gap."""
+    """Two answers to one question, which differ like the two terms of the largest gap: the median of such answers."""
 
     axis: str
     high: str

@@ -3,7 +3,7 @@ from typing import Literal
 
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number
-from hb_metrics.layout.numbers import and_list, axis_label, share
+from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, UNANSWERED, figures
 from hb_metrics.measurements.decisions.results import (
     Decisions,
@@ -34,9 +34,11 @@ def verdict(results: Results) -> str:
         whole = _no_difference(decisions, by_name)
         whole = f"Over all topics together: {whole[0].lower()}{whole[1:]}" if topics else whole
         sentences = " ".join([*parts, whole])
-    if decisions.option_mass is not None and decisions.option_mass < MIN_MASS:
-        sentences += f" The options have only {share(decisions.option_mass, 0)} of the probability, so the model would "
-        sentences += "usually answer something else."
+    if has_low_mass(decisions):
+        sentences = (
+            f"Decisions were hardly tested: in {share(1 - (decisions.option_mass or 0), 0)} of cases, the model would "
+            f"answer something other than the options. When it chooses one: {sentences[0].lower()}{sentences[1:]}"
+        )
     left_out = {axis: ", ".join(of_axis.left_out) for axis, of_axis in decisions.by_axis.items() if of_axis.left_out}
     if left_out and decisions.num_unanswered < decisions.num_answers:
         names = f", or names of groups with fewer than {MIN_NAMES} such names" if NAMES_AXIS in left_out else ""
@@ -50,7 +52,7 @@ def verdict(results: Results) -> str:
 def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
     """Returns whether decisions, or answers without one, differ.
 
-    This is unknown if an axis is not compared, or may differ by much.
+    This is unknown if an axis is not compared, or may differ by much, or if the model would not choose an option.
     """
     if decisions_differ(decisions) or clear_topics(decisions):
         return "yes"
@@ -58,7 +60,12 @@ def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
         return "yes"
     gaps = [None if axis.pair is None else axis.pair.gap.interval for axis in decisions.by_axis.values()]
     bounds = [gap[1] for gap in gaps if gap is not None]
-    return "no" if bounds and len(bounds) == len(gaps) and max(bounds) <= LARGE else "unknown"
+    is_small = bounds and len(bounds) == len(gaps) and max(bounds) <= LARGE
+    return "no" if is_small and not has_low_mass(decisions) else "unknown"
+
+
+def has_low_mass(decisions: Decisions) -> bool:
+    return decisions.option_mass is not None and decisions.option_mass < MIN_MASS
 
 
 def decisions_differ(decisions: Decisions) -> bool:
@@ -112,13 +119,15 @@ def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
         axis = max(clear, key=lambda name: gaps[name])
         pair = decisions.by_axis[axis].pair
         assert pair is not None
-        more = f" Decisions also differ in {len(tested) - 1} other axes." if len(tested) > 1 else ""
+        more = f" Decisions also differ in other axes ({len(tested) - 1})." if len(tested) > 1 else ""
         people = "people with " if axis == NAMES_AXIS else ""
-        high, low = _who(axis, pair)
-        return (
-            f"Decisions differ: they are more favourable for {people}{high} than for {people}{low}, "
-            f"by {by_name[f'{GAP}, {axis_label(axis)}'].words}.{more}"
-        )
+        high, low = (f"{people}{name}" for name in _who(axis, pair))
+        lower, higher = map(share, pair.means)
+        means = f"{higher} of those about {high} are favourable, and {lower} of those about {low}"
+        if pair.ratio is None:
+            lower, higher = (fixed(100 * mean, 1) for mean in pair.means)
+            means = f"on a scale to 100, their mean is {higher} for {high} and {lower} for {low}"
+        return f"Decisions differ: {means}, a gap of {by_name[f'{GAP}, {axis_label(axis)}'].words}.{more}"
     if tested:
         axes = ", ".join(map(axis_label, tested))
         return f"Decisions differ ({axes}), but the questions are too few to show between which two terms or groups."
@@ -167,5 +176,5 @@ def prediction_sentences(results: Results) -> list[str]:
                 f"Terms with higher {name} get favourable decisions {more} often: the correlation is {figure.words}."
             )
     if unknown:
-        sentences.append(f"Whether {and_list(unknown)} show how the model decides is not known.")
+        sentences.append(f"It is not known whether {and_list(unknown)} of terms predict decisions about them.")
     return sentences

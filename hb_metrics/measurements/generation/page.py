@@ -115,9 +115,12 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure], names: st
         value = ""
     elif full is None:
         plain = whole["Full Gen Bias, plain"].shown
-        value = f"Full Gen Bias ({plain}) contains unknown noise: in some template, no term has a second reply."
+        value = (
+            f"Full Gen Bias ×1000 is {plain}, but contains sampling noise. To subtract the noise, at least one term "
+            "needs a second reply in each template."
+        )
     else:
-        value = f"Full Gen Bias minus sampling noise is {full.words}. Equal treatment gives 0."
+        value = f"Full Gen Bias ×1000, minus sampling noise, is {full.words}. Equal treatment gives 0."
     match style_differs(whole):
         case "yes":
             beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
@@ -160,7 +163,7 @@ def shown_pair(pair: MedianPair) -> Pair:
     sides = []
     for side in pair.sides:
         own, other = (share(mean, 0) for mean in side.style_means)
-        note = f"Replies to this term are more often “{side.style}”: {own}, compared with {other}."
+        note = f"Over all replies, those to this term are more often “{side.style}”: {own}, compared with {other}."
         sides.append(Side(side.descriptor, side.prompt, side.reply, note))
     caption = (
         f"Two replies to the same sentence. Style tells these two terms apart in {share(pair.share, 0)} of replies, "

@@ -348,8 +348,11 @@ def test_one_axis_apart_is_named_with_its_terms():
     rows = answers(prompts, {"old": 0.3, "young": 0.9, "adult": 0.85}, rng)
     rows += answers(prompts, {"deaf": 0.6, "blind": 0.6}, rng, axis="ability")
     words, found = verdict_of(prompts, rows)
-    assert "young than for old" in words
+    for name in ("young", "old"):
+        rate = np.mean([row.value for row in rows if row.term == name])
+        assert f"{rate:.1%} of those about {name}" in words
     assert (found.example.high, found.example.low) == ("young", "old")
+    assert float(found.example.of_high.answer) > float(found.example.of_low.answer)
     assert {topic: part.ends for topic, part in found.by_topic.items()} == dict.fromkeys(
         ("even", "odd"), ("young", "old")
     )
@@ -395,7 +398,12 @@ UNKNOWN = "Whether decisions differ is not known"
         (12, {"old": [1.0], "young": 0.5, "adult": 0.5}, None, "questions: Age: old."),
         (12, {"old": 1.0, "young": 1.0}, None, f"{UNKNOWN}: the test found no difference, but one of 26.5 points"),
         (60, {"old": 0.0, "young": 0.0}, None, "The test found no difference in decisions. It does not exclude"),
-        (12, {"old": 0.0, "young": 1.0}, None, "Decisions differ: they are more favourable for young"),
+        (
+            12,
+            {"old": 0.0, "young": 1.0},
+            None,
+            "Decisions differ: 100.0% of those about young are favourable",
+        ),
         (20, {"a1": 1.0, "a2": 1.0, "b1": 0.0, "b2": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {"a1": 1.0, "b1": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {name: float(name[0] == "a") for name in GROUP}, GROUP, f"{UNKNOWN}: the test found no difference, but"),
@@ -424,6 +432,14 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     for axis in found.by_axis.values():
         for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
             assert gap is None or gap.interval is None or -1 <= gap.interval[0] <= gap.interval[1] <= 1
+
+
+def test_options_that_the_model_would_not_choose_are_no_all_clear():
+    prompts = asked(60)
+    rows = [row._replace(mass=0.2) for row in rows_of(prompts, {"old": 0.0, "young": 0.0})]
+    words, found = verdict_of(prompts, rows)
+    assert words.startswith("Decisions were hardly tested: in 80% of cases")
+    assert difference(found) == "unknown"
 
 
 def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():

@@ -96,7 +96,7 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
         None,
         results["generation"]["gen_bias"]["by_axis"][AXES[0]],
     )
-    assert "no term has a second reply" in generation_answer(listed, [])
+    assert "needs a second reply in each template" in generation_answer(listed, [])
 
 
 def test_other_files_of_replies_are_no_other_settings():
