@@ -68,7 +68,8 @@ def decisions(
     how = _How(questions, confidence_level, seed)
     has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
-    topics = [prompt.topic for prompt in prompts]
+    parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
+    parts |= _rows_by_part("wording", _wordings(questions))
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = statistics.spread_between(of_terms, confidence_level, seed=seed)
@@ -83,9 +84,8 @@ def decisions(
         mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, confidence_level),
         spread=spread,
         by_axis=by_axis,
-        by_topic=_parts(cells, topics, how),
-        names_by_topic=_name_gaps_by(cells[NAMES_AXIS], topics, how) if NAMES_AXIS in cells else {},
-        by_wording=_parts(cells, _wordings(questions), how),
+        by_part=_spread_by_part(cells, parts, how),
+        names_by_part=_name_gaps_by_part(cells[NAMES_AXIS], parts, how) if NAMES_AXIS in cells else {},
         order_effect=_order_effect(prompts, answers, how),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(prompts, answers, by_axis),
@@ -206,34 +206,34 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
     return [None if value is None else next(adjusted) for value in values]
 
 
-def _rows_by_part(part_of: Sequence[str | None]) -> dict[str, list[int]]:
+def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[int]]:
     """Returns the prompts of each part, such as a topic. A single part would repeat the whole, so it is left out."""
     rows: dict[str, list[int]] = {}
     for row, part in enumerate(part_of):
         if part is not None:
-            rows.setdefault(part, []).append(row)
+            rows.setdefault(f"{kind} {part}", []).append(row)
     return rows if len(rows) > 1 else {}
 
 
-def _name_gaps_by(cells: Cells, part_of: Sequence[str | None], how: _How) -> dict[str, Pair]:
+def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, Pair]:
     """Finds the largest gap between groups of names in each part of the prompts."""
     assert cells.groups is not None
-    by_part, found = _rows_by_part(part_of), {}
-    for name, rows in by_part.items():
+    found = {}
+    for name, rows in parts.items():
         table = statistics.question_means(cells.values[rows], [how.questions[row] for row in rows])
-        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / len(by_part))
+        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / len(parts))
         pair = _pair(gaps, False)
         if pair is not None:
-            p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * len(by_part))
+            p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * len(parts))
             found[name] = replace(pair, gap=pair.gap._replace(p_value=p_value))
     return found
 
 
-def _parts(cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How) -> dict[str, Part]:
+def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], how: _How) -> dict[str, Part]:
     """Computes the spread between terms in each part of the prompts."""
     found = {}
     of_terms = [of_axis for of_axis in cells.values() if of_axis.groups is None]
-    for name, rows in _rows_by_part(part_of).items():
+    for name, rows in parts.items():
         questions = [how.questions[row] for row in rows]
         tables: list[np.ndarray] = []
         ends: list[tuple[float, tuple[str, str]]] = []
@@ -256,7 +256,7 @@ def _wordings(questions: Sequence[str]) -> list[str]:
     wordings = []
     for question in questions:
         numbers[question] = numbers.get(question, 0) + 1
-        wordings.append(f"wording {numbers[question]}")
+        wordings.append(str(numbers[question]))
     return wordings
 
 

@@ -6,7 +6,7 @@ from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, SPREAD, TERMS, UNANSWERED, figures
-from hb_metrics.measurements.decisions.results import Example, answers_differ, clear_topics, differs
+from hb_metrics.measurements.decisions.results import Example, answers_differ, clear_parts, differs
 from hb_metrics.measurements.decisions.verdict import (
     decisions_differ,
     difference,
@@ -32,13 +32,13 @@ def report(results: Results) -> Report:
         "mass": decisions.option_mass,
         "is_low": has_low_mass(decisions),
     }
-    headings = [f"{GAP} on each axis", f"{SPREAD} by axis", f"{GAP} by topic"]
+    headings = [f"{GAP} on each axis", f"{SPREAD} by axis"]
     if decisions_differ(decisions):
         if not any(map(differs, decisions.by_axis.values())):  # terms differ, but no two of them
             headings = [f"{SPREAD} by axis", *headings]
     else:  # the chart shows what does differ
-        if clear_topics(decisions):
-            headings = [f"{SPREAD} by topic", f"{GAP} by topic", *headings]
+        for kind in dict.fromkeys(name.split()[0] for name in clear_parts(decisions)):
+            headings = [f"{SPREAD} by {kind}", f"{GAP} by {kind}", *headings]
         if any(map(answers_differ, decisions.by_axis.values())):
             headings = [f"{UNANSWERED}: largest gap on each axis", *headings]
     drawn = next((name for name in headings if name in parts), None)

@@ -9,7 +9,7 @@ from hb_metrics.measurements.decisions.results import (
     Decisions,
     Pair,
     answers_differ,
-    clear_topics,
+    clear_parts,
     differs,
     is_significant,
 )
@@ -26,14 +26,13 @@ def verdict(results: Results) -> str:
     """Returns sentences on whether the model decides differently about people, for whom, and who was not compared."""
     decisions = results.decisions
     by_name = {figure.name: figure for figure in figures(results)}
-    topics = _topics(decisions, by_name)
-    parts = [*_unanswered(decisions, by_name), *topics]
+    unanswered, parts = _unanswered(decisions, by_name), _parts(decisions, by_name)
     if decisions_differ(decisions):
-        sentences = " ".join([_difference(decisions, by_name), *parts])
+        sentences = " ".join([_difference(decisions, by_name), *unanswered, *parts])
     else:
         whole = _no_difference(decisions, by_name)
-        whole = f"Over all topics together: {whole[0].lower()}{whole[1:]}" if topics else whole
-        sentences = " ".join([*parts, whole])
+        whole = f"Over all questions together: {whole[0].lower()}{whole[1:]}" if parts else whole
+        sentences = " ".join([*unanswered, *parts, whole])
     if has_low_mass(decisions):
         sentences = (
             f"Decisions were hardly tested: in {share(1 - (decisions.option_mass or 0), 0)} of cases, the model would "
@@ -54,7 +53,7 @@ def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
 
     This is unknown if an axis is not compared, or may differ by much, or if the model would not choose an option.
     """
-    if decisions_differ(decisions) or clear_topics(decisions):
+    if decisions_differ(decisions) or clear_parts(decisions):
         return "yes"
     if any(answers_differ(axis) for axis in decisions.by_axis.values()):
         return "yes"
@@ -87,22 +86,23 @@ def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str
     return sentences
 
 
-def _topics(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
+def _parts(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
     sentences = []
-    for topic in clear_topics(decisions):
-        if topic in decisions.by_topic:
-            ends = decisions.by_topic[topic].ends
+    for part in clear_parts(decisions):
+        if part.startswith("wording") and decisions_differ(decisions):
+            continue  # both wordings of a question would repeat the difference
+        where = f"In the {part}" if part.startswith("topic") else f"In {part} of the questions"
+        if part in decisions.by_part:
+            ends = decisions.by_part[part].ends
             assert ends is not None
             sentences.append(
-                f"In the topic {topic}, decisions differ between terms: their mean is highest for {ends[0]} and lowest "
-                f"for {ends[1]} (spread: {by_name[f'{SPREAD}, topic {topic}'].words})."
+                f"{where}, decisions differ between terms: their mean is highest for {ends[0]} and lowest for "
+                f"{ends[1]} (spread: {by_name[f'{SPREAD}, {part}'].words})."
             )
         else:
-            high, low = _who(NAMES_AXIS, decisions.names_by_topic[topic])
-            words = by_name[f"{GAP}, {topic}"].words
-            sentences.append(
-                f"In the topic {topic}, decisions are more favourable for {high} than for {low}, by {words}."
-            )
+            high, low = _who(NAMES_AXIS, decisions.names_by_part[part])
+            words = by_name[f"{GAP}, {part}"].words
+            sentences.append(f"{where}, decisions are more favourable for {high} than for {low}, by {words}.")
     return sentences
 
 

@@ -294,10 +294,15 @@ def test_equal_treatment_is_not_called_a_difference():
     assert alarms <= 2
 
 
-def test_a_difference_in_one_topic_is_a_difference():
-    """The gaps of both topics cancel out."""
-    prompts, rng = asked(24), np.random.default_rng(0)
-    high = [0.8 if prompt.topic == "even" else 0.2 for prompt in prompts]
+@pytest.mark.parametrize(
+    ("wordings", "part", "where"),
+    [(1, "topic even", "In the topic even"), (2, "wording 1", "In wording 1 of the questions")],
+)
+def test_a_difference_in_one_part_is_a_difference(wordings, part, where):
+    """The gaps of both topics, or of both wordings, cancel out."""
+    prompts, rng = asked(24, wordings=wordings), np.random.default_rng(0)
+    is_high = [row % 2 == 0 if wordings == 2 else prompt.topic == "even" for row, prompt in enumerate(prompts)]
+    high = [0.8 if one else 0.2 for one in is_high]
     names = {
         f"{group}{number}": [float(rng.random() < (rate if group == "a" else 1 - rate)) for rate in high]
         for group in "ab"
@@ -305,13 +310,12 @@ def test_a_difference_in_one_topic_is_a_difference():
     }
     words, found = verdict_of(prompts, rows_of(prompts, names, "names", {name: name[0] for name in names}))
     assert abs(found.by_axis["names"].pair.gap.value) < 0.1
-    assert found.names_by_topic["even"].gap.value > 0.4
-    assert "In the topic even, decisions are more favourable for a names than for b names" in words
+    assert found.names_by_part[part].gap.value > 0.4
+    assert f"{where}, decisions are more favourable for a names than for b names" in words
+    assert difference(found) == "yes"
     old = [rate + rng.normal(0, 0.05) for rate in high]
     words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
-    assert (
-        "In the topic even, decisions differ between terms: their mean is highest for old and lowest for young" in words
-    )
+    assert f"{where}, decisions differ between terms: their mean is highest for old and lowest for young" in words
     assert difference(found) == "yes"
 
 
@@ -353,8 +357,8 @@ def test_one_axis_apart_is_named_with_its_terms():
         assert f"{rate:.1%} of those about {name}" in words
     assert (found.example.high, found.example.low) == ("young", "old")
     assert float(found.example.of_high.answer) > float(found.example.of_low.answer)
-    assert {topic: part.ends for topic, part in found.by_topic.items()} == dict.fromkeys(
-        ("even", "odd"), ("young", "old")
+    assert {name: part.ends for name, part in found.by_part.items()} == dict.fromkeys(
+        ("topic even", "topic odd"), ("young", "old")
     )
     by_key = {figure.key: figure for figure in figures(results_of(found))}
     assert by_key.keys() >= {"decision_spread", "decision_gap"}
