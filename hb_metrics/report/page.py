@@ -81,7 +81,8 @@ def write_report(
     `more` come last.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
-    differs, by_name, on_top = answer = run_answer(results)
+    answer, model = run_answer(results), results.record.model
+    differs, by_name, on_top = answer
     reports = list(by_name.values())
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
@@ -91,9 +92,7 @@ def write_report(
     top_chart = next((report.chart for report in shown if report.chart is not None), None)
     folds = [Fold(calibration_section(calibration)) for calibration in usable]
     for report in reports:
-        lead = None if report in on_top else report.answer
-        chart = None if report.chart is top_chart else report.chart
-        folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
+        folds += _folds(report, report in on_top, top_chart)
     folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
     untested = [words for name, words in _NOT_TESTED.items() if name not in results.measured]
     main = [figures(calibration)[0] for calibration in usable]
@@ -102,9 +101,9 @@ def write_report(
     folds += map(Fold, _groups_section(main))
     context = {
         "run": results.record,
-        "served": served_sentence(results.record.model),
-        "title": model_title(results.record.model),
-        "measured": measured_model(results.record.model),
+        "served": served_sentence(model),
+        "title": model_title(model),
+        "measured": measured_model(model),
         "to_come": [measurement.title for measurement in to_come],
         "verdict": answer.verdict,
         "differs": differs == "yes",
@@ -117,9 +116,7 @@ def write_report(
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "figures": [each for each in main if each.is_main and not each.part_of and each.value is not None],
         "folds": folds,
-        "embedded": [
-            (each.words, report.embedded) for each, report in zip(measured, reports, strict=True) if report.embedded
-        ],
+        "embedded": [(each.words, by_name[each.name].embedded) for each in measured if by_name[each.name].embedded],
         "decides": by_name["decisions"].differs if "decisions" in by_name else None,
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
@@ -138,6 +135,11 @@ def run_answer(results: Results) -> Answer:
     on_top = on_top or [report for report in by_name.values() if report.answer is not None]
     differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
     return Answer(differs, by_name, on_top)
+
+
+def _folds(report: Report, is_on_top: bool, top_chart: tuple[Plot, str] | None) -> list[Fold]:
+    chart = None if report.chart is top_chart else report.chart
+    return [Fold(report.sections[0], None if is_on_top else report.answer, chart), *map(Fold, report.sections[1:])]
 
 
 def _groups_section(figures: Sequence[Figure]) -> list[Section]:
