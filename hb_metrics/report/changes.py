@@ -99,7 +99,7 @@ class RunChanges(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        return from_to(self, change_words({row.name: row for row in self.main}))
+        return from_to(self, change_words({row.name: row for row in self.main}, self.missing))
 
     @property
     def reading(self) -> str:
@@ -148,28 +148,34 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     return RunChanges(*names, holm_adjusted(rows, level), missing, share(level, 0))
 
 
-def change_words(rows: Mapping[str, ChangeRow]) -> list[str]:
-    """Describes which figures changed, by the names to use in the sentence."""
+def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> list[str]:
+    """Describes which figures changed. `rows` has the names for the sentence, and `missing` is that of `RunChanges`."""
     moved: dict[bool | None, list[str]] = {True: [], False: [], None: []}
-    names: dict[bool, list[str]] = {True: [], False: []}
+    unmoved, uncertain, unknown = [], [], []
     for name, row in rows.items():
         if row.beyond_chance:
             moved[row.is_better].append(f"{_in_sentence(name)} {row.sentence}")
+        elif row.change.interval is None:
+            unknown.append(f"{_in_sentence(name)} ({row.cells[0]} to {row.cells[1]})")
+        elif row.change.beyond_chance:
+            uncertain.append(f"{_in_sentence(name)}, {row.sentence}")
         else:
-            has_interval = row.change.interval is not None
-            values = "" if has_interval else f" ({row.cells[0]} to {row.cells[1]})"
-            names[has_interval].append(_in_sentence(name) + values)
-    number = sum(map(len, (*moved.values(), names[True])))
+            unmoved.append(_in_sentence(name))
+    number = sum(map(len, (*moved.values(), uncertain, unmoved)))
     adjusted = f" (adjusted for {number} figures)" if number > 1 else ""
     heads = {True: "better", False: "worse", None: "different"}
     parts = [f"{heads[is_better]} beyond chance: {and_list(listed)}" for is_better, listed in moved.items() if listed]
     if parts:
         parts[0] = parts[0].replace(" beyond chance", f" beyond chance{adjusted}", 1)
-    if names[True]:
-        found = "no change beyond chance was detected in"
-        parts.append(f"{found} {and_list(names[True])}, but a small change is possible")
-    if names[False]:
-        parts.append(f"the effect of chance on {and_list(names[False])} is unknown")
+    if uncertain:
+        parts.append(f"may have changed: {and_list(uncertain)}")
+    if unmoved:
+        parts.append(f"no change beyond chance was detected in {and_list(unmoved)}, but a small change is possible")
+    if unknown:
+        known = [row.change.reason for row in rows.values() if row.change.interval is None and row.change.reason]
+        reasons = list(dict.fromkeys([*known, *missing.values()]))
+        why = f", because {and_list(reasons)}" if reasons else ""
+        parts.append(f"the effect of chance on {and_list(unknown)} is unknown{why}")
     return parts
 
 

@@ -12,7 +12,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.report.changes import better_or_worse, changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
-from hb_metrics.report.page import run_answer
+from hb_metrics.report.page import not_tested, run_answer
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
 from hb_metrics.run.record import Record
@@ -101,6 +101,7 @@ def write_comparison(
         "gates": judged,
         "verdicts": [better_or_worse(compared.main) for compared in changes] if sides is None else sides.verdicts,
         "sentences": [compared.sentence for compared in changes] if sides is None else sides.sentences,
+        "not_tested": not_tested(set.intersection(*({*run.measured} for run in results))),
         "answers": [(answer.verdict, answer.sentences[:1]) for answer in map(run_answer, results)],
         "sides": None if sides is None else sides_section(sides),
         "sections": sections,

@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +19,10 @@ from hb_metrics.run.run_record import measured_model, model_title, served_senten
 
 # The verdict on several measurements is the last one in this order.
 _VERDICTS: dict[Differs, str] = {
-    "": "This run does not show it.",
-    "no": "No difference was found.",
-    "unknown": "It is not known.",
-    "yes": "Yes.",
+    "": "This run does not show it",
+    "no": "No difference was found",
+    "unknown": "It is not known",
+    "yes": "Yes",
 }
 # The keys of results.json whose values are texts: those left out, the user's messages, and templates.
 _NOTHING: dict[str, list[str] | None] = {"shown_replies": [], "examples": [], "pair": None, "example": None}
@@ -43,7 +43,9 @@ class Answer(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        return _VERDICTS[self.differs]
+        clauses = [each.headline for each in self.on_top if each.differs == self.differs and each.headline]
+        joint = ", but " if self.differs == "no" else ": "
+        return _VERDICTS[self.differs] + (joint + "; ".join(clauses) if clauses else "") + "."
 
     @property
     def sentences(self) -> list[str]:
@@ -94,7 +96,6 @@ def write_report(
     for report in reports:
         folds += _folds(report, report in on_top, top_chart)
     folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
-    untested = [words for name, words in _NOT_TESTED.items() if name not in results.measured]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
         main += measurement.figures(results)
@@ -110,14 +111,17 @@ def write_report(
         "answers": [*map(sentence, usable), *answer.sentences],
         "pairs": [report.pair for report in shown if report.pair],
         "chart": top_chart,
-        "not_tested": and_list(untested) if measured else "",
+        "not_tested": not_tested(results.measured) if measured else "",
         "again": again,
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "figures": [each for each in main if each.is_main and not each.part_of and each.value is not None],
         "folds": folds,
         "embedded": [(each.words, by_name[each.name].embedded) for each in measured if by_name[each.name].embedded],
-        "decides": by_name["decisions"].differs if "decisions" in by_name else None,
+        "decides": "decisions" in by_name,
+        "advice": by_name["decisions"].advice
+        if "decisions" in by_name and by_name["decisions"].differs != "yes"
+        else "",
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
@@ -125,6 +129,10 @@ def write_report(
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page("report/report.html.jinja", path, context, terms)
     return answer.sentences + [each.answer for each in reports if each not in on_top and each.answer is not None]
+
+
+def not_tested(measured: Container[str]) -> str:
+    return and_list([words for name, words in _NOT_TESTED.items() if name not in measured])
 
 
 def run_answer(results: Results) -> Answer:

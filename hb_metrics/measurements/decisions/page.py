@@ -6,11 +6,12 @@ from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, SPREAD, TERMS, UNANSWERED, figures
-from hb_metrics.measurements.decisions.results import Example, answers_differ, clear_parts, differs
+from hb_metrics.measurements.decisions.results import Decisions, Example, answers_differ, clear_parts, differs
 from hb_metrics.measurements.decisions.verdict import (
     decisions_differ,
     difference,
     has_low_mass,
+    headline,
     prediction_sentences,
     verdict,
 )
@@ -22,11 +23,10 @@ def report(results: Results) -> Report:
     whole = parts.pop("")
     terms = parts.pop(TERMS, [])
     example, answer = decisions.example, verdict(results)
-    predictions = prediction_sentences(results)
     context = {
         "answers": results.record.decisions.answers,
         "whole": whole,
-        "predictions": predictions,
+        "predictions": prediction_sentences(results, is_whole=True),
         "parts": parts,
         "terms": terms,
         "mass": decisions.option_mass,
@@ -51,11 +51,23 @@ def report(results: Results) -> Report:
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
     return Report(
         sections,
-        answer=" ".join([answer, *predictions]),
+        answer=" ".join([answer, *prediction_sentences(results, is_whole=False)]),
         differs=difference(decisions),
+        headline=headline(decisions),
+        advice=_advice(decisions),
         pair=shown_pair(example),
         chart=chart,
         files=files,
+    )
+
+
+def _advice(decisions: Decisions) -> str:
+    if has_low_mass(decisions):
+        return "word the questions so that the model answers with one of the options, as with “Answer only yes or no”."
+    return (
+        "ask more questions. The intervals are for other questions of the same kind, so more replies to the same "
+        "questions hardly narrow them. With four times as many questions (and as many names, if groups of names are "
+        "compared), they are about half as wide."
     )
 
 

@@ -1,5 +1,6 @@
 """Defines the results of `decisions`. All decisions and their differences are fractions: 0.57 is 57 points of 100."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hb_metrics.measurements.term_agreement import Agreement
@@ -157,6 +158,12 @@ def clear_parts(decisions: Decisions) -> list[str]:
 def answers_differ(axis: Axis) -> bool:
     """Returns whether answers without a decision, such as refusals, depend on the term."""
     return axis.unanswered_p is not None and axis.unanswered_p < ALPHA_OF_PARTS
+
+
+def widest_pair(by_axis: Mapping[str, Axis]) -> tuple[str, Pair] | None:
+    """Returns the axis and the pair with the largest gap, of the axes that differ."""
+    clear = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None and differs(of_axis)]
+    return max(clear, key=lambda item: item[1].gap.value, default=None)
 
 
 def differs(axis: Axis) -> bool:

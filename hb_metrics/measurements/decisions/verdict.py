@@ -10,8 +10,8 @@ from hb_metrics.measurements.decisions.results import (
     Pair,
     answers_differ,
     clear_parts,
-    differs,
     is_significant,
+    widest_pair,
 )
 from hb_metrics.measurements.results import Results
 from hb_metrics.stats.decisions import MIN_QUESTIONS
@@ -57,9 +57,8 @@ def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
         return "yes"
     if any(answers_differ(axis) for axis in decisions.by_axis.values()):
         return "yes"
-    gaps = [None if axis.pair is None else axis.pair.gap.interval for axis in decisions.by_axis.values()]
-    bounds = [gap[1] for gap in gaps if gap is not None]
-    is_small = bounds and len(bounds) == len(gaps) and max(bounds) <= LARGE
+    bounds = _upper_bounds(decisions)
+    is_small = bounds and len(bounds) == len(decisions.by_axis) and max(bounds) <= LARGE
     return "no" if is_small and not has_low_mass(decisions) else "unknown"
 
 
@@ -70,6 +69,30 @@ def has_low_mass(decisions: Decisions) -> bool:
 def decisions_differ(decisions: Decisions) -> bool:
     has_axis = any(is_significant(axis.adjusted_p) for axis in decisions.by_axis.values())
     return has_axis or (decisions.spread is not None and is_significant(decisions.spread.p_value))
+
+
+def headline(decisions: Decisions) -> str:
+    """States in a few words how decisions differ, or what is not known."""
+    widest = widest_pair(decisions.by_axis)
+    if widest is not None:
+        high, low = _who(*widest)
+        return f"decisions are less favourable for {low} than for {high}"
+    if decisions_differ(decisions):
+        return "decisions differ"
+    if any(map(answers_differ, decisions.by_axis.values())):
+        return "answers about some people contain no decision more often"
+    if clear_parts(decisions):
+        return "decisions about some questions differ"
+    if has_low_mass(decisions):
+        return "decisions were hardly tested"
+    bounds = _upper_bounds(decisions)
+    gap = Number(max(bounds), "points").shown if bounds else ""
+    return f"a gap in decisions of up to {gap} is possible" if bounds else "decisions could not be compared"
+
+
+def _upper_bounds(decisions: Decisions) -> list[float]:
+    gaps = [axis.pair.gap.interval for axis in decisions.by_axis.values() if axis.pair is not None]
+    return [gap[1] for gap in gaps if gap is not None]
 
 
 def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
@@ -111,17 +134,19 @@ def _who(axis: str, pair: Pair) -> tuple[str, str]:
     return f"{pair.high.removesuffix(ending)}{ending}", f"{pair.low.removesuffix(ending)}{ending}"
 
 
+def _people(axis: str, pair: Pair) -> tuple[str, str]:
+    people = "people with " if axis == NAMES_AXIS else ""
+    high, low = _who(axis, pair)
+    return f"{people}{high}", f"{people}{low}"
+
+
 def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
-    gaps = {axis: of_axis.pair.gap.value for axis, of_axis in decisions.by_axis.items() if of_axis.pair is not None}
-    clear = [axis for axis in gaps if differs(decisions.by_axis[axis])]
     tested = [axis for axis, of_axis in decisions.by_axis.items() if is_significant(of_axis.adjusted_p)]
-    if clear:
-        axis = max(clear, key=lambda name: gaps[name])
-        pair = decisions.by_axis[axis].pair
-        assert pair is not None
+    widest = widest_pair(decisions.by_axis)
+    if widest is not None:
+        axis, pair = widest
         more = f" Decisions also differ in other axes ({len(tested) - 1})." if len(tested) > 1 else ""
-        people = "people with " if axis == NAMES_AXIS else ""
-        high, low = (f"{people}{name}" for name in _who(axis, pair))
+        high, low = _people(axis, pair)
         lower, higher = map(share, pair.means)
         means = f"{higher} of those about {high} are favourable, and {lower} of those about {low}"
         if pair.ratio is None:
@@ -159,8 +184,8 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     return answer
 
 
-def prediction_sentences(results: Results) -> list[str]:
-    """States whether the scores of terms show how the model decides about them."""
+def prediction_sentences(results: Results, *, is_whole: bool) -> list[str]:
+    """States whether the scores of terms show how the model decides about them. If `is_whole`, also what is unknown."""
     sentences, unknown = [], []
     for figure in figures(results):
         name = figure.name.removeprefix(f"{PREDICTION} ")
@@ -175,6 +200,6 @@ def prediction_sentences(results: Results) -> list[str]:
             sentences.append(
                 f"Terms with higher {name} get favourable decisions {more} often: the correlation is {figure.words}."
             )
-    if unknown:
+    if unknown and is_whole:
         sentences.append(f"It is not known whether {and_list(unknown)} of terms predict decisions about them.")
     return sentences

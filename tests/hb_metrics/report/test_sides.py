@@ -109,7 +109,7 @@ def test_planted_models_are_told_apart(sides, name):
     is_better = {good.get(figure) == verb for figure, verb in MOVED[name].items()}
     verdict = "better in part, worse in part" if len(is_better) == 2 else "better"
     assert sides.verdicts[place].removesuffix(", as far as known") == verdict
-    for figure in set(SIDES.values()) - {"Full Gen Bias"}:
+    for figure in {label for label, _ in SIDES.values()} - {"Full Gen Bias"}:
         assert (f"{figure.lower()} fell" in claimed or f"{figure.lower()} rose" in claimed) == (figure in MOVED[name])
 
 
@@ -139,7 +139,7 @@ def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     assert head[1:] == names
     assert "sides" in page.links
     for row, expected in zip(rows, sides.rows, strict=True):
-        assert row[:2] == [expected.name, expected.before]
+        assert row[:2] == [f"{expected.name} {expected.meaning}", expected.before]
         assert [cell.split() for cell in row[2:]] == [f"{value} {change}".split() for value, change in expected.after]
         cells = [expected.name, expected.before, *(cell for pair in expected.after for cell in pair)]
         assert f"| {' | '.join(cells)} |" in card
@@ -158,8 +158,8 @@ def test_side_effects_show_for_the_runs_they_were_measured_for(folders):
     path.write_text(json.dumps(effects))
     changes = [run_changes(*runs, ("before", "ignores"))]
     found = both_sides(runs, changes)
-    assert found.rows[-1] == ("Neutral drift", "–", [("0.012", "95% interval 0.010 to 0.015")])
-    assert (ENTROPY, "1.500", [("1.800", "rose by 20 % (13 to 27)")]) in found.rows
+    assert found.rows[-1][:3] == ("Neutral drift", "–", [("0.012", "95% interval 0.010 to 0.015")])
+    assert (ENTROPY, "1.500", [("1.800", "rose by 20 % (13 to 27)")]) in [row[:3] for row in found.rows]
     for words in ("Neutral drift is 0.012 nats per token", "Different beyond chance: entropy of replies rose by 20 %"):
         assert words in found.sentences[0]
     path.write_text(json.dumps(effects | {"before": "another run"}))

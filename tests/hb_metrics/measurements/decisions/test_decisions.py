@@ -28,7 +28,7 @@ from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.decisions.run_changes import changes
-from hb_metrics.measurements.decisions.verdict import difference, verdict
+from hb_metrics.measurements.decisions.verdict import difference, headline, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
 from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import run_changes
@@ -218,13 +218,13 @@ def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
     vocabulary = write_vocabulary(tmp_path / "vocabulary", ability=tuple(terms), nouns=("person",))
     options = ["--model", tmp_path / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--quick"]
     options += ["--measurements", "likelihood,decisions"]
-    printed = measure_here(*options, "--output_dir", tmp_path / "run")
+    measure_here(*options, "--output_dir", tmp_path / "run")
     found = read_results(tmp_path / "run")["decisions"]["predictions"]
     assert set(found) == {"mean log-likelihoods"}
     for name, each in found.items():
         assert (each["interval"] is None) == (each["reason"] is not None)
         assert "count as only" not in (each["reason"] or "")
-        assert name in " ".join(printed.split())
+        assert name in (tmp_path / "run/report.html").read_text()
     assert analysed(tmp_path / "run")
 
 
@@ -316,6 +316,7 @@ def test_a_difference_in_one_part_is_a_difference(wordings, part, where):
     old = [rate + rng.normal(0, 0.05) for rate in high]
     words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
     assert f"{where}, decisions differ between terms: their mean is highest for old and lowest for young" in words
+    assert headline(found) == "decisions about some questions differ"
     assert difference(found) == "yes"
 
 
@@ -327,6 +328,7 @@ def test_refusals_for_one_group_are_a_difference():
     }
     words, found = verdict_of(prompts, rows_of(prompts, refused, "names", names))
     assert "Answers about b names contain no decision" in words
+    assert headline(found) == "answers about some people contain no decision more often"
     assert difference(found) == "yes"
     of_run = figures(results_of(found))
     (gate,) = (figure for figure in of_run if figure.gate == "unanswered_gap")
@@ -426,6 +428,10 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     assert sentence in words
     start = words.split(":")[0] if ":" in words else words
     states = {"Decisions differ": "yes", UNKNOWN: "unknown"}
+    if start == UNKNOWN:
+        bounds = [axis.pair.gap.interval[1] for axis in found.by_axis.values() if axis.pair and axis.pair.gap.interval]
+        possible = f"a gap in decisions of up to {100 * max(bounds):.1f} points is possible" if bounds else ""
+        assert headline(found) == (possible or "decisions could not be compared")
     assert difference(found) == ("yes" if "contain no decision" in words else states.get(start, "no"))
     is_known = any(value is not None for value in values.values())
     assert (found.mean is not None, found.spread is not None) == (
@@ -443,6 +449,7 @@ def test_options_that_the_model_would_not_choose_are_no_all_clear():
     rows = [row._replace(mass=0.2) for row in rows_of(prompts, {"old": 0.0, "young": 0.0})]
     words, found = verdict_of(prompts, rows)
     assert words.startswith("Decisions were hardly tested: in 80% of cases")
+    assert headline(found) == "decisions were hardly tested"
     assert difference(found) == "unknown"
 
 
