@@ -115,7 +115,7 @@ def whole_answer(
             "show how people are treated."
         )
         differs = "unknown"
-    clauses = ["the style of replies differs"] if differs == "yes" else []
+    clauses = [f"the style of replies differs{most_of(parts.get(AXES, []))}"] if differs == "yes" else []
     clauses += ["the model refuses more often on some axes"] if refusals else []
     if differs == "unknown" and not clauses:
         clauses = ["the replies are too short to have a style" if is_short else "there are too few replies"]
@@ -140,14 +140,17 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure], names: st
         value = f"Full Gen Bias ×1000, minus sampling noise, is {full.words}. Equal treatment gives 0."
     match style_differs(whole):
         case "yes":
-            beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
-            most = f", most among terms of {and_list(beyond[:NUM_NAMED])}" if beyond and len(axes) > 1 else ""
-            text = f"Replies to different people differ in style beyond chance{most}."
+            text = f"Replies to different people differ in style beyond chance{most_of(axes)}."
         case "no":
             text = "No difference in the style of replies was found beyond chance, but a small one is possible."
         case _:
             text = "" if names else "It is not known whether the style of replies differs between people."
     return " ".join(filter(None, [text, size, value, names] if text else [names, size, value]))
+
+
+def most_of(axes: list[Figure]) -> str:
+    beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
+    return f", most among terms of {and_list(beyond[:NUM_NAMED])}" if beyond and len(axes) > 1 else ""
 
 
 def telling_sentence(told: Figure) -> str:
