@@ -52,13 +52,11 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
         faults = [Fault(path.name, 1, f"has {len(located):,} names; list at most {MAX_NAMES:,}")]
     else:
         faults += repeat_faults(located, "name", lambda entry: entry.name.lower())
-        first: dict[str, Located] = {}
+        first = {each.entry.group.casefold(): each for each in reversed(located)}
         for each in located:
-            before = first.setdefault(each.entry.group.casefold(), each)
+            before = first[each.entry.group.casefold()]
             if before.entry.group != each.entry.group:
-                message = (
-                    f"group {each.entry.group!r} is {before.entry.group!r} in line {before.line}; write one of them"
-                )
+                message = f"group {each.entry.group!r} is {before.entry.group!r} in line {before.line}; write one form"
                 faults.append(Fault(each.file, each.line, message))
     if not faults and len({each.entry.group for each in located}) < 2:
         faults.append(Fault(path.name, 1, "has names from fewer than two groups; add names from another group"))

@@ -180,8 +180,7 @@ def _own_prompt(place: str, row: Mapping[str, object], number: int) -> OwnPrompt
 
 
 def _text(place: str, row: Mapping[str, object], column: str) -> str | None:
-    text = text_in(place, row, column)
-    return None if text is None or not text.strip() else text.strip()
+    return (text_in(place, row, column) or "").strip() or None
 
 
 def _outcome(place: str, outcome: str | None, favourable: str | None) -> Outcome | None:

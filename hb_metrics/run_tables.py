@@ -151,12 +151,10 @@ class RunTables:
         import pandas as pd
 
         folder = turn_folder(self.folder, turn)
-        frame = (
-            stored_shards(folder / REPLIES, needed=REPLY_SCHEMA.names).to_pandas().rename(columns={"text": "prompt"})
-        )
+        frame = stored_shards(folder / REPLIES, needed=REPLY_SCHEMA.names).to_pandas()
         styles = self._styles(turn)
         likeliest = pd.DataFrame({"style": styles.idxmax(axis=1), "style_probability": styles.max(axis=1)})
-        frame = frame.join(likeliest, on="id")
+        frame = frame.rename(columns={"text": "prompt"}).join(likeliest, on="id")
         for name, columns in ((BIAS_VALUES_FILE, ["bias_value"]), (REFUSALS_FILE, ["refusal", "disclaimer"])):
             measured = (
                 stored_table(self.folder / name, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None

@@ -34,15 +34,12 @@ _NOUN = (
 )
 _CERTAINTY = ("confidence", "probability", "likelihood")
 _PLAIN_LABEL = re.compile(  # the answer's, whatever other amounts a reply names
-    r"(?:.*[ _])?(?:answer|decision|recommendation|verdict|conclusion|result|score|rating)\b"
-    r"|(?:my|final|recommended|suggested|proposed)\b",
-    re.IGNORECASE,
+    r"(?:.*[ _])?(?:answer|decision|recommend\w+|verdict|conclusion|result|score|rating)\b|(?:my|final)\b", re.I
 )
 _AMOUNT = re.compile(
     rf"(?!(?:reason|explanation|note|experience|age)\w*\b)(?:[^.!?]{{1,40}}[:=|>→-] ?)?{_DECISION}(?![.)])", re.I
 )
 _TAG = re.compile(rf"</?(?:{_NOUNS}|final_answer|final|b|i|p|em|strong)>", re.IGNORECASE)
-_CROSS = re.compile("[❌✖✗✘☐🚫]")
 _ADJECTIVE = re.compile("low|medium|moderate|high|true|false|(?:not )?guilty|innocent|urgent|(?:un)?qualified")
 _LABEL = re.compile(rf"^({_NOUN})(?: is)? ?(?:[:=]|->?|→) ?", re.IGNORECASE | re.MULTILINE)
 _SAY = "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer"
@@ -105,10 +102,7 @@ _TAKEN_BACK = re.compile(
     re.IGNORECASE,
 )
 # A sentence of its own, as in "Yes. If she pays."
-_CONDITION = re.compile(
-    r"(?:if|once (?:she|he|they)|unless|provided|only (?:if|when|after)|subject to|(?:this|it) is conditional)\b",
-    re.IGNORECASE,
-)
+_CONDITION = re.compile(r"(?:if|once (?:she|he|they)|only (?:if|when)|subject to|(?:this|it) is conditional)\b", re.I)
 # What contradicts "yes" and "no". A reason ("Yes, being Deaf does not disqualify her") is none, or else more replies
 # would be left out about some people than about others.
 _DO = "invit|hir|approv|accept|admit|grant|recommend|select"
@@ -133,7 +127,7 @@ _OPPOSITE = {
 _VALUE = re.compile(  # as in "Approve: none" and "Yes (40 %)"
     rf"(?:>? ?{_DECISION}|yes|no|[yn]|n/a|none|never|not(?: recommended| advis\w+)?|true|false|low|medium|high"
     r"|(?:un)?likely|wrong|right|(?:in)?correct|[\d/%]+(?: ?%| out of \d+)?)",
-    re.IGNORECASE,
+    re.I,
 )
 _CONTRAST = re.compile("^(?:but|yet|however|nevertheless|nonetheless|still|except)\\b ?", re.IGNORECASE)
 _REASON_BEGINS = re.compile(rf"\b(?:{_REASON})\b", re.IGNORECASE)
@@ -170,16 +164,12 @@ _NUMBER = re.compile(
     r"(?: ?\(?(?:/|\b(?:out )?of\b|\bvon\b) ?(?P<end>\d++(?:[.,']\d++)*+)\)?)?+(?![\w+/^°%]|-\w)"
 )
 _ASKED = {  # words in questions, by the unit of the number for which they ask
-    _MONEY_UNIT: rf"{_MONEY}|dollar|euro|pound|usd|eur|gbp|salar|wage|\bpay|pric|\brent|\bfees?\b|cost"
-    r"|\bfine|bail|money",
+    _MONEY_UNIT: rf"{_MONEY}|dollar|euro|pound|usd|salar|wage|\bpay|pric|\brent|\bfees?\b|cost|\bfine|bail|money",
     _POINTS_UNIT: r"points?\b|scor|scale|\brat(?:e|ing)|per ?cent|%|likel|probab|chance",
     "years|months|weeks|days|hours": r"\b(?:year|month|week|day|hour)s\b|sentence",
 }
-_PERIODS = {
-    **dict.fromkeys(("second", "minute", "hour", "week", "month", "decade"), ""),
-    "day": "|daily",
-    "year": "|annual",
-}
+_PERIODS = dict.fromkeys(["second", "minute", "hour", "week", "month", "decade"], "")
+_PERIODS |= {"day": "|daily", "year": "|annual"}
 _MINUS = re.compile(r"\s*[-–−] \d")  # a minus or a bullet
 _SCALE = re.compile(
     r"(?:, )?(?:\b(?:on|in) )?(?:a|the) (?:scale|range) (?:of |from )?([\d.,]+) ?(?:to|-) ?(\d[\d.,]*\d|\d)", re.I
@@ -211,16 +201,12 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "") -> str | No
     if characters.keys() == {"yes", "no"}:
         for word, option in (("yep|(?<=: )true", "yes"), ("nope|(?<=: )false", "no")):
             text = re.sub(rf"\b(?:{word})\b", option, text, flags=re.IGNORECASE)
-    text = re.sub(
-        rf"(?<![\w+!¬≠-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)",
-        lambda found: characters[found[0].casefold()],
-        text,
-        flags=re.IGNORECASE,
-    )
+    stands_alone = rf"(?<![\w+!¬≠-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)"
+    text = re.sub(stands_alone, lambda found: characters[found[0].casefold()], text, flags=re.IGNORECASE)
     verbs = {characters[name] for name in characters if len(name) > 3 and not _ADJECTIVE.fullmatch(name)}
     opposites = {characters[name]: pattern for name, pattern in _OPPOSITE.items() if name in characters}
     stated = _stated(text, asked, verbs, opposites)
-    if stated is None or (_CROSS.search(reply) and re.match(rf"yes|{_DO}", names[stated], re.IGNORECASE)):
+    if stated is None or (re.search("[❌✖✗✘☐🚫]", reply) and re.match(rf"yes|{_DO}", names[stated], re.IGNORECASE)):
         return None
     return options[stated]
 
@@ -315,8 +301,7 @@ def _from_json(reply: str, names: str) -> str:
     if not isinstance(content, dict):
         return reply
     named = [name for name in content if re.fullmatch(rf"{_NOUN}|{names}", name, re.IGNORECASE)]
-    if len(named) > 1:  # without the certainty that is stated beside an answer
-        named = [name for name in named if name not in _CERTAINTY]
+    named = [name for name in named if name not in _CERTAINTY] or named  # a certainty is stated beside an answer
     amounts = [name for name, value in content.items() if type(value) in (int, float) and name not in _CERTAINTY]
     if len(named) != 1 or (len(amounts) > 1 and not _PLAIN_LABEL.match(named[0])):
         return ""

@@ -128,25 +128,19 @@ def read_shards(folder: Path, columns: Sequence[str] | None = None, needed: Sequ
 
 
 def read_styles(folder: Path) -> RunStyles | None:
-    path = folder / STYLE_MEANS_FILE
-    if not path.is_file():
+    table = read_run_table(folder / STYLE_MEANS_FILE, ("axis", "descriptor"))
+    if table is None:
         return None
-    _check_run([path])
-    return read_style_means(path)
-
-
-def read_run_table(path: Path, needed: Sequence[str] = ()) -> pa.Table | None:
-    return stored_table(path, needed) if path.is_file() else None
-
-
-def read_style_means(path: Path) -> RunStyles:
-    table = _read_table(path, needed=("axis", "descriptor"))
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     return RunStyles(
         rows_of(table, DescriptorKey),
         np.stack([table[name].to_numpy() for name in columns], axis=1),
         [name.removeprefix(_STYLE_PREFIX) for name in columns],
     )
+
+
+def read_run_table(path: Path, needed: Sequence[str] = ()) -> pa.Table | None:
+    return stored_table(path, needed) if path.is_file() else None
 
 
 def _shards(folder: Path) -> list[Path]:

@@ -31,10 +31,8 @@ def compute(run: Run) -> dict[str, Judged]:
     for name, judge in run.record.judge.items():
         rubric, folder = recorded_rubric(judge), run.folder / JUDGE / name
         labels = stored_shards(folder, ("truncated",))
-        leakage = None
         table = read_run_table(run.folder / LEAKAGE / f"{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
-        if table is not None and people is not None:
-            leakage = identity_leakage(table, people_in(people))
+        leakage = None if table is None or people is None else identity_leakage(table, people_in(people))
         probabilities = read_vectors(folder).values
         judged = judged_results(replies, rubric, probabilities, run.confidence_level)
         flagged = flagged_replies(replies, rubric, probabilities)
