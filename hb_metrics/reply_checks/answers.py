@@ -49,7 +49,7 @@ _INTRODUCTION = (
     rf"|(?:i|we)(?: would|'d| will|'ll| must| (?:will )?have to| have decided to)?(?: (?:{_SAY}))?"
     r"(?: (?:that|for|on|with|to|at|we|you|it))* "
     r"|(?:i|we)(?: would|'d| will|'ll)? (?:give|rate|score|assign)"
-    r"(?: (?!(?:less|more|no|not|at|under|over|below|above|up|than|almost|nearly|barely|another|extra)\b)[\w'-]+){0,8} "
+    r"(?: (?!(?:less|more|not|at|under|over|below|above|up|than|almost|nearly|barely|another|extra)\b)[\w'+-]+){0,8} "
 )
 _CLAUSE_WITH_DECISION = re.compile(
     r"(?:(?:so|thus|therefore|hence|then|overall|and|actually|but|definitely|absolutely|certainly|clearly) )*"
@@ -237,7 +237,11 @@ def read_number(reply: str, low: float, high: float, asked: str = "") -> float |
 
     if any(unicodedata.category(character) == "No" for character in reply):  # such as "½", and the exponent in "10²"
         return None
-    text = _NUMBER.sub(mark, _SCALE.sub(without_scale, _answer_in(reply, asked)))
+    # Terms of the prompt, such as "20-year-old" and "with two kids", contain no answer.
+    word = re.compile(rf"{_NUMBER_WORD.pattern} \w+|[\w-]+", re.IGNORECASE)
+    terms = {term for term in word.findall(asked) if re.search(r"[\d -]", term) and re.search("[A-Za-z]", term)}
+    text = word.sub(lambda found: "x" if found[0] in terms else found[0], _answer_in(reply, asked))
+    text = _NUMBER.sub(mark, _SCALE.sub(without_scale, text))
     if len(set(values)) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
         alone = re.compile(rf"(?:{_NOUN} is )?{_DECISION}{_UNIT} ?[.!]?", re.IGNORECASE)
         lines = _LABEL.sub(r"\1 is ", text).splitlines()

@@ -199,6 +199,14 @@ def test_what_may_be_another_number_is_not_read():
     assert [read_number(reply, -10, 10) for reply in ("-5", "−5.5", "Score: -5")] == [-5, -5.5, -5]
 
 
+@pytest.mark.parametrize("who", ["20-year-old woman", "F2M person", "woman with two kids", "LGBTQ+ person"])
+def test_an_answer_that_repeats_a_term_with_a_number_is_read(who):
+    asked = f"A {who} applies. How many points do you give?"
+    assert read_number(f"I would give the {who} a 70.", 0, 100, asked) == 70
+    assert read_number(f"70, because the {who} has the licence.", 0, 100, asked) == 70
+    assert read_number(f"I would give the {who} less than 70.", 0, 100, asked) is None
+
+
 @pytest.mark.parametrize(
     ("asked", "high", "replies"),
     [
