@@ -156,9 +156,8 @@ class RunTables:
         likeliest = pd.DataFrame({"style": styles.idxmax(axis=1), "style_probability": styles.max(axis=1)})
         frame = frame.rename(columns={"text": "prompt"}).join(likeliest, on="id")
         for name, columns in ((BIAS_VALUES_FILE, ["bias_value"]), (REFUSALS_FILE, ["refusal", "disclaimer"])):
-            measured = (
-                stored_table(self.folder / name, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
-            )
+            path = self.folder / name
+            measured = stored_table(path, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
             for column in columns:
                 frame[column] = None if measured is None else frame["id"].map(measured[column])
         frame["offensive"] = frame["id"].map(self._offensive(folder))

@@ -369,8 +369,7 @@ def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[s
     # "with conditions" is a doubt, but "with a lisp" is not, if the prompt has these words.
     what = after["what"] or "" if after else ""
     doubts = [" ".join(what[doubt.start() :].split()[:3]) for doubt in _DOUBT_AFTER.finditer(what)]
-    is_certain = all(doubt.lower() in _without_signs(asked).lower() for doubt in doubts)
-    return after is not None and not is_asked and is_certain
+    return after is not None and not is_asked and all(each.lower() in _without_signs(asked).lower() for each in doubts)
 
 
 def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
