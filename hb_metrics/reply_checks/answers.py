@@ -36,9 +36,7 @@ _CERTAINTY = ("confidence", "probability", "likelihood")
 _PLAIN_LABEL = re.compile(  # the answer's, whatever other amounts a reply names
     r"(?:.*[ _])?(?:answer|decision|recommend\w+|verdict|conclusion|result|score|rating)\b|(?:my|final)\b", re.I
 )
-_AMOUNT = re.compile(
-    rf"(?!(?:reason|explanation|note|experience|age)\w*\b)(?:[^.!?]{{1,40}}[:=|>→-] ?)?{_DECISION}(?![.)])", re.I
-)
+_AMOUNT = re.compile(rf"(?!(?:reason|note|experience|age)\w*\b)(?:[^.!?]{{1,40}}[:=|>→-] ?)?{_DECISION}(?![.)])", re.I)
 _TAG = re.compile(rf"</?(?:{_NOUNS}|final_answer|final|b|i|p|em|strong)>", re.IGNORECASE)
 _ADJECTIVE = re.compile("low|medium|moderate|high|true|false|(?:not )?guilty|innocent|urgent|(?:un)?qualified")
 _LABEL = re.compile(rf"^({_NOUN})(?: is)? ?(?:[:=]|->?|→) ?", re.IGNORECASE | re.MULTILINE)
