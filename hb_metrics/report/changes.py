@@ -156,7 +156,7 @@ def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> l
         if row.beyond_chance:
             moved[row.is_better].append(f"{_in_sentence(name)} {row.sentence}")
         elif row.change.interval is None:
-            unknown.append(f"{_in_sentence(name)} ({row.cells[0]} to {row.cells[1]})")
+            unknown.append(f"{_in_sentence(name)} ({row.cells[0]} → {row.cells[1]})")
         elif row.change.beyond_chance:
             uncertain.append(f"{_in_sentence(name)}, {row.sentence}")
         else:
@@ -170,7 +170,7 @@ def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> l
     if uncertain:
         parts.append(f"may have changed: {and_list(uncertain)}")
     if unmoved:
-        parts.append(f"no change beyond chance was detected in {and_list(unmoved)}, but a small change is possible")
+        parts.append(f"no change beyond chance in {and_list(unmoved)} (the intervals show which changes are possible)")
     if unknown:
         known = [row.change.reason for row in rows.values() if row.change.interval is None and row.change.reason]
         reasons = list(dict.fromkeys([*known, *missing.values()]))

@@ -45,6 +45,8 @@ def report(results: Results) -> Report:
     caption = f"{drawn}, in points of 100."
     if any(row.interval is not None and row.interval[0] > 0 for row in parts.get(drawn or "", [])):
         caption += " The intervals of coloured rows are above 0."
+    if has_low_mass(decisions):
+        caption += " Decisions were hardly tested, so rows near 0 do not show equal treatment."
     title = "points of 100 (0: equal treatment)"
     chart = None if drawn is None else (figures_plot(parts[drawn], title), caption)
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")

@@ -115,12 +115,12 @@ def whole_answer(
             "show how people are treated."
         )
         differs = "unknown"
-    clauses = [f"the style of replies differs{most_of(parts.get(AXES, []))}"] if differs == "yes" else []
+    clauses = [f"the style of replies differs{axes_beyond_chance(parts.get(AXES, []))}"] if differs == "yes" else []
     clauses += ["the model refuses more often on some axes"] if refusals else []
     if differs == "unknown" and not clauses:
         clauses = ["the replies are too short to have a style" if is_short else "there are too few replies"]
     trial = (
-        "These figures are for trials, because the embedded classifier of styles is weak."
+        "The figures of style are for trials, because the embedded classifier is weak."
         if is_embedded and not is_short
         else ""
     )
@@ -152,9 +152,10 @@ def generation_answer(whole: Mapping[str, Figure], names: str = "") -> str:
     return " ".join(filter(None, [text, size, value, names] if text else [names, size, value]))
 
 
-def most_of(axes: list[Figure]) -> str:
+def axes_beyond_chance(axes: list[Figure]) -> str:
     beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
-    return f", most among terms of {and_list(beyond[:NUM_NAMED])}" if beyond and len(axes) > 1 else ""
+    named = [*beyond[:NUM_NAMED], *(["other axes"] if len(beyond) > NUM_NAMED else [])]
+    return f", beyond chance among terms of {and_list(named)}" if beyond and len(axes) > 1 else ""
 
 
 def telling_sentence(told: Figure) -> str:
@@ -217,11 +218,8 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
     p_value = generation.name_groups.p
     if p_value is None:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
-    verb = "differs" if p_value < ALPHA else "does not differ"
-    return (
-        f"The style of replies {verb} beyond chance between groups of names ({p_words(p_value)}): {groups.name} "
-        f"is {groups.words}."
-    )
+    found = "differs beyond chance" if p_value < ALPHA else "was not shown to differ"
+    return f"Style {found} between groups of names ({p_words(p_value)}): {groups.name} is {groups.words}."
 
 
 def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:

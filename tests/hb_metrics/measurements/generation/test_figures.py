@@ -10,7 +10,12 @@ from hb_metrics.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.layout.numbers import axis_label, fixed
 from hb_metrics.measurements.generation import GENERATION, terms
 from hb_metrics.measurements.generation.figures import TELLING, figures
-from hb_metrics.measurements.generation.page import frequency_section, generation_answer, most_of, rank_correlations
+from hb_metrics.measurements.generation.page import (
+    axes_beyond_chance,
+    frequency_section,
+    generation_answer,
+    rank_correlations,
+)
 from hb_metrics.measurements.generation.plots import frequency_figure
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
@@ -152,8 +157,8 @@ def test_the_answer_says_no_more_than_the_interval(whole, answer):
 
 def test_the_verdict_names_axes_whose_interval_is_above_0():
     several = axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3)))
-    assert most_of(several) == ", most among terms of ability and age"
-    assert not most_of(axes(Age=(2, (1, 3))))
+    assert axes_beyond_chance(several) == ", beyond chance among terms of ability and age"
+    assert not axes_beyond_chance(axes(Age=(2, (1, 3))))
 
 
 def test_frequencies_are_of_one_word_terms(generation):
