@@ -22,8 +22,7 @@ from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
-from hb_train.debias_table import write_debias_table
-from hb_train.debiasing.arguments import METHODS
+from hb_train.debias_table import METHODS, write_debias_table
 from hb_train.model_card import write_model_card
 from hb_train.training.models import check_trainable
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script

@@ -7,8 +7,8 @@ from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.numbers import p_value
 from hb_metrics.run.run_folder import RESULTS_FILE, read_json
-from hb_train.debiasing.arguments import METHODS
 
+METHODS = ("lmd", "add", "hd", "cda")
 TABLE_FILE = "table.md"
 BEFORE = "before"
 # For each heading: the name of the figure and its number format.
