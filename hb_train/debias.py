@@ -111,7 +111,6 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
         num_train_epochs=2.0,
         learning_rate=5e-5,
         lr_scheduler_type="constant",
-        weight_decay=0.0,
         max_length=128,
         gradient_checkpointing=False,
         eval_strategy="epoch",

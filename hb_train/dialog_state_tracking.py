@@ -18,9 +18,10 @@ import numpy as np
 from transformers import Trainer, TrainingArguments, set_seed
 
 from hb_metrics.run.run_folder import write_json
-from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores, collate
+from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores
 from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
+from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import (
@@ -64,13 +65,10 @@ def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, Train
         __doc__,
         num_train_epochs=1,
         learning_rate=5e-5,
-        adam_epsilon=1e-8,
-        weight_decay=0.0,
         lr_scheduler_type="constant",
         per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
         per_device_eval_batch_size=BATCH_SIZE,
         save_strategy="no",
-        report_to="none",
         logging_steps=10,
     )
 
@@ -102,7 +100,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     )
     trainer.train()
     # `predict` drops the rows that only fill up the last batch.
-    logits = np.asarray(trainer.predict(encoded["test"]).predictions)
+    logits = np.asarray(trainer.predict(encoded["test"]).predictions)[:, 0]
     check_finite(training_args, logits, "score of a question")
     if trainer.is_world_process_zero():
         results = {

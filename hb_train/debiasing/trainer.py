@@ -9,7 +9,7 @@ from hb_train.debiasing.losses import add_loss, hd_loss, lmd_loss, term_logits
 from hb_train.debiasing.phrases import MARKS, num_occurrences
 from hb_train.debiasing.terms import Terms, span_means, target_vectors
 from hb_train.training.encoding import IGNORED
-from hb_train.training.trainers import Batch, ReplySFTTrainer
+from hb_train.training.trainers import Batch, Number, ReplySFTTrainer
 
 
 class DebiasTrainer(ReplySFTTrainer):
@@ -27,7 +27,7 @@ class DebiasTrainer(ReplySFTTrainer):
         self._num_occurrences: torch.Tensor | None = None
         self._terms = terms._replace(pairs=terms.pairs.to(self.args.device), ids=terms.ids.to(self.args.device))
 
-    def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, torch.Tensor | int | None]:
+    def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, Number]:
         """Returns the batches of a step and counts the occurrences of terms, like the trainer counts tokens."""
         samples, num_items = super().get_batch_samples(*arguments, **settings)
         number = torch.tensor(sum(num_occurrences(batch, self._marks) for batch in samples), device=self.args.device)
@@ -36,11 +36,7 @@ class DebiasTrainer(ReplySFTTrainer):
         return samples, num_items
 
     def compute_loss(
-        self,
-        model: Any,
-        inputs: Batch,
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
+        self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
     ) -> torch.Tensor:
         """Returns a batch's share of the step's loss. `num_items_in_batch` is the number of tokens in the step."""
         layer, layer_inputs = self.accelerator.unwrap_model(self.model).get_output_embeddings(), list[torch.Tensor]()

@@ -62,7 +62,7 @@ def slot_values(
 
 def encode_questions(
     questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int
-) -> tuple[list[dict[str, object]], int]:
+) -> tuple[list[dict[str, list[int]]], int]:
     """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
 
     Also returns the number of questions whose dialogue was cut.
@@ -76,12 +76,13 @@ def encode_questions(
         loaded.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         for texts in (contexts, endings)
     )
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, list[int]]] = []
     num_cut = 0
     for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
         room = max(max_length - len(ending), 0)
         num_cut += len(context) > room
-        rows.append({"input_ids": [*context[max(len(context) - room, 0) :], *ending], "label": float(question.label)})
+        tokens = [*context[max(len(context) - room, 0) :], *ending]
+        rows.append({"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": [question.label]})
     return rows, num_cut
 
 

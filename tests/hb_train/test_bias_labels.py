@@ -29,7 +29,7 @@ from hb_train.tuning.label_rows import Asked, rendered_prompts
 from hb_train.tuning.labels import read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import as_loaded, with_chat
-from tests.hb_train.conftest import rows_of
+from tests.hb_train.conftest import beta_of, rows_of
 
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
@@ -103,7 +103,8 @@ def altered(run, folder, change=lambda results: None):
 
 
 def arguments(run, folder, **options):
-    return LabelArguments(run_dir=str(run), output_dir=str(folder), **({"beta_quantile": 0.7} | options))
+    options.setdefault("beta", beta_of(run, 0.7))
+    return LabelArguments(run_dir=str(run), output_dir=str(folder), **options)
 
 
 def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
@@ -126,7 +127,7 @@ def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
         expected[row["id"]] = along / sum(w**2 for w in way) ** (alpha / 2)
     beta = sorted(expected.values())[len(expected) // 3] * 1.0001
 
-    label(arguments(run, tmp_path / "labels", alpha=alpha, beta=beta, beta_quantile=None))
+    label(arguments(run, tmp_path / "labels", alpha=alpha, beta=beta))
 
     labelled_rows = rows_of(tmp_path / "labels")
     assert {row["id"]: row["bias_value"] for row in labelled_rows} == pytest.approx(expected, rel=1e-6, abs=1e-15)
@@ -136,7 +137,7 @@ def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
     }
     assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
     labels = read_labels(tmp_path / "labels").content
-    assert (labels["alpha"], labels["beta"], labels["beta_quantile"]) == (alpha, beta, None)
+    assert (labels["alpha"], labels["beta"]) == (alpha, beta)
 
 
 @pytest.mark.parametrize("context", ASKED)
@@ -249,13 +250,20 @@ def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(measured, label
 
 def contents(folder):
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert {"README.md", "labels.json", "run.json", "data/train.parquet", "data/validation.parquet"} == set(files)
+    assert {"labels.json", "run.json", "data/train.parquet", "data/validation.parquet"} == set(files)
     return files
 
 
 def test_the_same_settings_write_the_same_bytes(measured, tmp_path):
     folder = tmp_path / "labels"
-    options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
+    options = [
+        "--run_dir",
+        str(measured("plain")),
+        "--beta",
+        str(beta_of(measured("plain"), 0.7)),
+        "--output_dir",
+        str(folder),
+    ]
     main(options)
     first = contents(folder)
     main([*options, "--output_dir", str(tmp_path / "two")])
@@ -275,23 +283,22 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
     low, high = min(values), max(values)
     for beta, number in ((high, 0), (low - 1e-6, len(values))):  # the largest is not above itself
         with pytest.raises(ValueError, match=f"tags {number} of {len(values)} replies .* {low:.3g} to {high:.3g}"):
-            label(arguments(measured("plain"), tmp_path / "other", beta=float(beta), beta_quantile=None))
+            label(arguments(measured("plain"), tmp_path / "other", beta=float(beta)))
     assert not (tmp_path / "other").exists()
-    label(arguments(measured("plain"), tmp_path / "other", beta=float(low), beta_quantile=None))
+    label(arguments(measured("plain"), tmp_path / "other", beta=float(low)))
     assert read_labels(tmp_path / "other").content["by_tag"]["no_bias"] == values.count(low)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "beta is None and beta_quantile is None; set exactly one of them"),
-        (["--beta_quantile", "0"], "beta_quantile is 0.0"),
-        (["--beta", "1"], "nowhere"),
+        (["--seed", "-1"], "seed is -1"),
+        ([], "nowhere"),
     ],
 )
 def test_invalid_options_are_rejected(options, message, tmp_path):
     with pytest.raises((ValueError, SystemExit), match=message):
-        main(["--run_dir", "nowhere", "--output_dir", str(tmp_path / "labels"), *options])
+        main(["--run_dir", "nowhere", "--beta", "1", "--output_dir", str(tmp_path / "labels"), *options])
 
 
 def test_runs_that_cannot_be_labelled_are_refused(measured, labelled, tmp_path):

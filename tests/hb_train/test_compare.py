@@ -53,8 +53,8 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
     (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     folder = tmp_path / "tune"
     options = [
-        *("--compare", "--model", str(longer_model), "--recipe", str(tmp_path / "recipe.yaml"), "--dtype", "float32"),
-        *("--method", "counterfactual", "sft", "--beta", "0.0003", "--output_dir", str(folder)),
+        *("--compare", "--model", str(longer_model), "--recipe", str(tmp_path / "recipe.yaml")),
+        *("--method", "counterfactual", "sft", "--output_dir", str(folder)),
         f"--measure_args={' '.join(SHORT)} --dialogue_file {pairs_file} --dialogue_replies 10 --awareness_prompts 5",
         f"--labelled_args={' '.join(SHORT)}",
         "--replies_args=--num_replies 8 --num_anchors 4 --max_new_tokens 6 --context plain",

@@ -1,6 +1,5 @@
 """The tags of replies, the prompts held out for validation, and reading labels, without a run."""
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -8,25 +7,7 @@ from hypothesis import strategies as st
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
-from hb_train.tuning.labels import LABELS_FILE, held_out_rows, read_labels, tag_replies
-
-
-@pytest.mark.parametrize("quantile", [0.001, 0.1, 0.5, 0.7, 0.9, 0.98])
-@pytest.mark.parametrize("number", [90, 91])
-def test_the_quantile_is_the_share_at_or_below_beta(quantile, number):
-    styles = np.random.default_rng(0).dirichlet(np.ones(4), number)
-    replies = pa.table({"descriptor": ["a", "b", "c"] * 30 + ["a"] * (number - 90)})
-    for name in ("template", "axis"):
-        replies = replies.append_column(name, pa.array(["x"] * number))
-
-    labels = tag_replies(replies, styles, alpha=0, beta=None, quantile=quantile)
-
-    assert len(set(labels.values)) == number
-    at_or_below = int((~labels.is_biased).sum())
-    assert at_or_below / number >= quantile > (at_or_below - 1) / number  # the least number that is such a share
-    assert labels.beta == np.sort(labels.values)[at_or_below - 1]
-    again = tag_replies(replies, styles, alpha=0, beta=labels.beta, quantile=None)
-    assert np.array_equal(again.is_biased, labels.is_biased)
+from hb_train.tuning.labels import LABELS_FILE, held_out_rows, read_labels
 
 
 def test_no_variation_of_a_prompt_is_on_the_other_side():
