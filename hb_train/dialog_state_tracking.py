@@ -24,13 +24,7 @@ from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_val
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
-from hb_train.training.runs import (
-    check_finite,
-    end_processes,
-    open_training_run,
-    training_description,
-    use_all_cores,
-)
+from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description, use_all_cores
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # over all processes
@@ -45,8 +39,7 @@ class StateTrackingArguments:
     num_train: int | None = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
     num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
     max_length: int = option(
-        128,
-        "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue.",
+        128, "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue."
     )
 
     def __post_init__(self) -> None:

@@ -28,13 +28,7 @@ from hb_train.tasks.response_data import encode_responses, split_pairs
 from hb_train.tasks.response_metrics import response_metrics
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
-from hb_train.training.runs import (
-    check_finite,
-    end_processes,
-    open_training_run,
-    training_description,
-    use_all_cores,
-)
+from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description, use_all_cores
 from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"

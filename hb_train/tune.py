@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 @dataclass
 class TuneArguments:
     dataset_name: str | None = option(
-        None,
-        "The folder of training rows: from own_replies.py (method counterfactual) or bias_labels.py (method sft).",
+        None, "The folder of training rows: from own_replies.py (method counterfactual) or bias_labels.py (method sft)."
     )
     method: Literal["sft", "counterfactual"] = option(
         "sft",
@@ -63,8 +62,7 @@ class TuneArguments:
         "model's own replies to prompts with other descriptors).",
     )
     labels: Literal["tags", "none"] = option(
-        "tags",
-        "Whether each prompt ends in its tag (tags) or has no tag (none), as in the paper's self-chat tuning.",
+        "tags", "Whether each prompt ends in its tag (tags) or has no tag (none), as in the paper's self-chat tuning."
     )
     anchor_share: float = option(
         0.33, "For method counterfactual: the share of the weight of all training tokens that anchors have."

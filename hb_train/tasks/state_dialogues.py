@@ -72,15 +72,11 @@ def _turns(name: str, log: Sequence[Mapping[str, Any]]) -> Iterator[StateTurn]:
         for domain, parts in answer["metadata"].items():
             for part, prefix in (("semi", ""), ("book", "book ")):
                 for slot, value in parts[part].items():
-                    spellings = _spellings([value] if isinstance(value, str) else value) if slot != "booked" else ()
-                    if spellings:
-                        state[f"{domain}-{prefix}{slot.lower()}"] = spellings
+                    values = [] if slot == "booked" else [value] if isinstance(value, str) else value
+                    lower = [" ".join(spelling.casefold().split()) for spelling in values]
+                    if spellings := [spelling for spelling in lower if spelling not in _NO_VALUES]:
+                        state[f"{domain}-{prefix}{slot.lower()}"] = tuple(dict.fromkeys(spellings))
         # A slot has changed if the previous state contained none of its spellings.
         changed = frozenset(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
         yield StateTurn(name, number, system, " ".join(user["text"].split()), state, changed)
         system, before = " ".join(answer["text"].split()), state
-
-
-def _spellings(values: Iterable[str]) -> tuple[str, ...]:
-    lower = [" ".join(value.casefold().split()) for value in values]
-    return tuple(dict.fromkeys(value for value in lower if value not in _NO_VALUES))

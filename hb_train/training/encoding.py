@@ -28,13 +28,7 @@ class EncodedRows(NamedTuple):
 
 
 def encode_rows(
-    rows: Dataset,
-    loaded: LoadedModel,
-    *,
-    context: ContextFormat,
-    suffix: str,
-    with_tags: bool,
-    max_length: int | None,
+    rows: Dataset, loaded: LoadedModel, *, context: ContextFormat, suffix: str, with_tags: bool, max_length: int | None
 ) -> EncodedRows:
     """Encodes rows of `labels.ROW_SCHEMA` as the same tokens that the model reads in a measurement.
 

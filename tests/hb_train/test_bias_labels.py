@@ -8,8 +8,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 
 from hb_dataset import load_table
 from hb_metrics.collect.replies.cues import cue_messages
@@ -20,7 +19,6 @@ from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.models.chats import DEFAULT_CHAT
 from hb_metrics.models.contexts import encode_rendered, end_tokens, render_messages
-from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.thoughts import split_tokens
 from hb_train.bias_labels import LabelArguments, label, main
@@ -217,37 +215,6 @@ def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     assert tokenizer.decode(learnt).strip().startswith("So sad.<|")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(measured, labelled, tmp_path):
-    from trl import SFTConfig, SFTTrainer
-
-    torch.set_num_threads(1)
-    folder = labelled("chat")
-    rows = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["train"]
-    options = {"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True, "max_length": None}
-    options |= {"max_steps": 1, "per_device_train_batch_size": 2, "save_strategy": "no"}
-    options["eos_token"] = "<|im_end|>"
-    trainer = SFTTrainer(
-        str(measured("chat").parent / "model"),
-        args=SFTConfig(output_dir=str(tmp_path / "out"), **options),
-        train_dataset=rows,
-    )
-    trainer.train()
-
-    loaded = load_tokenizer(str(measured("chat").parent / "model"))
-    suffix = read_labels(folder).suffix
-    ended = rows.map(lambda _: {"truncated": False})  # TRL ends every reply
-    ours = encode_rows(ended, loaded, context="chat", suffix=suffix, with_tags=True, max_length=None).dataset
-    compared = 0
-    for mine, theirs in zip(ours, trainer.train_dataset, strict=True):
-        batch = trainer.data_collator([theirs])
-        assert mine["input_ids"] == batch["input_ids"][0].tolist()
-        assert mine["labels"] == batch["labels"][0].tolist()
-        assert mine["attention_mask"] == [1] * len(mine["labels"])
-        compared += 1
-    assert compared >= 5
-
-
 def contents(folder):
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert {"labels.json", "run.json", "data/train.parquet", "data/validation.parquet"} == set(files)
@@ -289,13 +256,7 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
     assert read_labels(tmp_path / "other").content["by_tag"]["no_bias"] == values.count(low)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--seed", "-1"], "seed is -1"),
-        ([], "nowhere"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [(["--seed", "-1"], "seed is -1"), ([], "nowhere")])
 def test_invalid_options_are_rejected(options, message, tmp_path):
     with pytest.raises((ValueError, SystemExit), match=message):
         main(["--run_dir", "nowhere", "--beta", "1", "--output_dir", str(tmp_path / "labels"), *options])

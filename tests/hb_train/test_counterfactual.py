@@ -23,6 +23,7 @@ from hb_metrics.collect.classifiers.censoring import mention_pattern
 from hb_metrics.models.bias_tags import read_bias_tuning
 from hb_metrics.models.loading import load_model
 from hb_train.own_replies import main as reply_main
+from hb_train.training import cost
 from hb_train.training.encoding import IGNORED
 from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import reply_logits
@@ -384,6 +385,38 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     total, learnt = sum(contexts) + sum(replies), sum(replies)
     assert f"tokens: {total:,} per epoch, {learnt:,} of them learnt; the longest row has {longest}" in printed
     assert not list((tmp_path / "none").iterdir())
+
+
+def test_the_memory_is_that_of_the_largest_batch(pitying_model, own_rows, tmp_path, monkeypatch):
+    """The formula against what autograd keeps in each batch, in tensors that are not weights."""
+    kept, estimates, sizes = [], [], []
+
+    def counted(self, model, inputs):
+        storages, weights = {}, {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+
+        def keep(tensor):
+            storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor.detach()
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            loss = compute_loss(self, model, inputs)
+        kept.append(sum(size for place, size in storages.items() if place not in weights))
+        sizes.append(inputs["attention_mask"].numel())
+        return loss
+
+    def estimated(tuning, model, batch, evaluated):
+        none = {**evaluated, "labels": torch.full_like(evaluated["labels"], IGNORED)}
+        estimates.append(peak_memory(tuning, model, batch, none))
+        return estimates[0]
+
+    compute_loss, peak_memory = CounterfactualTrainer.compute_loss, cost._peak_memory
+    monkeypatch.setattr(CounterfactualTrainer, "compute_loss", counted)
+    monkeypatch.setattr(cost, "_peak_memory", estimated)
+    options = ["--per_device_train_batch_size", "2", "--dry_run", "true"]
+    tune_main(options_for(pitying_model, own_rows, tmp_path / "none", *LEARN, *options))
+    weights = sum(weight.numel() * 4 for weight in AutoModelForCausalLM.from_pretrained(pitying_model).parameters())
+    # The model, its untuned copy, a gradient and two moments.
+    assert 0.5 < kept[0] / (estimates[0] - 5 * weights) < 1.5
 
 
 @pytest.mark.parametrize(

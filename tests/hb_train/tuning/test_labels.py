@@ -2,8 +2,6 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
@@ -24,28 +22,15 @@ def test_no_variation_of_a_prompt_is_on_the_other_side():
     assert held_out[0] == held_out[1]
 
 
-@given(
-    number=st.integers(2, 60),
-    seed=st.integers(0, 5),
-    repeats=st.integers(1, 3),
-    shuffle=st.randoms(use_true_random=False),
-)
-@settings(max_examples=60)
-def test_the_split_depends_on_texts_and_seed_alone(number, seed, repeats, shuffle):
-    texts = [f"text {index}" for index in range(number)] * repeats
-    sides = held_out_rows(texts, seed)
-    assert (sides.reshape(repeats, -1) == sides[:number]).all()  # a text is on one side
-    held_out = dict(zip(texts, sides, strict=True))
-    assert sum(held_out.values()) == max(1, round(0.1 * number))
-    shuffle.shuffle(texts)
-    assert dict(zip(texts, held_out_rows(texts, seed), strict=True)) == held_out
-
-
 def test_too_few_prompts_to_split_are_refused():
     for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
         with pytest.raises(ValueError, match="distinct prompts with a reply is 1,"):
             held_out_rows(texts, 0)
-    assert sorted(held_out_rows(["a", "b"], 0)) == [False, True]
+    for number in (2, 14, 60):  # a tenth, and the same whatever the order
+        texts = [f"text {index}" for index in range(number)]
+        held_out = held_out_rows(texts, 0)
+        assert held_out.sum() == max(1, round(0.1 * number))
+        assert held_out_rows(texts[::-1], 0).tolist() == held_out[::-1].tolist()
 
 
 def test_a_folder_without_labels_is_rejected(tmp_path):
