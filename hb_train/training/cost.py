@@ -9,11 +9,14 @@ import torch
 from hb_train.training.encoding import IGNORED
 
 if TYPE_CHECKING:
+    from trl import SFTConfig
+
     from hb_train.training.trainers import Batch
     from hb_train.tuning.methods import Tuning
 
-# The number of float32 arrays over the vocabulary that exist at the same time: logits, probabilities, losses.
-VOCABULARY_ARRAYS = 8
+# The number of float32 arrays over the vocabulary that a step has at the same time, such as logits, targets, losses and
+# their gradients. For method counterfactual, processes on CPU needed 9 to 14.
+VOCABULARY_ARRAYS = {"sft": 6, "counterfactual": 12}
 
 
 def describe_cost(tuning: "Tuning", trainer: Any) -> str:
@@ -33,27 +36,36 @@ def describe_cost(tuning: "Tuning", trainer: Any) -> str:
         trainer.compute_loss(model, batch).backward()
     rate = int(batch["attention_mask"].sum()) / (time.monotonic() - start)
     minutes = tokens * arguments.num_train_epochs / rate / 60 / arguments.world_size
+    method, is_adapter = tuning.arguments.method, tuning.model_args.use_peft
+    memory = peak_memory(tuning.loaded.config, arguments, model, batch, evaluated, method, is_adapter=is_adapter)
     return (
         f"rows: {len(train):,} for training, {len(tuning.encoded['validation'].dataset):,} for validation\n"
         f"tokens: {tokens:,} per epoch, {learnt:,} of them learnt; the longest row has {max(map(len, labels)):,}\n"
-        f"memory: about {_peak_memory(tuning, model, batch, evaluated) / 2**30:.1f} GiB at the peak (by a formula), in "
-        f"addition to the libraries\n"
+        f"memory: about {memory / 2**30:.1f} GiB at the peak (by a formula), in addition to the libraries\n"
         f"time: about {minutes:.0f} minutes for {arguments.num_train_epochs:g} epochs at {rate:,.0f} tokens per "
         "second, without evaluations"
     )
 
 
-def _peak_memory(tuning: "Tuning", model: Any, batch: "Batch", evaluated: "Batch") -> int:
+def peak_memory(
+    config: Any,
+    arguments: "SFTConfig",
+    model: Any,
+    batch: "Batch",
+    evaluated: "Batch",
+    method: str,
+    *,
+    is_adapter: bool,
+) -> int:
     """Estimates the peak memory of training and evaluation in bytes, for the largest batch of each.
 
-    The parts are: all weights (twice if there is an untuned copy), a gradient and two moments of the optimiser for each
-    trained weight, the activations of the training batch, and arrays over the vocabulary at each learnt token. Per
-    token, a layer keeps 17 values per hidden unit and, in eager attention, 2.5 values per head and position
+    The parts are: all weights (twice if method counterfactual tunes without an adapter), a gradient and two moments of
+    the optimiser for each trained weight, the activations of the training batch, and arrays over the vocabulary at each
+    learnt token. Per token, a layer keeps 17 values per hidden unit and, in eager attention, 2.5 values per head and position
     (Korthikanti et al., 2022). Layers below the first trained one keep nothing. If activations are recomputed, each
     layer keeps one value per hidden unit, and one layer at a time keeps the others.
     """
-    config, arguments = tuning.loaded.config.get_text_config(), tuning.training_args
-    is_copied = tuning.arguments.method == "counterfactual" and not tuning.model_args.use_peft
+    config = config.get_text_config()
     names = [name for name, weight in model.named_parameters() if weight.requires_grad]
     size = {weight: weight.numel() * weight.element_size() for weight in model.parameters()}
     trained = sum(number for weight, number in size.items() if weight.requires_grad)
@@ -66,8 +78,9 @@ def _peak_memory(tuning: "Tuning", model: Any, batch: "Batch", evaluated: "Batch
     per_token = layers * config.hidden_size + kept if arguments.gradient_checkpointing else layers * kept
     width = 2 if arguments.bf16 or arguments.fp16 else torch.finfo(model.dtype).bits // 8
     training, evaluation = (
-        int((each["labels"] != IGNORED).sum()) * config.vocab_size * 4 * VOCABULARY_ARRAYS
+        int((each["labels"] != IGNORED).sum()) * config.vocab_size * 4 * VOCABULARY_ARRAYS[method]
         for each in (batch, evaluated)
     )
     activations = rows * length * per_token * width
-    return sum(size.values()) * (1 + is_copied) + trained * 3 + max(training + activations, evaluation)
+    num_models = 2 if method == "counterfactual" and not is_adapter else 1
+    return sum(size.values()) * num_models + trained * 3 + max(training + activations, evaluation)

@@ -5,6 +5,7 @@ import shutil
 from copy import deepcopy
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,7 @@ from hb_metrics.models.chats import DEFAULT_CHAT
 from hb_metrics.models.contexts import encode_rendered, end_tokens, render_messages
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.thoughts import split_tokens
+from hb_metrics.stats.bias_values import bias_values
 from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.label_rows import Asked, rendered_prompts
@@ -108,21 +110,9 @@ def arguments(run, folder, **options):
 def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
     run, alpha = measured("plain"), 1
     rows = list(replies_of(run).values())
-    mean = lambda vectors: [sum(column) / len(column) for column in zip(*vectors, strict=True)]  # noqa: E731
-    terms = {(row["axis"], row["descriptor"]) for row in rows}
-    means = {}
-    for term in terms:
-        own = [row for row in rows if (row["axis"], row["descriptor"]) == term]
-        templates = {row["template"] for row in own}
-        means[term] = mean(
-            [mean([row["style"] for row in own if row["template"] == template]) for template in templates]
-        )
-    overall = mean(list(means.values()))
-    expected = {}
-    for row in rows:
-        way = [a - b for a, b in zip(means[row["axis"], row["descriptor"]], overall, strict=True)]
-        along = sum((p - m) * w for p, m, w in zip(row["style"], overall, way, strict=True))
-        expected[row["id"]] = along / sum(w**2 for w in way) ** (alpha / 2)
+    columns = ([row[name] for row in rows] for name in ("descriptor", "template", "axis"))
+    values = bias_values(np.array([row["style"] for row in rows]), *columns, alpha=alpha).values
+    expected = dict(zip([row["id"] for row in rows], values.tolist(), strict=True))
     beta = sorted(expected.values())[len(expected) // 3] * 1.0001
 
     label(arguments(run, tmp_path / "labels", alpha=alpha, beta=beta))
