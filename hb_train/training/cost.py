@@ -48,22 +48,16 @@ def describe_cost(tuning: "Tuning", trainer: Any) -> str:
 
 
 def peak_memory(
-    config: Any,
-    arguments: "SFTConfig",
-    model: Any,
-    batch: "Batch",
-    evaluated: "Batch",
-    method: str,
-    *,
-    is_adapter: bool,
+    config: Any, settings: "SFTConfig", model: Any, batch: "Batch", evaluated: "Batch", method: str, *, is_adapter: bool
 ) -> int:
     """Estimates the peak memory of training and evaluation in bytes, for the largest batch of each.
 
     The parts are: all weights (twice if method counterfactual tunes without an adapter), a gradient and two moments of
     the optimiser for each trained weight, the activations of the training batch, and arrays over the vocabulary at each
-    learnt token. Per token, a layer keeps 17 values per hidden unit and, in eager attention, 2.5 values per head and position
-    (Korthikanti et al., 2022). Layers below the first trained one keep nothing. If activations are recomputed, each
-    layer keeps one value per hidden unit, and one layer at a time keeps the others.
+    learnt token. Per token, a layer keeps 17 values per hidden unit and, in eager attention, 2.5 values per head and
+    position (Korthikanti et al., 2022). Layers below the first trained one keep nothing. If activations are recomputed,
+    each layer keeps one value per hidden unit, and one layer at a time keeps the others. Not included are libraries and
+    memory that an allocator does not give back.
     """
     config = config.get_text_config()
     names = [name for name, weight in model.named_parameters() if weight.requires_grad]
@@ -75,8 +69,8 @@ def peak_memory(
     kept = 17 * config.hidden_size
     if config._attn_implementation == "eager":
         kept += int(2.5 * config.num_attention_heads * length)
-    per_token = layers * config.hidden_size + kept if arguments.gradient_checkpointing else layers * kept
-    width = 2 if arguments.bf16 or arguments.fp16 else torch.finfo(model.dtype).bits // 8
+    per_token = layers * config.hidden_size + kept if settings.gradient_checkpointing else layers * kept
+    width = 2 if settings.bf16 or settings.fp16 else torch.finfo(model.dtype).bits // 8
     training, evaluation = (
         int((each["labels"] != IGNORED).sum()) * config.vocab_size * 4 * VOCABULARY_ARRAYS[method]
         for each in (batch, evaluated)
