@@ -146,7 +146,10 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_mod
 def test_margins_are_checked_before_anything_is_generated(noted, save_small_model, tmp_path):
     write_files(tmp_path / "before", 0)
     options = ["--compare", "--model", str(save_small_model("gpt2")), "--output_dir", str(tmp_path), "--no_worse_than"]
-    for margin, message, steps in (("refusals", "as figure=margin", []), ("refusal=1pt", "did you mean", ["measure"])):
+    for margin, message, steps in (
+        ("refusals", "as figure=margin", []),
+        ("offensive_reply=1pt", "did you mean", ["measure"]),
+    ):
         with pytest.raises(SystemExit, match=message):
             tune([*options, margin])
         assert [name for name, _ in noted] == steps
