@@ -18,7 +18,7 @@ from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
-from hb_train.tuning.labels import LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
+from hb_train.tuning.labels import LABELS_FILE, SPLITS, held_out_rows, tag_replies
 
 # The options are checked before transformers is imported, because the import takes seconds.
 
@@ -70,18 +70,18 @@ def label(arguments: LabelArguments) -> None:
     styles = read_vectors(run.folder / STYLES)
     replies = replies_to_label(run, styles)
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
-    labels = tag_replies(replies, styles.values, alpha=arguments.alpha, beta=arguments.beta)
+    values, is_biased = tag_replies(replies, styles.values, alpha=arguments.alpha, beta=arguments.beta)
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
     made, style = run.record.generation, run.record.style_classifier
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     asked = Asked(loaded, made.context, chat, made.cue)
-    suffix = write_rows(folder, replies, labels, held_out, asked)
-    axes, rows = np.array(replies["axis"].to_pylist()), np.ones(len(replies), bool)
-    by_tag = _count_tags(labels, rows)
-    by_axis = {axis: _count_tags(labels, axes == axis) for axis in sorted(set(axes.tolist()))}
-    by_split = {name: _count_tags(labels, rows) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)}
+    suffix = write_rows(folder, replies, values, is_biased, held_out, asked)
+    axes = np.array(replies["axis"].to_pylist())
+    by_tag = _count_tags(is_biased)
+    by_axis = {axis: _count_tags(is_biased[axes == axis]) for axis in sorted(set(axes.tolist()))}
+    by_split = {name: _count_tags(is_biased[rows]) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)}
     content = {
         "num_rows": len(replies),
         "by_tag": by_tag,
@@ -120,9 +120,8 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, object]:
     }
 
 
-def _count_tags(labels: Labels, rows: np.ndarray) -> dict[str, int]:
-    num_biased = int(labels.is_biased[rows].sum())
-    return {"bias": num_biased, "no_bias": int(rows.sum()) - num_biased}
+def _count_tags(is_biased: np.ndarray) -> dict[str, int]:
+    return {"bias": int(is_biased.sum()), "no_bias": int((~is_biased).sum())}
 
 
 if __name__ == "__main__":

@@ -59,7 +59,6 @@ from hb_train.training.saving import save_whole_model
 from hb_train.training.trainers import ReplySFTTrainer
 
 DEBIAS_FILE = "debias.json"  # the bias and the perplexity before and after debiasing, in the model's folder
-NUM_REFERENCE_TEXTS = 200
 
 
 @dataclass
@@ -87,8 +86,8 @@ class DebiasArguments:
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
     reference_texts: str | None = option(
         None,
-        "A TXT file with one reference text per line. The perplexity of the first 200 texts (LMP) shows the cost of "
-        "debiasing. Default: replies from the chitchat-dataset corpus.",
+        "A TXT file with one reference text per line. The perplexity of these texts (LMP) shows the cost of debiasing. "
+        "Default: 200 replies from the chitchat-dataset corpus.",
     )
 
     def __post_init__(self) -> None:
@@ -127,10 +126,10 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     specification = read_specification(str(arguments.bias_type))
     phrases = read_phrases(Path(str(arguments.reddit_folder)), specification)
     if arguments.reference_texts is None:
-        dialogue = read_dialogue(num_replies=NUM_REFERENCE_TEXTS)
+        dialogue = read_dialogue(num_replies=200)
         references, source = dialogue.replies, dialogue.source
     else:
-        references, source = read_lines(Path(arguments.reference_texts))[:NUM_REFERENCE_TEXTS], "own texts"
+        references, source = read_lines(Path(arguments.reference_texts)), "own texts"
     loaded = load_base_model(model_args, training_args)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = [phrases["validation"][side] for side in (T1, T2)]

@@ -56,12 +56,7 @@ ROW_SCHEMA = pa.schema(
 LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
-class Labels(NamedTuple):
-    values: np.ndarray
-    is_biased: np.ndarray
-
-
-def tag_replies(replies: pa.Table, styles: np.ndarray, *, alpha: int, beta: float) -> Labels:
+def tag_replies(replies: pa.Table, styles: np.ndarray, *, alpha: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
     """Returns the bias values of replies, and whether each value is above β."""
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
@@ -72,7 +67,7 @@ def tag_replies(replies: pa.Table, styles: np.ndarray, *, alpha: int, beta: floa
             f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", but tuning needs both tags; set a '
             f"beta within the range of the bias values, {low:.3g} to {high:.3g} (median {median:.3g})"
         )
-    return Labels(values, is_biased)
+    return values, is_biased
 
 
 def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:

@@ -262,7 +262,7 @@ def beta_of(run, share):
     """The threshold that tags this share of a run's replies "no_bias"."""
     styles = read_vectors(run / STYLES)
     replies = replies_to_label(read_run(run), styles)
-    values = tag_replies(replies, styles.values, alpha=0, beta=0).values
+    values, _ = tag_replies(replies, styles.values, alpha=0, beta=0)
     return float(np.quantile(values, share, method="inverted_cdf"))
 
 
