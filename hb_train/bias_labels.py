@@ -9,21 +9,16 @@ with a prompt and a completion in TRL's format.
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
-import pyarrow as pa
-from huggingface_hub import DatasetCard, DatasetCardData
 
-from hb_dataset.whole_files import write_text
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
-from hb_train.tuning.labels import LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
-
-CARD_TEMPLATE = Path(__file__).parent / "tuning" / "labels_card.md.jinja"
+from hb_train.tuning.labels import LABELS_FILE, SPLITS, held_out_rows, tag_replies
 
 # The options are checked before transformers is imported, because the import takes seconds.
 
@@ -35,15 +30,12 @@ class LabelArguments:
         metadata={"help": "The folder of the `measure` run with the replies to label and their style vectors."}
     )
     output_dir: str = field(metadata={"help": "A new folder for the labels."})
+    beta: float = field(
+        metadata={
+            "help": 'The threshold β. A reply with a larger bias value is tagged "bias" (paper: 0.0003 or 0.0030).'
+        }
+    )
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
-    beta: float | None = option(
-        None,
-        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030.',
-    )
-    beta_quantile: float | None = option(
-        None,
-        "The share of replies (between 0 and 1) with a bias value of at most β. Set either this option or --beta.",
-    )
     seed: int = option(0, "The random seed for drawing validation prompts.")
     model: str | None = option(
         None,
@@ -53,21 +45,7 @@ class LabelArguments:
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
-        if (self.beta is None) == (self.beta_quantile is None):
-            raise ValueError(
-                f"beta is {self.beta} and beta_quantile is {self.beta_quantile}; set exactly one of them, for "
-                "example --beta 0.0003 or --beta_quantile 0.85"
-            )
-        if self.beta_quantile is not None and not 0 < self.beta_quantile < 1:
-            raise ValueError(f"beta_quantile is {self.beta_quantile}; set a number between 0 and 1")
         check_least(self, seed=0)
-
-
-class _Counts(NamedTuple):
-    num_rows: int
-    by_tag: dict[str, int]
-    by_axis: dict[str, dict[str, int]]
-    by_split: dict[str, dict[str, int]]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -92,36 +70,36 @@ def label(arguments: LabelArguments) -> None:
     styles = read_vectors(run.folder / STYLES)
     replies = replies_to_label(run, styles)
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
-    labels = tag_replies(
-        replies, styles.values, alpha=arguments.alpha, beta=arguments.beta, quantile=arguments.beta_quantile
-    )
+    values, is_biased = tag_replies(replies, styles.values, alpha=arguments.alpha, beta=arguments.beta)
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
     made, style = run.record.generation, run.record.style_classifier
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     asked = Asked(loaded, made.context, chat, made.cue)
-    suffix = write_rows(folder, replies, labels, held_out, asked)
-    counts = _counts(replies, labels, held_out)
+    suffix = write_rows(folder, replies, values, is_biased, held_out, asked)
+    axes = np.array(replies["axis"].to_pylist())
+    by_tag = _count_tags(is_biased)
+    by_axis = {axis: _count_tags(is_biased[axes == axis]) for axis in sorted(set(axes.tolist()))}
+    by_split = {name: _count_tags(is_biased[rows]) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)}
     content = {
-        **counts._asdict(),
+        "num_rows": len(replies),
+        "by_tag": by_tag,
+        "by_axis": by_axis,
+        "by_split": by_split,
         "suffix": suffix,
         "context": made.context,
         "asked_with": {name: vars(made)[name] for name in ASKED_WITH},
         "alpha": arguments.alpha,
-        "beta": labels.beta,
-        "beta_quantile": arguments.beta_quantile,
+        "beta": arguments.beta,
         "num_empty_replies": run.results.generation.num_empty_replies,
         "model": run.record.content["model"],
         "style_classifier": {key: getattr(style, key) for key in ("name", "digest", "num_styles")},
     }
     write_json(folder / LABELS_FILE, content)
-    # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.
-    about = DatasetCardData(license="cc-by-sa-4.0", language="en")
-    write_text(folder / "README.md", str(DatasetCard.from_template(about, str(CARD_TEMPLATE), labels=content)))
-    print(f"\nα = {arguments.alpha}, β = {labels.beta:.6g}; {counts.num_rows:,} replies")
+    print(f"\nα = {arguments.alpha}, β = {arguments.beta:.6g}; {len(replies):,} replies")
     print(f"  {'':<22} {'bias':>8} {'no_bias':>8}  share bias")
-    for name, tags in [("all", counts.by_tag), *counts.by_split.items(), *counts.by_axis.items()]:
+    for name, tags in [("all", by_tag), *by_split.items(), *by_axis.items()]:
         share = tags["bias"] / max(1, sum(tags.values()))
         print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
     if number := run.results.generation.num_empty_replies:
@@ -142,19 +120,8 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, object]:
     }
 
 
-def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> _Counts:
-    axes = np.array(replies["axis"].to_pylist())
-
-    def by_tag(rows: np.ndarray) -> dict[str, int]:
-        num_biased = int(labels.is_biased[rows].sum())
-        return {"bias": num_biased, "no_bias": int(rows.sum()) - num_biased}
-
-    return _Counts(
-        len(axes),
-        by_tag(np.ones(len(axes), bool)),
-        {axis: by_tag(axes == axis) for axis in sorted(set(axes.tolist()))},
-        {name: by_tag(rows) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)},
-    )
+def _count_tags(is_biased: np.ndarray) -> dict[str, int]:
+    return {"bias": int(is_biased.sum()), "no_bias": int((~is_biased).sum())}
 
 
 if __name__ == "__main__":

@@ -22,8 +22,7 @@ from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
-from hb_train.debias_table import write_debias_table
-from hb_train.debiasing.arguments import METHODS
+from hb_train.debias_table import METHODS, write_debias_table
 from hb_train.model_card import write_model_card
 from hb_train.training.models import check_trainable
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script
@@ -53,12 +52,6 @@ def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
     )
     parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods to compare.")
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
-    parser.add_argument("--beta", default="0.0003", help="The threshold β of the labels, as in bias_labels.py.")
-    parser.add_argument(
-        "--dtype",
-        help="The data type of the models' weights during measurements. On CPUs that support bfloat16, the default "
-        "is bfloat16.",
-    )
     parser.add_argument(
         "--no_worse_than",
         nargs="+",
@@ -75,7 +68,7 @@ def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
     _add_words(parser, "measure", "each measurement")
     _add_words(parser, "replies", "own_replies.py, such as --anchors FILE")
     _add_words(parser, "labelled", "the run with the replies to label")
-    _add_words(parser, "label", "bias_labels.py, such as --alpha 1")
+    _add_words(parser, "label", "bias_labels.py, such as --beta 0.001")
     _add_words(parser, "tune", "tune.py with each method")
     run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv), check))
 
@@ -95,8 +88,13 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
     margins = read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
     folder = Path(options.output_dir)
-    _check_tuning(options, check)
-    dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
+    if options.push_to_hub and len(options.method) > 1:
+        raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
+    for method in options.method:
+        push = ["--push_to_hub", "true"] if options.push_to_hub else []
+        words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
+        print(f"{method}: {check([*words, *options.tune_args])}")
+    dtype = ["--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     config = ["--dataset_config", options.dataset_config]
     measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
     runs = {"before": folder / "before"}
@@ -122,22 +120,12 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
         measure("system prompt", options.model, "--system_prompt", options.system_prompt)
     for method in options.method:
         write_model_card(folder / f"{method}-model", runs=list(runs.values()), names=list(runs))
-    words: list[str | Path] = [*runs.values(), "--names", *runs, "--output", folder / PAGE_FILE]
-    words += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
-    if status := run_step("hb_metrics.command.report", *words, launch=False, allowed=(GATE_STATUS,)):
+    gate = ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
+    page = ["--names", *runs, "--output", str(folder / PAGE_FILE), *gate]
+    if status := run_step("hb_metrics.command.report", *runs.values(), *page, launch=False, allowed=(GATE_STATUS,)):
         raise SystemExit(status)
     if options.push_to_hub:
         print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")
-
-
-def _check_tuning(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
-    """Checks all options of tuning before anything is generated."""
-    if options.push_to_hub and len(options.method) > 1:
-        raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
-    for method in options.method:
-        push = ["--push_to_hub", "true"] if options.push_to_hub else []
-        words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
-        print(f"{method}: {check([*words, *options.tune_args])}")
 
 
 def _tune_words(options: argparse.Namespace, method: str) -> list[str]:
@@ -158,8 +146,8 @@ def _write_rows(options: argparse.Namespace, method: str, folder: Path, dtype: S
     run, rows = folder / "labelled", folder / "labels"
     words = ["--dataset_config", config, "--measurements", "generation", *LABELLED, *options.labelled_args]
     run_step("hb_metrics.measure", *model, *words, "--output_dir", run)
-    label = ["--run_dir", run, "--beta", options.beta, "--output_dir", rows]
-    run_step("hb_train.bias_labels", *label, *options.label_args, launch=False)
+    label = ["--beta", "0.0003", *options.label_args]
+    run_step("hb_train.bias_labels", "--run_dir", run, "--output_dir", rows, *label, launch=False)
     return rows
 
 

@@ -14,6 +14,7 @@ after debiasing. To resume an interrupted run, run the same command again.
 
 import math
 import sys
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,20 @@ from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import write_json
 from hb_train.compare import debias_main
-from hb_train.debiasing.arguments import DEBIAS_FILE, DebiasArguments
-from hb_train.debiasing.method import Method, load_method
-from hb_train.debiasing.phrases import T1, T2, collate_phrases, encode_phrases, read_phrases
+from hb_train.debias_table import METHODS
+from hb_train.debiasing.phrases import ATTRIBUTES, MARKS, T1, T2, TARGETS, encode_phrases, read_phrases
 from hb_train.debiasing.terms import Terms, read_terms
 from hb_train.debiasing.trainer import DebiasTrainer
-from hb_train.training.encoding import length_limit
+from hb_train.training.encoding import collate, length_limit
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import check_given, check_model_options, parse_training_options, run_script
+from hb_train.training.options import (
+    check_given,
+    check_least,
+    check_model_options,
+    option,
+    parse_training_options,
+    run_script,
+)
 from hb_train.training.runs import (
     check_finite,
     checkpoint_to_resume,
@@ -51,8 +58,40 @@ from hb_train.training.runs import (
 from hb_train.training.saving import save_whole_model
 from hb_train.training.trainers import ReplySFTTrainer
 
-# Options that only one method has.
-_METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
+DEBIAS_FILE = "debias.json"  # the bias and the perplexity before and after debiasing, in the model's folder
+
+
+@dataclass
+class DebiasArguments:
+    method: str | None = field(
+        default=None,
+        metadata={
+            "choices": METHODS,
+            "help": "The debiasing method: language model debiasing (lmd), attribute distance debiasing (add), hard "
+            "debiasing (hd) or counterfactual augmentation (cda).",
+        },
+    )
+    bias_type: str | None = option(
+        None,
+        "The bias specification (target terms and attributes): gender, race, religion1, religion2, queerness, or the "
+        "path of a YAML file.",
+    )
+    reddit_folder: str | None = option(
+        None,
+        "The folder that contains the phrases: the RedditBias authors' repository, or your own folder with files named "
+        "train and validation. A TXT file contains one phrase per line. A CSV file contains the column text_t1 and, "
+        "optionally, text_t2 with counterfactuals.",
+    )
+    lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss. The paper tries 0.001 and 0.01.")
+    lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
+    reference_texts: str | None = option(
+        None,
+        "A TXT file with one reference text per line. The perplexity of these texts (LMP) shows the cost of debiasing. "
+        "Default: 200 replies from the chitchat-dataset corpus.",
+    )
+
+    def __post_init__(self) -> None:
+        check_least(self, lambda_lm=0, lambda_d=0)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -71,7 +110,6 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
         num_train_epochs=2.0,
         learning_rate=5e-5,
         lr_scheduler_type="constant",
-        weight_decay=0.0,
         max_length=128,
         gradient_checkpointing=False,
         eval_strategy="epoch",
@@ -81,32 +119,37 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
     )
 
 
-def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, object] | None:
-    _check_options(arguments, training_args, model_args)
+def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
+    check_model_options(model_args)
+    check_given(method=arguments.method, bias_type=arguments.bias_type, reddit_folder=arguments.reddit_folder)
     use_all_cores(training_args)
-    method = load_method(str(arguments.method))
     specification = read_specification(str(arguments.bias_type))
     phrases = read_phrases(Path(str(arguments.reddit_folder)), specification)
-    references, source = _reference_texts(arguments)
+    if arguments.reference_texts is None:
+        dialogue = read_dialogue(num_replies=200)
+        references, source = dialogue.replies, dialogue.source
+    else:
+        references, source = read_lines(Path(arguments.reference_texts)), "own texts"
     loaded = load_base_model(model_args, training_args)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = [phrases["validation"][side] for side in (T1, T2)]
     pairs = plan_texts(validation, loaded, ids=validation[0])
-    plan = plan_texts([references], loaded, ids=references) if references else None
-    references = plan.texts if plan else []
+    reference = plan_texts([references], loaded, ids=references)
     longest = length_limit(loaded, training_args.max_length)
-    terms, encoded, counts = _encode(arguments, method, specification, phrases, loaded.tokenizer, longest)
+    terms, encoded, counts = _encode(str(arguments.method), specification, phrases, loaded.tokenizer, longest)
     files = ("reddit_folder", "reference_texts")  # their content is recorded instead
     description = training_description(arguments, training_args, loaded, model_args, files)
-    data = {"phrases": _digest(phrases), "specification": _digest(specification), "reference": _digest(references)}
+    content = {"phrases": phrases, "specification": specification, "reference": reference.texts}
+    # Most phrases are hurtful, so the record contains digests.
+    data = {name: sha256(repr(value).encode()).hexdigest() for name, value in content.items()}
     folder = open_training_run(training_args, {**description, "data": data}, DEBIAS_FILE)
     if folder is None:
-        return None
+        return
     checkpoint = checkpoint_to_resume(training_args)
 
-    before = measure_bias(loaded.model, loaded, pairs.texts, references)
+    before = measure_bias(loaded.model, loaded, pairs.texts, reference.texts)
     loaded.model.train()
-    trainer = _trainer(arguments, method, training_args, model_args, loaded, terms, encoded)
+    trainer = _trainer(arguments, training_args, model_args, loaded, terms, encoded)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     curve = validation_curve(trainer.state.log_history)
@@ -121,9 +164,9 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         "model": loaded.name,
         "num_steps": trainer.state.global_step,
         "before": before,
-        "after": measure_bias(model, loaded, pairs.texts, references),
+        "after": measure_bias(model, loaded, pairs.texts, reference.texts),
         "num_skipped_pairs": pairs.num_skipped,
-        "reference": None if plan is None else {"source": source, "num_skipped": plan.num_skipped},
+        "reference": {"source": source, "num_skipped": reference.num_skipped},
         "validation_perplexity": curve,
         "phrases": counts,
         "num_pairs": len(terms.pairs),
@@ -136,7 +179,6 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
             print(f"{name:>20}  {' → '.join('–' if value is None else f'{value:.3f}' for value in values)}")
         print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
-    return results
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, object]:
@@ -154,28 +196,11 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
     num_pairs = len(texts) // 2
     bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])
     nll = -(scores.log_likelihoods / scores.num_tokens)[len(texts) :]
-    return {**bias, "lmp": math.exp(nll.mean()) if len(references) else None}
-
-
-def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
-    check_model_options(model_args)
-    check_given(method=arguments.method, bias_type=arguments.bias_type, reddit_folder=arguments.reddit_folder)
-    for name, method in _METHOD_OPTIONS.items():
-        if arguments.method != method and getattr(arguments, name) != getattr(DebiasArguments, name):
-            raise ValueError(f"--{name} applies only to method '{method}'; omit it for method '{arguments.method}'")
-
-
-def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], str]:
-    number = arguments.num_reference_texts
-    if number and arguments.reference_texts is None:
-        dialogue = read_dialogue(num_replies=number)
-        return dialogue.replies, dialogue.source
-    return read_lines(Path(arguments.reference_texts))[:number] if arguments.reference_texts else [], "own texts"
+    return {**bias, "lmp": math.exp(nll.mean())}
 
 
 def _encode(
-    arguments: DebiasArguments,
-    method: Method,
+    method: str,
     specification: BiasSpecification,
     phrases: dict[str, dict[str, list[str]]],
     tokenizer: PreTrainedTokenizerBase,
@@ -184,23 +209,22 @@ def _encode(
     """Returns the terms of the loss, the encoded phrases of both splits, and counts of them."""
     terms = read_terms(specification, tokenizer, with_forms=True)
     encoded, counts = {}, {}
-    for split, sides in (("train", method.trained_sides), ("validation", (T1, T2))):
+    for split, sides in (("train", (T1, T2) if method == "cda" else (T1,)), ("validation", (T1, T2))):
         texts = [text for side in sides for text in phrases[split][side]]
         encoded[split], counts[split] = encode_phrases(
             texts, tokenizer, terms, specification.attributes_1, max_length=max_length
         )
-    if method.marks is not None and not any(map(any, encoded["train"][method.marks(arguments)])):
+    if method in MARKS and not any(map(any, encoded["train"][MARKS[method]])):
         raise ValueError(
-            f"the {len(encoded['train'])} training phrases contain no {method.marks(arguments)} of "
-            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; pass phrases that "
-            "contain them, or set --bias_type to the type of these phrases"
+            f"the {len(encoded['train'])} training phrases contain no {MARKS[method]} of "
+            f"'{specification.bias_type}', so method {method} learns nothing; pass phrases that contain them, or set "
+            "--bias_type to the type of these phrases"
         )
-    return terms if method.with_forms else read_terms(specification, tokenizer), encoded, counts
+    return terms if method == "lmd" else read_terms(specification, tokenizer), encoded, counts
 
 
 def _trainer(
     arguments: DebiasArguments,
-    method: Method,
     training_args: SFTConfig,
     model_args: ModelConfig,
     loaded: LoadedModel,
@@ -208,23 +232,20 @@ def _trainer(
     encoded: dict[str, Dataset],
 ) -> Trainer:
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
+    training_args.remove_unused_columns = False
+    method, marks = str(arguments.method), [TARGETS, ATTRIBUTES]
     settings: dict[str, Any] = {
         "model": loaded.model,
         "args": training_args,
-        "train_dataset": encoded["train"],
-        "eval_dataset": encoded["validation"],
-        "data_collator": collate_phrases,
+        "train_dataset": encoded["train"] if method in MARKS else encoded["train"].remove_columns(marks),
+        "eval_dataset": encoded["validation"].remove_columns(marks),
+        "data_collator": collate,
         "processing_class": padding_tokenizer(loaded),
         "peft_config": get_peft_config(model_args),
     }
-    if method.make_loss is None:
+    if method not in MARKS:
         return ReplySFTTrainer(**settings)
-    return DebiasTrainer(method, terms, arguments, **settings)
-
-
-def _digest(content: Any) -> str:
-    """Returns the digest that replaces the phrases in the record, because most phrases are hurtful."""
-    return sha256(repr(content).encode()).hexdigest()
+    return DebiasTrainer(method, terms, arguments.lambda_lm, arguments.lambda_d, **settings)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Writes a table of the effects and costs of debiasing, with one row per model (Barikeri et al., 2021, tables 4, 5)."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,25 +8,25 @@ from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.numbers import p_value
 from hb_metrics.run.run_folder import RESULTS_FILE, read_json
-from hb_train.debiasing.arguments import METHODS
 
+METHODS = ("lmd", "add", "hd", "cda")
 TABLE_FILE = "table.md"
 BEFORE = "before"
 # For each heading: the name of the figure and its number format.
-COLUMNS = {
-    "t": ("t", "{:+.2f}"),
-    "p": ("p_value", "{:.3f}"),
-    "t of logs": ("t_log", "{:+.2f}"),
-    "t1 likelier": ("share_t1_likelier", "{:.1%}"),
-    "LMP": ("lmp", "{:.1f}"),
-    "dialogue": ("dialogue", "{:.1f}"),
-    "DST F1": ("f1", "{:.3f}"),
-    "DST accuracy": ("accuracy", "{:.3f}"),
-    "BLEU-4": ("bleu_4", "{:.2f}"),
-    "METEOR*": ("meteor_exact_stem", "{:.2f}"),
-    "NIST-2": ("nist_2", "{:.3f}"),
-    "Entropy-4": ("entropy_4", "{:.2f}"),
-    "Dist-2": ("dist_2", "{:.1f}"),
+COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "t": ("t", "{:+.2f}".format),
+    "p": ("p_value", p_value),
+    "t of logs": ("t_log", "{:+.2f}".format),
+    "t1 likelier": ("share_t1_likelier", "{:.1%}".format),
+    "LMP": ("lmp", "{:.1f}".format),
+    "dialogue": ("dialogue", "{:.1f}".format),
+    "DST F1": ("f1", "{:.3f}".format),
+    "DST accuracy": ("accuracy", "{:.3f}".format),
+    "BLEU-4": ("bleu_4", "{:.2f}".format),
+    "METEOR*": ("meteor_exact_stem", "{:.2f}".format),
+    "NIST-2": ("nist_2", "{:.3f}".format),
+    "Entropy-4": ("entropy_4", "{:.2f}".format),
+    "Dist-2": ("dist_2", "{:.1f}".format),
 }
 _EXPLANATION = (
     "t is the paired test of the perplexities of both phrases in each pair. If t is negative, phrases about the "
@@ -41,7 +42,10 @@ def write_debias_table(folder: Path) -> None:
     models = [name for name in (BEFORE, *METHODS) if (folder / name / "bias" / RESULTS_FILE).is_file()]
     figures = {name: _figures(folder / name) for name in models}
     shown = {heading: of for heading, of in COLUMNS.items() if any(of[0] in each for each in figures.values())}
-    rows = [[name, *(_cell(each, *of) for of in shown.values())] for name, each in figures.items()]
+    rows = []
+    for name, each in figures.items():
+        values = [(each.get(key), form) for key, form in shown.values()]
+        rows.append([name, *("–" if value is None else form(value) for value, form in values)])
     text = f"{markdown_table(['model', *shown], rows, numbers=range(1, len(shown) + 1))}\n\n{_EXPLANATION}\n"
     write_text(folder / TABLE_FILE, text)
     print(text)
@@ -52,14 +56,6 @@ def _figures(folder: Path) -> dict[str, Any]:
     run = read_json(folder / "bias" / RESULTS_FILE)
     (bias,) = run["reddit"]["by_bias_type"].values()
     figures = {**bias, "lmp": run["reddit"]["lmp"], "dialogue": run.get("dialogue", {}).get("perplexity")}
-    for task in ("dst", "crg"):
-        path = folder / task / f"{task}.json"
+    for path in (folder / "dst" / "dst.json", folder / "crg" / "crg.json"):
         figures |= read_json(path) if path.is_file() else {}
     return figures
-
-
-def _cell(figures: dict[str, Any], key: str, form: str) -> str:
-    value = figures.get(key)
-    if key == "p_value":
-        return p_value(value)
-    return "–" if value is None else form.format(value)

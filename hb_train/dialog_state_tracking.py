@@ -18,18 +18,13 @@ import numpy as np
 from transformers import Trainer, TrainingArguments, set_seed
 
 from hb_metrics.run.run_folder import write_json
-from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores, collate
+from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores
 from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
+from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
-from hb_train.training.runs import (
-    check_finite,
-    end_processes,
-    open_training_run,
-    training_description,
-    use_all_cores,
-)
+from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description, use_all_cores
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # over all processes
@@ -44,8 +39,7 @@ class StateTrackingArguments:
     num_train: int | None = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
     num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
     max_length: int = option(
-        128,
-        "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue.",
+        128, "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue."
     )
 
     def __post_init__(self) -> None:
@@ -64,13 +58,10 @@ def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, Train
         __doc__,
         num_train_epochs=1,
         learning_rate=5e-5,
-        adam_epsilon=1e-8,
-        weight_decay=0.0,
         lr_scheduler_type="constant",
         per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
         per_device_eval_batch_size=BATCH_SIZE,
         save_strategy="no",
-        report_to="none",
         logging_steps=10,
     )
 
@@ -102,7 +93,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     )
     trainer.train()
     # `predict` drops the rows that only fill up the last batch.
-    logits = np.asarray(trainer.predict(encoded["test"]).predictions)
+    logits = np.asarray(trainer.predict(encoded["test"]).predictions)[:, 0]
     check_finite(training_args, logits, "score of a question")
     if trainer.is_world_process_zero():
         results = {
@@ -128,11 +119,6 @@ def _questions(
     questions, num_skipped = {}, {}
     for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
         made, left_out = slot_values(turns[name], ontology, seed=seed)
-        if not made:
-            raise ValueError(
-                f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to the folder "
-                "of MultiWOZ 2.0 or 2.1"
-            )
         indices = np.random.default_rng(seed).permutation(len(made))[:number]
         questions[name] = [made[index] for index in sorted(indices.tolist())]
         num_skipped[name] = {**left_out, "not_drawn": len(made) - len(indices)}

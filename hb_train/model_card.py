@@ -5,8 +5,7 @@ from pathlib import Path
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.models.bias_tags import BiasTuning, read_bias_tuning
-from hb_train.training.runs import is_gain
-from hb_train.tuning.method import load_method
+from hb_train.training.runs import MEASURES, is_gain
 
 CARD_FILE = "README.md"
 CARD_TEMPLATE = Path(__file__).parent / "tuning" / "card.md.jinja"
@@ -29,7 +28,7 @@ def write_model_card(
 
     tuning = tuning or read_bias_tuning(str(folder))
     assert tuning is not None
-    training, measure = tuning.training, load_method(tuning.method).measure
+    training, measure = tuning.training, MEASURES[tuning.method]
     base, is_adapter = training["base_model"]["name"], training["is_adapter"]
     relation = {"base_model": base, "base_model_relation": "adapter" if is_adapter else "finetune"}
     about = ModelCardData(

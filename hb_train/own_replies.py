@@ -41,25 +41,23 @@ from hb_train.tuning.swap import stems
 class ReplyArguments:
     output_dir: str = field(metadata={"help": "A new folder for the output."})
     model: str = option(
-        "embedded",
-        "The model whose bias you want to reduce. It also generates the replies. Pass a Hub id, a local folder, or "
-        "'embedded'.",
+        "embedded", "The model that replies and that you want to tune: a Hub id, a local folder or 'embedded'."
     )
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     prompts: str | None = option(
         None,
-        "A file (CSV, JSONL or Parquet) or a Hub dataset with your own prompts, to use instead of the config's "
-        "templates. Each prompt contains {person} or {people}, as in --prompts of `measure`.",
+        "Your own prompts instead of the config's templates: a file (CSV, JSONL or Parquet) or a Hub dataset. Each "
+        "prompt contains {person} or {people}, as in --prompts of `measure`.",
     )
     anchors: str | None = option(
         None,
-        "A file or a Hub dataset with your own anchors: prompts whose replies should stay the same. The optional "
-        "column reply contains replies, and the slots {person} and {people} are filled with people.",
+        "Your own anchors, which are prompts whose replies should stay the same: a file or a Hub dataset. The column "
+        "reply may contain replies. Slots such as {person} are filled with people.",
     )
     leave_out: str | None = option(
         None,
-        "Exclude the descriptors of this dataset config, and all descriptors with the same stems. A later measurement "
-        "can then use the excluded descriptors as unseen ones.",
+        "Exclude the descriptors of this dataset config, and all with the same stems, so that a measurement can use "
+        "them as unseen ones.",
     )
     num_replies: int = option(480, "The number of groups of prompts. The model replies to one prompt of each group.")
     num_contexts: int = option(4, "The number of prompts in a group. They differ only in the descriptor.")
@@ -86,31 +84,23 @@ def main(argv: list[str] | None = None) -> None:
 def reply(arguments: ReplyArguments) -> None:
     prompts = training_prompts(arguments)
     groups = draw_groups(prompts, arguments.num_replies, arguments.num_contexts, seed=arguments.seed)
-    number, seed = arguments.num_anchors, arguments.seed
+    vocabulary, seed = read_version(version_of(arguments.dataset_config)), arguments.seed
     if arguments.anchors is None:
-        anchors = draw_anchors(number, seed=seed)
+        anchors = draw_anchors(arguments.num_anchors, seed=seed)
     else:
-        people = default_noun_rows(people_of_terms(read_version(version_of(arguments.dataset_config))))
-        anchors = own_anchors(arguments.anchors, people, number, seed=seed)
-    first = prompts.take(pa.array([group[0] for group in groups]))
-    systems = first["system"].to_pylist() if "system" in first.column_names else [None] * len(groups)
-    texts = zip(first["text"].to_pylist(), systems, strict=True)
-    asked = [Answer(f"group-{number}", *text) for number, text in enumerate(texts)]
+        people = default_noun_rows(people_of_terms(vocabulary))
+        anchors = own_anchors(arguments.anchors, people, arguments.num_anchors, seed=seed)
+    first = prompts.take(pa.array([group[0] for group in groups])).to_pylist()
+    asked = [Answer(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
     asked += [anchor for anchor in anchors if anchor.reply is None]
-    loaded = load_whole_model(
-        arguments.model,
-        ("causal",),
-        revision=arguments.revision,
-        dtype=arguments.dtype,
-        trust_remote_code=arguments.trust_remote_code,
-    )
+    settings = {name: getattr(arguments, name) for name in ("revision", "dtype", "trust_remote_code")}
+    loaded = load_whole_model(arguments.model, ("causal",), **settings)
     layout, replies = _own_replies(arguments, asked, loaded)
     if replies is not None:
         columns = (replies[name].to_pylist() for name in ("reply", "truncated"))
         made = zip(asked, *columns, strict=True)
         answers = [answer._replace(reply=reply, truncated=cut) for answer, reply, cut in made]
         kept = [*answers[len(groups) :], *(anchor for anchor in anchors if anchor.reply)]
-        vocabulary = read_version(version_of(arguments.dataset_config))
         rows, num_dropped = group_rows(prompts, groups, answers[: len(groups)], vocabulary)
         of_anchors = [
             GroupRow(id, [reply], [[]], [""], [False], cut, texts=[text], system=system)

@@ -28,14 +28,8 @@ from hb_train.tasks.response_data import encode_responses, split_pairs
 from hb_train.tasks.response_metrics import response_metrics
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
-from hb_train.training.runs import (
-    check_finite,
-    end_processes,
-    open_training_run,
-    training_description,
-    use_all_cores,
-)
-from hb_train.training.trainers import PERPLEXITY, ReplySFTTrainer
+from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description, use_all_cores
+from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"
 BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
@@ -67,15 +61,12 @@ def parse_options(argv: list[str] | None) -> tuple[ResponseArguments, SFTConfig,
         __doc__,
         num_train_epochs=1,
         learning_rate=5e-5,
-        adam_epsilon=1e-8,
-        weight_decay=0.0,
         lr_scheduler_type="constant",
         max_length=128,
         per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
         gradient_accumulation_steps=NUM_BATCHES,
         gradient_checkpointing=False,
         save_strategy="no",
-        report_to="none",
         logging_steps=5,
     )
     check_model_options(options[2])
@@ -117,8 +108,8 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
         peft_config=get_peft_config(model_args),
     )
     check_finite(training_args, trainer.train().training_loss, "loss")
-    perplexity = trainer.evaluate()[PERPLEXITY]
-    taught = replace(loaded, model=trained_model(trainer, keep_fp32_wrapper=False).eval())
+    perplexity = trainer.evaluate()["eval_perplexity"]
+    taught = replace(loaded, model=trained_model(trainer).eval())
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
     plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
     with training_args.main_process_first(local=False):

@@ -14,7 +14,7 @@ FOLDER`. LoRA (`--use_peft`) is saved as an adapter. To resume interrupted tunin
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model
@@ -27,6 +27,7 @@ from hb_train.training.options import (
     run_script,
 )
 from hb_train.training.runs import (
+    MEASURES,
     check_finite,
     checkpoint_to_resume,
     end_processes,
@@ -38,12 +39,14 @@ from hb_train.training.runs import (
     validation_curve,
 )
 from hb_train.training.saving import check_publishable, publish_model, save_tuned_model
-from hb_train.tuning.labels import SPLITS, read_labels, read_split
-from hb_train.tuning.method import Tuning, load_method
+from hb_train.tuning.labels import LABELS, SPLITS, read_labels, read_split
+from hb_train.tuning.own_rows import OWN_REPLIES
 
 if TYPE_CHECKING:
     from transformers import Trainer
     from trl import ModelConfig, SFTConfig
+
+    from hb_train.tuning.methods import Tuning
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
@@ -51,9 +54,7 @@ if TYPE_CHECKING:
 @dataclass
 class TuneArguments:
     dataset_name: str | None = option(
-        None,
-        "The folder of training rows. For method counterfactual, own_replies.py writes the rows. For method sft, "
-        "bias_labels.py writes them.",
+        None, "The folder of training rows: from own_replies.py (method counterfactual) or bias_labels.py (method sft)."
     )
     method: Literal["sft", "counterfactual"] = option(
         "sft",
@@ -61,9 +62,7 @@ class TuneArguments:
         "model's own replies to prompts with other descriptors).",
     )
     labels: Literal["tags", "none"] = option(
-        "tags",
-        "Whether each prompt ends in its tag (tags) or has no tag (none). Training without tags is the paper's "
-        "self-chat tuning.",
+        "tags", "Whether each prompt ends in its tag (tags) or has no tag (none), as in the paper's self-chat tuning."
     )
     anchor_share: float = option(
         0.33, "For method counterfactual: the share of the weight of all training tokens that anchors have."
@@ -77,8 +76,8 @@ class TuneArguments:
     )
     early_stopping_patience: int = option(
         3,
-        "Stop training after this number of consecutive evaluations without improvement: in validation perplexity "
-        "for method sft, and in validation loss for all other methods. 0 disables early stopping.",
+        "Stop training after this number of consecutive evaluations without a lower validation perplexity (method sft) "
+        "or loss (method counterfactual). 0 disables early stopping.",
     )
 
     def __post_init__(self) -> None:
@@ -90,6 +89,9 @@ class TuneArguments:
                 f"--labels none works only with method sft, but the method is {self.method}; omit --labels none, or "
                 "set --method sft"
             )
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("causal", "encoder-decoder") if self.method == "sft" else ("causal",)
 
     def tag(self) -> str | None:
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
@@ -125,28 +127,29 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
         greater_is_better=False,
         eval_on_start=True,
     )
-    training_args.metric_for_best_model = f"eval_{load_method(arguments.method).measure}"
+    training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
     return arguments, training_args, model_args
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    from transformers import EarlyStoppingCallback, set_seed
+    from transformers import EarlyStoppingCallback, TrainerCallback, set_seed
 
     from hb_metrics.models.bias_tags import TUNING_FILE
+    from hb_train.training.cost import describe_cost
+    from hb_train.tuning.methods import Tuning, encode, make_trainer
 
-    method = load_method(arguments.method)
     check_options(arguments, training_args, model_args)
-    dataset = Path(str(arguments.dataset_name))
-    record = read_labels(dataset, method.row_folder)
+    dataset, rows = Path(str(arguments.dataset_name)), LABELS if arguments.method == "sft" else OWN_REPLIES
+    record = read_labels(dataset, rows)
     print_once(training_args, check_model(arguments, training_args, model_args, record.context))
     use_all_cores(training_args)
-    loaded = load_base_model(model_args, training_args, method.kinds)
+    loaded = load_base_model(model_args, training_args, arguments.kinds())
     if record.model.get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
-        if method.needs_own_rows:
+        if arguments.method == "counterfactual":
             raise ValueError(
-                f"{others}, but method {arguments.method} needs the model's own replies; run "
-                f"{method.row_folder.script}.py with {loaded.name}"
+                f"{others}, but method counterfactual needs the model's own replies; run {rows.script}.py with "
+                f"{loaded.name}"
             )
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
     without = ("dataset_name", "dry_run")  # the content of the rows is recorded instead
@@ -157,30 +160,27 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         if folder is None:
             return
 
-    patience = arguments.early_stopping_patience
-    callbacks = [EarlyStoppingCallback(patience)] if patience else []
-    tuning = Tuning(arguments, training_args, model_args, loaded, record, callbacks, {})
+    tuning = Tuning(arguments, training_args, model_args, loaded, record, {})
     for name in SPLITS:
-        tuning.encoded[name] = method.encode(tuning, read_split(dataset, name, method.row_folder))
+        tuning.encoded[name] = encode(tuning, read_split(dataset, name, rows))
     num_cut = sum(split.num_cut for split in tuning.encoded.values())
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     is_pushed, training_args.push_to_hub = training_args.push_to_hub, False  # checkpoints are not published
     checkpoint = None if folder is None else checkpoint_to_resume(training_args)
     set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
-    trainer: Any = method.make_trainer(tuning)
+    patience = arguments.early_stopping_patience
+    callbacks: list[TrainerCallback] = [EarlyStoppingCallback(patience)] if patience else []
+    trainer = make_trainer(tuning, callbacks)
     trainer.num_read = tuning.encoded["train"].num_read
     if folder is None:
-        from hb_train.training.cost import describe_cost
-
         print_once(training_args, describe_cost(tuning, trainer))
         return
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
-    check_finite(training_args, trainer.state.best_metric, f"validation {method.measure}")
+    check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
     if trainer.is_world_process_zero():
         _save(folder, trainer, tuning)
-        _print_curve(trainer, method.measure)
         print(f"\nmodel: {folder.resolve()}")
         if is_pushed:
             where = publish_model(folder, training_args.hub_model_id, private=training_args.hub_private_repo)
@@ -221,30 +221,31 @@ def check_model(
     loaded = load_tokenizer(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
     )
-    check_trainable(loaded, load_method(arguments.method).kinds)
+    check_trainable(loaded, arguments.kinds())
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)
     return check_lora(model_args, loaded) if model_args.use_peft else "all weights are trained"
 
 
-def _save(folder: Path, trainer: "Trainer", tuning: Tuning) -> None:
+def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
     from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
     from hb_train.model_card import write_model_card
 
-    arguments, record, encoded = tuning.arguments, tuning.record, tuning.encoded
-    measure = load_method(arguments.method).measure
+    arguments, record, encoded, state = tuning.arguments, tuning.record, tuning.encoded, trainer.state
+    measure = MEASURES[arguments.method]
+    curve = validation_curve(state.log_history, measure)
     training: dict[str, object] = {
         "method": arguments.method,
         "labels": arguments.labels,
         "model": tuning.loaded.name,
         "base_model": {"name": tuning.loaded.source, "revision": tuning.loaded.revision},
         "is_adapter": tuning.model_args.use_peft and not arguments.merge,
-        f"best_validation_{measure}": trainer.state.best_metric,
-        "best_step": trainer.state.best_global_step,
-        "num_steps": trainer.state.global_step,
-        f"validation_{measure}": validation_curve(trainer.state.log_history, measure),
+        f"best_validation_{measure}": state.best_metric,
+        "best_step": state.best_global_step,
+        "num_steps": state.global_step,
+        f"validation_{measure}": curve,
         "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
         "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
         "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
@@ -265,19 +266,9 @@ def _save(folder: Path, trainer: "Trainer", tuning: Tuning) -> None:
     )
     write_model_card(folder, record_of_tuning)
     write_json(folder / TUNING_FILE, asdict(record_of_tuning))
-
-
-def _print_curve(trainer: "Trainer", measure: str) -> None:
-    state = trainer.state
-    curve = validation_curve(state.log_history, measure)
-    print(f"\nvalidation {measure} {state.best_metric:.3f} at step {state.best_global_step}; by step:")
-    for entry in curve:
-        print(f"  {entry['step']:>6}  {'not finite' if entry[measure] is None else format(entry[measure], '.3f')}")
+    print(f"\nvalidation {measure} {state.best_metric:.3f} at step {state.best_global_step} of {state.global_step}")
     if not is_gain(curve, measure):
-        print(
-            f"no step has a lower validation {measure} than the untuned model, so the tuning does not generalise; "
-            f"try fewer steps, a lower --learning_rate or more rows"
-        )
+        print("it is no lower than before tuning; try fewer steps, a lower --learning_rate or more rows")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from transformers import PreTrainedTokenizerBase
 from hb_dataset.bias_specification import BiasSpecification
 from hb_dataset.reddit_bias import load_reddit_bias
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
-from hb_train.training.encoding import IGNORED, collate
 
 # Columns that mark tokens. 0 means that a token is not marked. `targets` marks the first token of each target term, and
-# `attributes` marks all tokens of each attribute. `rest` marks all tokens after the phrase's first target term.
-TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "targets", "attributes", "rest", "targets_and_rest"
+# `attributes` marks all tokens of each attribute.
+TARGETS, ATTRIBUTES = "targets", "attributes"
+MARKS = {"lmd": TARGETS, "add": ATTRIBUTES, "hd": ATTRIBUTES}  # of each method that has a debiasing loss
 T1, T2 = "text_t1", "text_t2"
 
 
@@ -41,11 +41,10 @@ def encode_phrases(
     Returns:
         The phrases, and counts of marked terms and of dropped phrases. The columns, all of shape [length], are:
 
-        * `input_ids`
+        * `input_ids` and `attention_mask`
         * `labels`: the same ids, because every token contributes to the loss.
         * `targets`: for a marked token, 1 + form × number of terms + index of the term (see `terms.form_of`).
         * `attributes`: for a marked token, the number of the attribute in its row, counted from 1.
-        * `rest`, `targets_and_rest`: 1 for a marked token.
 
         `num_first` counts the target terms at the first token. They are not marked, because the model does not predict
         the first token. `num_too_short` counts dropped phrases of one token. `num_cut` counts truncated phrases.
@@ -53,7 +52,7 @@ def encode_phrases(
     target_pattern = term_pattern(terms.terms)
     attribute_pattern = term_pattern(attributes) if attributes else None
     rows: list[dict[str, list[int]]] = []
-    counts = dict.fromkeys(("targets", "first", "attributes", "rest", "too_short", "cut"), 0)
+    counts = dict.fromkeys(("targets", "first", "attributes", "too_short", "cut"), 0)
     encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
     for text, tokens, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
         counts["cut"] += max_length is not None and len(tokens) > max_length
@@ -62,13 +61,10 @@ def encode_phrases(
             counts["too_short"] += 1
             continue
         targets, spans = [0] * len(tokens), [0] * len(tokens)
-        rest_start = len(tokens)
         for match in find_terms(text, target_pattern):
             covering = covering_tokens(offsets, match.start, match.end)
             if covering and covering[0] > 0:
                 targets[covering[0]] = 1 + form_of(text, match) * len(terms.terms) + match.term
-            if covering:
-                rest_start = min(rest_start, covering[-1] + 1)
             counts["first"] += covering[:1] == [0]
         for match in find_terms(text, attribute_pattern) if attribute_pattern else ():
             number = max(spans) + 1
@@ -76,17 +72,9 @@ def encode_phrases(
                 spans[token] = number
         counts["targets"] += sum(mark > 0 for mark in targets)
         counts["attributes"] += max(spans)
-        rest = [int(token >= rest_start) for token in range(len(tokens))]
-        counts["rest"] += sum(rest)
-        either = [int(mark > 0 or is_rest > 0) for mark, is_rest in zip(targets, rest, strict=True)]
-        marks = dict(zip(MARKS, (targets, spans, rest, either), strict=True))
-        rows.append({"input_ids": list(tokens), "labels": list(tokens), **marks})
+        marks = {TARGETS: targets, ATTRIBUTES: spans}
+        rows.append({"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": tokens, **marks})
     return Dataset.from_list(rows), {"num_phrases": len(rows), **{f"num_{what}": counts[what] for what in counts}}
-
-
-def collate_phrases(rows: Sequence[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
-    batch = collate(rows)
-    return {**batch, "attention_mask": (batch["labels"] != IGNORED).long()}
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:

@@ -1,18 +1,15 @@
 """Extends TRL's SFT trainer with a debiasing loss (Barikeri et al., 2021, eq. 2)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
 
-from hb_train.debiasing.arguments import DebiasArguments
-from hb_train.debiasing.method import MarkedBatch, Method
+from hb_train.debiasing.losses import add_loss, hd_loss, lmd_loss, term_logits
 from hb_train.debiasing.phrases import MARKS, num_occurrences
-from hb_train.debiasing.terms import Terms
+from hb_train.debiasing.terms import Terms, span_means, target_vectors
 from hb_train.training.encoding import IGNORED
-from hb_train.training.trainers import Batch, ReplySFTTrainer
+from hb_train.training.trainers import Batch, Number, ReplySFTTrainer
 
 
 class DebiasTrainer(ReplySFTTrainer):
@@ -23,20 +20,14 @@ class DebiasTrainer(ReplySFTTrainer):
     depend on the number of processes.
     """
 
-    def __init__(self, method: Method, terms: Terms, arguments: DebiasArguments, **settings: Any) -> None:
+    def __init__(self, method: str, terms: Terms, lambda_lm: float, lambda_d: float, **settings: Any) -> None:
         super().__init__(**settings)
-        assert method.marks is not None
-        assert method.make_loss is not None
-        self._marks, self._arguments = method.marks(arguments), arguments
+        self._method, self._marks = method, MARKS[method]
+        self._lambda_lm, self._lambda_d = lambda_lm, lambda_d
         self._num_occurrences: torch.Tensor | None = None
-        terms = terms._replace(pairs=terms.pairs.to(self.args.device), ids=terms.ids.to(self.args.device))
-        self._summed_debias_loss = method.make_loss(terms, self._output_weight, arguments)
+        self._terms = terms._replace(pairs=terms.pairs.to(self.args.device), ids=terms.ids.to(self.args.device))
 
-    def _set_signature_columns_if_needed(self) -> None:
-        super()._set_signature_columns_if_needed()
-        self._signature_columns: list[str] = list(dict.fromkeys([*self._signature_columns, *MARKS]))
-
-    def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, torch.Tensor | int | None]:
+    def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, Number]:
         """Returns the batches of a step and counts the occurrences of terms, like the trainer counts tokens."""
         samples, num_items = super().get_batch_samples(*arguments, **settings)
         number = torch.tensor(sum(num_occurrences(batch, self._marks) for batch in samples), device=self.args.device)
@@ -45,45 +36,37 @@ class DebiasTrainer(ReplySFTTrainer):
         return samples, num_items
 
     def compute_loss(
-        self,
-        model: Any,
-        inputs: Batch,
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
+        self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
     ) -> torch.Tensor:
         """Returns a batch's share of the step's loss. `num_items_in_batch` is the number of tokens in the step."""
-        with _output_layer_inputs(self._output_layer()) as layer_inputs:
-            outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False)
+        layer, layer_inputs = self.accelerator.unwrap_model(self.model).get_output_embeddings(), list[torch.Tensor]()
+        hook = layer.register_forward_pre_hook(lambda _, arguments: layer_inputs.append(arguments[0]))
+        outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False)
+        hook.remove()
         logits, labels = outputs.logits[:, :-1].float(), inputs["labels"][:, 1:]
         nll = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
         vectors, number = layer_inputs[0].float(), num_occurrences(inputs, self._marks)
-        batch = MarkedBatch(logits, vectors, inputs[self._marks])
-        debias = self._summed_debias_loss(batch) if number else vectors.sum() * 0
+        debias = self.summed_loss(logits, vectors, inputs[self._marks], layer.weight) if number else vectors.sum() * 0
         num_in_step = None if num_items_in_batch is None else self._num_occurrences
         lm_loss = self.token_mean(nll, int((labels != IGNORED).sum()), num_items_in_batch)
-        return self._arguments.lambda_lm * lm_loss + self._arguments.lambda_d * self.token_mean(
-            debias, number, num_in_step
-        )
+        return self._lambda_lm * lm_loss + self._lambda_d * self.token_mean(debias, number, num_in_step)
 
-    def prediction_step(
-        self, model: Any, inputs: Batch, prediction_loss_only: bool, ignore_keys: list[str] | None = None
-    ) -> tuple[None, torch.Tensor, torch.Tensor]:
-        unmarked = {name: value for name, value in inputs.items() if name not in MARKS}
-        return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)
+    def summed_loss(
+        self, logits: torch.Tensor, vectors: torch.Tensor, marks: torch.Tensor, weight: torch.Tensor
+    ) -> torch.Tensor:
+        """Returns the debiasing loss of a batch, summed over its marked occurrences.
 
-    def _output_layer(self) -> torch.nn.Module:
-        return self.accelerator.unwrap_model(self.model).get_output_embeddings()
-
-    def _output_weight(self) -> torch.Tensor:
-        weight: Any = self._output_layer().weight
-        return weight
-
-
-@contextmanager
-def _output_layer_inputs(layer: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
-    inputs: list[torch.Tensor] = []
-    hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
-    try:
-        yield inputs
-    finally:
-        hook.remove()
+        Args:
+            logits: The logits that predict the second and all later tokens: [rows, length − 1, vocabulary].
+            vectors: The inputs of the output layer: [rows, length, hidden].
+            marks: The marks of the terms: [rows, length].
+            weight: The weight of the output layer: [vocabulary, hidden]. ADD and HD do not train it.
+        """
+        terms = self._terms
+        if self._method == "lmd":
+            marked = marks[:, 1:] > 0
+            places, num_terms = marks[:, 1:][marked] - 1, terms.ids.shape[1]
+            of_terms = term_logits(logits[marked], terms.ids[places // num_terms])
+            return lmd_loss(of_terms, places % num_terms, terms.pairs).sum()
+        loss = add_loss if self._method == "add" else hd_loss
+        return loss(span_means(vectors, marks), target_vectors(weight.detach(), terms), terms.pairs).sum()

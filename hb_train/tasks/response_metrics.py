@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 # NIST halves the score if the responses are two thirds as long as the references.
@@ -38,7 +39,7 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
         "bleu_4": bleu,
         "nist_2": nist(tokens, reference_tokens, 2),
         "meteor": None if wordnet is None else _meteor(tokens, reference_tokens, wordnet),
-        "meteor_exact_stem": _meteor(tokens, reference_tokens, _NoSynonyms()),
+        "meteor_exact_stem": _meteor(tokens, reference_tokens, SimpleNamespace(synsets=lambda word: [])),
         "entropy_4": ngram_entropy(tokens, 4),
         "dist_2": None if dist is None else 100 * dist,
         "mean_length": sum(map(len, tokens)) / len(tokens),
@@ -104,14 +105,6 @@ def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
 
 def words(text: str) -> list[str]:
     return _tokenizer()(text.lower()).split()
-
-
-class _NoSynonyms:
-    """An empty WordNet, for nltk's METEOR."""
-
-    def synsets(self, word: str) -> list[Any]:
-        del word
-        return []
 
 
 def _ngrams(tokens: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:

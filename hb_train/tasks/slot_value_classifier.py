@@ -4,7 +4,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torch.nn.utils.rnn import pad_sequence
 
 from hb_metrics.models.loading import LoadedModel
 
@@ -25,22 +24,12 @@ class SlotValueClassifier(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        """Returns the logit of "yes" for each row and, with labels, the mean cross-entropy as `loss`."""
+        """Returns the logit of "yes" for each row: [rows, 1]. With labels, also the mean cross-entropy as `loss`."""
         states = self.transformer(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
         rows = torch.arange(len(states), device=states.device)
-        logits = self.classifier(states[rows, attention_mask.sum(1) - 1])[:, 0]
-        if labels is None:
-            return {"logits": logits}
-        return {"loss": binary_cross_entropy_with_logits(logits, labels.float()), "logits": logits}
-
-
-def collate(rows: Sequence[dict[str, object]]) -> dict[str, torch.Tensor]:
-    tokens = [torch.tensor(row["input_ids"]) for row in rows]
-    return {
-        "input_ids": pad_sequence(tokens, batch_first=True),
-        "attention_mask": pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True),
-        "labels": torch.tensor([row["label"] for row in rows]),
-    }
+        logits = self.classifier(states[rows, attention_mask.sum(1) - 1])
+        loss = {} if labels is None else {"loss": binary_cross_entropy_with_logits(logits, labels.float())}
+        return {**loss, "logits": logits}
 
 
 def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, object]:

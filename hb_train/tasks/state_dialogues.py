@@ -1,12 +1,9 @@
 """Reads dialogues from MultiWOZ 2.0 and 2.1, with the belief state after each turn."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-
-# The system's words, the user's answer, and the spellings of each slot's value after the answer.
-Exchange = tuple[str, str, dict[str, tuple[str, ...]]]
 
 _NO_VALUES = ("", "none", "not mentioned")
 # The file of dialogues, and the files that list the ids of two splits (one id per line). All other dialogues belong to
@@ -31,14 +28,25 @@ class StateTurn(NamedTuple):
 
 
 def read_state_turns(folder: Path, split: str) -> list[StateTurn]:
+    split_of: dict[str, str] = {}
+    for name, file in _LIST_FILES.items():
+        paths = sorted(folder.glob(f"{file}.*"))
+        if not paths or not (folder / _DATA_FILE).is_file():
+            raise ValueError(
+                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with {_DATA_FILE}, "
+                f"valListFile.json and testListFile.json"
+            )
+        split_of |= dict.fromkeys(paths[0].read_text(encoding="utf-8").split(), name)
     turns: list[StateTurn] = []
-    for name, exchanges in _dialogues(folder, split).items():
-        before: dict[str, tuple[str, ...]] = {}
-        for number, (system, user, state) in enumerate(exchanges):
-            # A slot has changed if the previous state contained none of its spellings.
-            changed = frozenset(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
-            turns.append(StateTurn(name, number, system, user, state, changed))
-            before = state
+    try:
+        for name, dialogue in json.loads((folder / _DATA_FILE).read_text(encoding="utf-8")).items():
+            if split_of.get(name, "train") == split:
+                turns += _turns(name, dialogue["log"])
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"'{folder / _DATA_FILE}' cannot be read as MultiWOZ's dialogues ({error!r}); download MultiWOZ 2.0 or "
+            "2.1 again"
+        ) from error
     return turns
 
 
@@ -51,51 +59,24 @@ def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
     return {slot: tuple(sorted(values_of_slots[slot])) for slot in sorted(values_of_slots)}
 
 
-def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
-    split_of: dict[str, str] = {}
-    for name, file in _LIST_FILES.items():
-        paths = sorted(folder.glob(f"{file}.*"))
-        if not paths or not (folder / _DATA_FILE).is_file():
-            raise ValueError(
-                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with {_DATA_FILE}, "
-                f"valListFile.json and testListFile.json"
-            )
-        split_of |= dict.fromkeys(paths[0].read_text(encoding="utf-8").split(), name)
-    dialogues = {}
-    try:
-        for name, dialogue in json.loads((folder / _DATA_FILE).read_text(encoding="utf-8")).items():
-            if split_of.get(name, "train") == split:
-                dialogues[name] = _exchanges(dialogue)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"'{folder / _DATA_FILE}' cannot be read as MultiWOZ's dialogues ({error!r}); download MultiWOZ 2.0 or "
-            "2.1 again"
-        ) from error
-    return dialogues
-
-
-def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
-    """Returns each user's turn with the system's turn before it and the belief state after it.
+def _turns(name: str, log: Sequence[Mapping[str, Any]]) -> Iterator[StateTurn]:
+    """Yields each user's turn with the system's turn before it and the belief state after it.
 
     The file contains the belief state in the metadata of the system's next turn. A domain has two kinds of slots:
     wishes ("semi") and bookings ("book"). The list "booked" contains the results of bookings, so it is not a slot. In
     version 2.1, some values are lists of spellings.
     """
-    exchanges: list[Exchange] = []
-    system = ""
-    for user, answer in zip(dialogue["log"][::2], dialogue["log"][1::2], strict=False):
+    system, before = "", dict[str, tuple[str, ...]]()
+    for number, (user, answer) in enumerate(zip(log[::2], log[1::2], strict=False)):
         state = {}
         for domain, parts in answer["metadata"].items():
             for part, prefix in (("semi", ""), ("book", "book ")):
-                for name, value in parts[part].items():
-                    spellings = _spellings([value] if isinstance(value, str) else value) if name != "booked" else ()
-                    if spellings:
-                        state[f"{domain}-{prefix}{name.lower()}"] = spellings
-        exchanges.append((system, " ".join(user["text"].split()), state))
-        system = " ".join(answer["text"].split())
-    return exchanges
-
-
-def _spellings(values: Iterable[str]) -> tuple[str, ...]:
-    lower = [" ".join(value.casefold().split()) for value in values]
-    return tuple(dict.fromkeys(value for value in lower if value not in _NO_VALUES))
+                for slot, value in parts[part].items():
+                    values = [] if slot == "booked" else [value] if isinstance(value, str) else value
+                    lower = [" ".join(spelling.casefold().split()) for spelling in values]
+                    if spellings := [spelling for spelling in lower if spelling not in _NO_VALUES]:
+                        state[f"{domain}-{prefix}{slot.lower()}"] = tuple(dict.fromkeys(spellings))
+        # A slot has changed if the previous state contained none of its spellings.
+        changed = frozenset(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
+        yield StateTurn(name, number, system, " ".join(user["text"].split()), state, changed)
+        system, before = " ".join(answer["text"].split()), state

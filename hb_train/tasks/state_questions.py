@@ -50,7 +50,9 @@ def slot_values(
         generator = seeded_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
         drawn: set[tuple[str, str]] = set()
         for slot in slots:
-            rows.append(_question(turn, slot, _spelling_in_turn(turn, slot), 1))
+            text = f"{turn.user} {turn.system}".casefold()
+            spelling = next((value for value in turn.state[slot] if value in text), turn.state[slot][0])
+            rows.append(_question(turn, slot, spelling, 1))
             combination = _draw_negative(turn, slot, ontology, drawn, generator)
             if combination is None:
                 num_skipped["negatives_not_found"] += 1
@@ -62,7 +64,7 @@ def slot_values(
 
 def encode_questions(
     questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int
-) -> tuple[list[dict[str, object]], int]:
+) -> tuple[list[dict[str, list[int]]], int]:
     """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
 
     Also returns the number of questions whose dialogue was cut.
@@ -76,12 +78,13 @@ def encode_questions(
         loaded.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
         for texts in (contexts, endings)
     )
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, list[int]]] = []
     num_cut = 0
     for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
         room = max(max_length - len(ending), 0)
         num_cut += len(context) > room
-        rows.append({"input_ids": [*context[max(len(context) - room, 0) :], *ending], "label": float(question.label)})
+        tokens = [*context[max(len(context) - room, 0) :], *ending]
+        rows.append({"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": [question.label]})
     return rows, num_cut
 
 
@@ -91,23 +94,15 @@ def _question(turn: StateTurn, slot: str, value: str, label: int) -> SlotValue:
     return SlotValue(identifier, turn.system, turn.user, domain, name or domain, value, label)
 
 
-def _spelling_in_turn(turn: StateTurn, slot: str) -> str:
-    text = f"{turn.user} {turn.system}".casefold()
-    return next((value for value in turn.state[slot] if value in text), turn.state[slot][0])
-
-
 def _draw_negative(
     turn: StateTurn, slot: str, ontology: Mapping[str, Sequence[str]], drawn: set[tuple[str, str]], generator: Any
 ) -> tuple[str, str] | None:
-    def free_values(name: str) -> list[str]:
-        in_state = turn.state.get(name, ())
-        return [value for value in ontology.get(name, ()) if value not in in_state and (name, value) not in drawn]
-
     others = [name for name in ontology if name != slot]
     ways = [[slot], [others[index] for index in generator.permutation(len(others))]]
     for names in ways if generator.random() < 0.5 else ways[::-1]:
         for name in names:
-            values = free_values(name)
+            taken = {*turn.state.get(name, ()), *(value for drawn_slot, value in drawn if drawn_slot == name)}
+            values = [value for value in ontology.get(name, ()) if value not in taken]
             if values:
                 return name, values[generator.integers(len(values))]
     return None

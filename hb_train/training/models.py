@@ -94,10 +94,7 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
     return tokenizer
 
 
-def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
-    """Returns the model after training, with its adapter merged.
-
-    If `keep_fp32_wrapper` is true, the model still computes in mixed precision and returns float32.
-    """
-    model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=keep_fp32_wrapper)
+def trained_model(trainer: "Trainer") -> Any:
+    """Returns the model after training, with its adapter merged. It no longer computes in mixed precision."""
+    model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model

@@ -26,6 +26,10 @@ _NO_SETTINGS = (
 )  # fmt: skip
 
 
+# The validation measure of each method of tune.py. The checkpoint with the lowest value is selected.
+MEASURES = {"sft": "perplexity", "counterfactual": "loss"}
+
+
 def use_all_cores(training_args: "TrainingArguments") -> None:
     """Lets torch use this process's share of the CPU cores, or `OMP_NUM_THREADS` cores if this variable is set.
 

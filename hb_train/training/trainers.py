@@ -18,9 +18,8 @@ from trl import SFTTrainer
 
 from hb_train.training.encoding import IGNORED
 
-PERPLEXITY = "eval_perplexity"
-LOSS = "eval_loss"
 Batch = dict[str, torch.Tensor]
+Number = torch.Tensor | int | None
 
 
 class ReplyTraining:
@@ -29,7 +28,7 @@ class ReplyTraining:
     The first `num_read` labels of each row are not evaluated (see `EncodedRows`).
     """
 
-    metric = PERPLEXITY
+    measure = "perplexity"
     is_causal = True
     num_read = 0
 
@@ -39,9 +38,8 @@ class ReplyTraining:
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
         num_tokens = int(sums.label_ids.sum())
         loss = float(sums.predictions.sum(dtype=np.float64)) / max(num_tokens, 1)
-        metrics = {"loss": loss}
         # The perplexity is finite, so that values remain comparable.
-        return metrics | ({"perplexity": math.exp(min(loss, 700))} if self.metric == PERPLEXITY else {})
+        return {"loss": loss, **({"perplexity": math.exp(min(loss, 700))} if self.measure == "perplexity" else {})}
 
     def _run_epoch(self, **settings: Any) -> None:
         """Skips an epoch if all its steps were done before training resumed.
@@ -53,16 +51,12 @@ class ReplyTraining:
         if state.global_step < state.max_steps:
             super()._run_epoch(**settings)  # type: ignore[misc]
         elif trainer.args.eval_strategy != "no" and not any(
-            self.metric in entry and entry["step"] == state.global_step for entry in state.log_history
+            f"eval_{self.measure}" in entry and entry["step"] == state.global_step for entry in state.log_history
         ):
             trainer.evaluate()  # the last evaluation of the epoch, which follows the checkpoint
 
     def compute_loss(
-        self,
-        model: Any,
-        inputs: Batch,
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
+        self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
     ) -> torch.Tensor:
         losses, _ = self.token_losses(model, inputs)
         return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
@@ -79,9 +73,7 @@ class ReplyTraining:
         rows[learnt] = losses
         return rows.sum(1), learnt.sum(1)
 
-    def token_mean(
-        self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
-    ) -> torch.Tensor:
+    def token_mean(self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: Number) -> torch.Tensor:
         """Returns a batch's share of a step's mean loss over reply tokens (or over other items).
 
         `total` is the summed loss of the batch. `num_items_in_batch` is the number of items in the step, or `None` if
@@ -101,20 +93,14 @@ class ReplyTraining:
         """Returns the sums of each row, which `_reply_metrics` adds up, without the repeated rows of the last batch."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
-        for name in inputs:
-            if name.endswith("labels"):
-                inputs[name][:, : self.num_read] = IGNORED
+        inputs["labels"][:, : self.num_read] = IGNORED
         with torch.no_grad(), trainer.compute_loss_context_manager():
             return None, *self.row_losses(model, inputs)
 
 
 class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     def compute_loss(
-        self,
-        model: Any,
-        inputs: Batch,
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
+        self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
     ) -> torch.Tensor:
         """Computes TRL's loss, which is the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
@@ -123,8 +109,7 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         """
         is_trl = self.args.device.type != "cpu" or self.args.loss_type != "nll"
         own: Any = SFTTrainer if is_trl else ReplyTraining
-        loss: torch.Tensor = own.compute_loss(self, model, inputs, return_outputs, num_items_in_batch)
-        return loss
+        return own.compute_loss(self, model, inputs, return_outputs, num_items_in_batch)
 
 
 class ReplySeq2SeqTrainer(ReplyTraining, Trainer):

@@ -10,23 +10,15 @@ prompt with other descriptors ("an autistic woman"). The learnt distribution of 
 * Within a name, the distribution is that after the prompt itself.
 """
 
-from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.functional import kl_div
-from transformers import PreTrainedModel, Trainer
-from trl import SFTTrainer, get_peft_config
+from transformers import PreTrainedModel
+from trl import SFTTrainer
 
-from hb_train.training.encoding import EncodedRows
-from hb_train.training.models import padding_tokenizer
-from hb_train.training.trainers import LOSS, Batch, ReplyTraining, reply_logits
-from hb_train.tuning.groups import NO_TOKEN, collate_groups, encode_groups
-from hb_train.tuning.method import Method, Tuning
-from hb_train.tuning.own_rows import OWN_REPLIES
-
-if TYPE_CHECKING:
-    from datasets import Dataset
+from hb_train.training.trainers import Batch, ReplyTraining, reply_logits
+from hb_train.tuning.groups import NO_TOKEN
 
 _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 
@@ -39,7 +31,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
     `None`, the untuned model is the model without its adapter.
     """
 
-    metric = LOSS
+    measure = "loss"
 
     def __init__(
         self, *, untuned: PreTrainedModel | None, temperature: float, naming_weight: float, **settings: Any
@@ -131,33 +123,3 @@ def mixture(log_probs: torch.Tensor, own: int, names: torch.Tensor) -> torch.Ten
 def _binary_divergence(wanted: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
     wanted, given = (p.clamp(_SMALLEST, 1 - _SMALLEST) for p in (wanted, given))
     return wanted * (wanted / given).log() + (1 - wanted) * ((1 - wanted) / (1 - given)).log()
-
-
-def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
-    return encode_groups(
-        rows, tuning.loaded, tuning.record.context, tuning.arguments.anchor_share, tuning.training_args.max_length
-    )
-
-
-def make_trainer(tuning: Tuning) -> Trainer:
-    arguments, training_args = tuning.arguments, tuning.training_args
-    training_args.dataset_kwargs = {"skip_prepare_dataset": True}
-    training_args.remove_unused_columns = False
-    return CounterfactualTrainer(
-        model=tuning.loaded.model,
-        untuned=None if tuning.model_args.use_peft else deepcopy(tuning.loaded.model),
-        temperature=tuning.record.temperature,
-        naming_weight=arguments.naming_weight,
-        peft_config=get_peft_config(tuning.model_args),
-        args=training_args,
-        data_collator=collate_groups,
-        train_dataset=tuning.encoded["train"].dataset,
-        eval_dataset=tuning.encoded["validation"].dataset,
-        processing_class=padding_tokenizer(tuning.loaded),
-        callbacks=tuning.callbacks,
-    )
-
-
-METHOD = Method(
-    encode=encode, make_trainer=make_trainer, row_folder=OWN_REPLIES, kinds=("causal",), needs_own_rows=True
-)

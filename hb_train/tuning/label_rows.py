@@ -9,7 +9,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.run.finished_run import Vectors, read_reply_table
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import with_questions
-from hb_train.tuning.labels import ROW_SCHEMA, Labels, write_splits
+from hb_train.tuning.labels import ROW_SCHEMA, write_splits
 
 if TYPE_CHECKING:
     from hb_metrics.collect.replies.cues import Cue
@@ -83,8 +83,13 @@ class Asked(NamedTuple):
     cue: "Cue" = "prompt"
 
 
-def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.ndarray, asked: Asked) -> str:
-    """Writes both splits as rows of `ROW_SCHEMA`. Returns the text after the tag, which is the same in every prompt."""
+def write_rows(
+    folder: Path, replies: pa.Table, values: np.ndarray, is_biased: np.ndarray, held_out: np.ndarray, asked: Asked
+) -> str:
+    """Writes both splits as rows of `ROW_SCHEMA`. Returns the text after the tag, which is the same in every prompt.
+
+    `values` and `is_biased` are those of `tag_replies`.
+    """
     from hb_metrics.models.bias_tags import BIAS, NO_BIAS
 
     tagged = {tag: rendered_prompts(replies, asked, tag) for tag in (BIAS, NO_BIAS)}
@@ -96,11 +101,11 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
                     f"in the context of prompt {replies['id'][row].as_py()}, the tag is not the user's last word, so "
                     "the tuned model could not use it; measure again with --context plain"
                 )
-    tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased]
+    tags = [BIAS if biased else NO_BIAS for biased in is_biased]
     columns = {name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")}
     columns["prompt"] = pa.array([tagged[tag][row] for row, tag in enumerate(tags)])
     columns["completion"], columns["tag"] = replies["reply"], pa.array(tags)
-    columns["bias_value"] = pa.array(labels.values)
+    columns["bias_value"] = pa.array(values)
     rows = pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
     write_splits(folder, rows, held_out)
     return suffix

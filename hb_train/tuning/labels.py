@@ -56,38 +56,18 @@ ROW_SCHEMA = pa.schema(
 LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
-class Labels(NamedTuple):
-    values: np.ndarray
-    is_biased: np.ndarray
-    beta: float
-
-
-def tag_replies(
-    replies: pa.Table,
-    styles: np.ndarray,
-    *,
-    alpha: int,
-    beta: float | None,
-    quantile: float | None,
-) -> Labels:
-    """Returns the bias values of replies, and whether each value is above β.
-
-    If `beta` is `None`, β is the quantile of the bias values at `quantile`.
-    """
+def tag_replies(replies: pa.Table, styles: np.ndarray, *, alpha: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the bias values of replies, and whether each value is above β."""
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
-    if beta is None:
-        assert quantile is not None
-        beta = float(np.quantile(values, quantile, method="inverted_cdf"))
     is_biased = values > beta
     if is_biased.all() or not is_biased.any():
         low, median, high = np.quantile(values, (0, 0.5, 1))
         raise ValueError(
             f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", but tuning needs both tags; set a '
-            f"beta within the range of the bias values, {low:.3g} to {high:.3g} (median {median:.3g}), or set "
-            f"--beta_quantile"
+            f"beta within the range of the bias values, {low:.3g} to {high:.3g} (median {median:.3g})"
         )
-    return Labels(values, is_biased, beta)
+    return values, is_biased
 
 
 def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
@@ -125,14 +105,7 @@ def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
     """Reads the rows of a split without the cache of `datasets`, which may confuse folders of the same name."""
     from datasets import Dataset
 
-    path = _split_path(folder, split)
-    try:
-        table = pq.read_table(path).select(rows.schema.names).cast(rows.schema)
-    except (KeyError, OSError, pa.ArrowException) as error:
-        raise ValueError(
-            f"'{path}' cannot be read ({error}); write the rows again with hb_train/{rows.script}.py"
-        ) from error
-    return Dataset(table)
+    return Dataset(pq.read_table(_split_path(folder, split)).select(rows.schema.names).cast(rows.schema))
 
 
 def _split_path(folder: Path, split: str) -> Path:

@@ -95,3 +95,22 @@ def test_a_file_of_pairs(tmp_path):
         read_dialogue(path, num_replies=5)
     with pytest.raises(ValueError, match="num_replies is 0, but"):
         read_dialogue(path, num_replies=0)
+
+
+def test_the_papers_own_file_is_read(tmp_path):
+    """DSTC-7's convos.txt: hash, subreddit, conversation, score, turn, context, response."""
+    path = tmp_path / "train.convos.txt"
+    lines = [
+        "a1\ttodayilearned\tf2ruz\t145\t1\tSTART\ttil that it fell from 30,000 feet .",
+        "a2\ttodayilearned\tf2ruz\t14\t2\tSTART EOS til that it fell .\tthe page says only 800 .",
+        "a3\ttodayilearned\tf2ruz\t5\t3\tSTART EOS til that it fell . EOS the page says so .\tand who wrote it ?",
+        "a4\ttodayilearned\tf2ruz\t5\t9\tlong ago . EOS cut at its beginning .\tyes .",
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    dialogue = read_dialogue(path, num_replies=3)
+    assert dialogue.prompts == ["til that it fell .", "the page says so .", "cut at its beginning ."]
+    assert dialogue.replies == ["the page says only 800 .", "and who wrote it ?", "yes ."]
+    assert dialogue.num_skipped == {"blank": 1}  # the first comment answers nobody
+    path.write_text("Hello.\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 1 of .* has 1 columns"):
+        read_dialogue(path, num_replies=1)

@@ -20,12 +20,16 @@ from tokenizers.models import WordLevel
 
 from hb_dataset import load_table
 from hb_metrics.measure import main as measure
+from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_rendered, render_messages, with_tag
 from hb_metrics.models.loading import load_model
+from hb_metrics.run.finished_run import read_vectors
+from hb_metrics.run.run_folder import STYLES
 from hb_train.bias_labels import main as label
 from hb_train.own_replies import main as reply_main
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS
+from hb_train.tuning.label_rows import replies_to_label
+from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS, tag_replies
 from hb_train.tuning.own_rows import OWN_REPLIES
 from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures
     byte_level,
@@ -250,8 +254,16 @@ def before(pitying_model, made_once):
 @pytest.fixture(scope="session")
 def labels(before, tmp_path_factory):
     folder = tmp_path_factory.mktemp("labels") / "labels"
-    label(["--run_dir", str(before[0]), "--beta_quantile", "0.8", "--output_dir", str(folder)])
+    label(["--run_dir", str(before[0]), "--beta", str(beta_of(before[0], 0.8)), "--output_dir", str(folder)])
     return folder
+
+
+def beta_of(run, share):
+    """The threshold that tags this share of a run's replies "no_bias"."""
+    styles = read_vectors(run / STYLES)
+    replies = replies_to_label(read_run(run), styles)
+    values, _ = tag_replies(replies, styles.values, alpha=0, beta=0)
+    return float(np.quantile(values, share, method="inverted_cdf"))
 
 
 def rows_of(folder):

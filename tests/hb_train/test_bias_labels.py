@@ -5,11 +5,11 @@ import shutil
 from copy import deepcopy
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
-from datasets import Dataset, load_dataset
+from datasets import Dataset
 
 from hb_dataset import load_table
 from hb_metrics.collect.replies.cues import cue_messages
@@ -20,16 +20,16 @@ from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.models.chats import DEFAULT_CHAT
 from hb_metrics.models.contexts import encode_rendered, end_tokens, render_messages
-from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.thoughts import split_tokens
+from hb_metrics.stats.bias_values import bias_values
 from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.label_rows import Asked, rendered_prompts
 from hb_train.tuning.labels import read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import as_loaded, with_chat
-from tests.hb_train.conftest import rows_of
+from tests.hb_train.conftest import beta_of, rows_of
 
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
@@ -103,30 +103,19 @@ def altered(run, folder, change=lambda results: None):
 
 
 def arguments(run, folder, **options):
-    return LabelArguments(run_dir=str(run), output_dir=str(folder), **({"beta_quantile": 0.7} | options))
+    options.setdefault("beta", beta_of(run, 0.7))
+    return LabelArguments(run_dir=str(run), output_dir=str(folder), **options)
 
 
 def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
     run, alpha = measured("plain"), 1
     rows = list(replies_of(run).values())
-    mean = lambda vectors: [sum(column) / len(column) for column in zip(*vectors, strict=True)]  # noqa: E731
-    terms = {(row["axis"], row["descriptor"]) for row in rows}
-    means = {}
-    for term in terms:
-        own = [row for row in rows if (row["axis"], row["descriptor"]) == term]
-        templates = {row["template"] for row in own}
-        means[term] = mean(
-            [mean([row["style"] for row in own if row["template"] == template]) for template in templates]
-        )
-    overall = mean(list(means.values()))
-    expected = {}
-    for row in rows:
-        way = [a - b for a, b in zip(means[row["axis"], row["descriptor"]], overall, strict=True)]
-        along = sum((p - m) * w for p, m, w in zip(row["style"], overall, way, strict=True))
-        expected[row["id"]] = along / sum(w**2 for w in way) ** (alpha / 2)
+    columns = ([row[name] for row in rows] for name in ("descriptor", "template", "axis"))
+    values = bias_values(np.array([row["style"] for row in rows]), *columns, alpha=alpha).values
+    expected = dict(zip([row["id"] for row in rows], values.tolist(), strict=True))
     beta = sorted(expected.values())[len(expected) // 3] * 1.0001
 
-    label(arguments(run, tmp_path / "labels", alpha=alpha, beta=beta, beta_quantile=None))
+    label(arguments(run, tmp_path / "labels", alpha=alpha, beta=beta))
 
     labelled_rows = rows_of(tmp_path / "labels")
     assert {row["id"]: row["bias_value"] for row in labelled_rows} == pytest.approx(expected, rel=1e-6, abs=1e-15)
@@ -136,7 +125,7 @@ def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
     }
     assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
     labels = read_labels(tmp_path / "labels").content
-    assert (labels["alpha"], labels["beta"], labels["beta_quantile"]) == (alpha, beta, None)
+    assert (labels["alpha"], labels["beta"]) == (alpha, beta)
 
 
 @pytest.mark.parametrize("context", ASKED)
@@ -216,46 +205,22 @@ def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     assert tokenizer.decode(learnt).strip().startswith("So sad.<|")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(measured, labelled, tmp_path):
-    from trl import SFTConfig, SFTTrainer
-
-    torch.set_num_threads(1)
-    folder = labelled("chat")
-    rows = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["train"]
-    options = {"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True, "max_length": None}
-    options |= {"max_steps": 1, "per_device_train_batch_size": 2, "save_strategy": "no"}
-    options["eos_token"] = "<|im_end|>"
-    trainer = SFTTrainer(
-        str(measured("chat").parent / "model"),
-        args=SFTConfig(output_dir=str(tmp_path / "out"), **options),
-        train_dataset=rows,
-    )
-    trainer.train()
-
-    loaded = load_tokenizer(str(measured("chat").parent / "model"))
-    suffix = read_labels(folder).suffix
-    ended = rows.map(lambda _: {"truncated": False})  # TRL ends every reply
-    ours = encode_rows(ended, loaded, context="chat", suffix=suffix, with_tags=True, max_length=None).dataset
-    compared = 0
-    for mine, theirs in zip(ours, trainer.train_dataset, strict=True):
-        batch = trainer.data_collator([theirs])
-        assert mine["input_ids"] == batch["input_ids"][0].tolist()
-        assert mine["labels"] == batch["labels"][0].tolist()
-        assert mine["attention_mask"] == [1] * len(mine["labels"])
-        compared += 1
-    assert compared >= 5
-
-
 def contents(folder):
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert {"README.md", "labels.json", "run.json", "data/train.parquet", "data/validation.parquet"} == set(files)
+    assert {"labels.json", "run.json", "data/train.parquet", "data/validation.parquet"} == set(files)
     return files
 
 
 def test_the_same_settings_write_the_same_bytes(measured, tmp_path):
     folder = tmp_path / "labels"
-    options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
+    options = [
+        "--run_dir",
+        str(measured("plain")),
+        "--beta",
+        str(beta_of(measured("plain"), 0.7)),
+        "--output_dir",
+        str(folder),
+    ]
     main(options)
     first = contents(folder)
     main([*options, "--output_dir", str(tmp_path / "two")])
@@ -275,23 +240,16 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
     low, high = min(values), max(values)
     for beta, number in ((high, 0), (low - 1e-6, len(values))):  # the largest is not above itself
         with pytest.raises(ValueError, match=f"tags {number} of {len(values)} replies .* {low:.3g} to {high:.3g}"):
-            label(arguments(measured("plain"), tmp_path / "other", beta=float(beta), beta_quantile=None))
+            label(arguments(measured("plain"), tmp_path / "other", beta=float(beta)))
     assert not (tmp_path / "other").exists()
-    label(arguments(measured("plain"), tmp_path / "other", beta=float(low), beta_quantile=None))
+    label(arguments(measured("plain"), tmp_path / "other", beta=float(low)))
     assert read_labels(tmp_path / "other").content["by_tag"]["no_bias"] == values.count(low)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "beta is None and beta_quantile is None; set exactly one of them"),
-        (["--beta_quantile", "0"], "beta_quantile is 0.0"),
-        (["--beta", "1"], "nowhere"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [(["--seed", "-1"], "seed is -1"), ([], "nowhere")])
 def test_invalid_options_are_rejected(options, message, tmp_path):
     with pytest.raises((ValueError, SystemExit), match=message):
-        main(["--run_dir", "nowhere", "--output_dir", str(tmp_path / "labels"), *options])
+        main(["--run_dir", "nowhere", "--beta", "1", "--output_dir", str(tmp_path / "labels"), *options])
 
 
 def test_runs_that_cannot_be_labelled_are_refused(measured, labelled, tmp_path):

@@ -13,8 +13,8 @@ import pytest
 import transformers
 from scipy.stats import ttest_rel
 
+from hb_train.debias import DEBIAS_FILE
 from hb_train.debias import main as debias_main
-from hb_train.debiasing.arguments import DEBIAS_FILE
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
 from tests.hb_metrics.conftest import byte_level
 from tests.hb_train.conftest import TRAINERS, learn, same, weights
@@ -148,12 +148,9 @@ def test_what_each_method_does_on_pairs_that_were_not_trained_on(method, debiase
     """Three of four move it toward 0 while LMP stays within a tenth; hd does not.
 
     t and t on logarithms before: −15.8 and −21.6. After lmd −7.0 and −8.1 (LMP + 6 %), after add −14.1 and −18.6 (+
-    5 %; −12.5 and −16.8 if the targets' vectors are learned), after cda −2.5 and −2.4 (+ 4 %), after hd −16.3 and
-    −21.0 (+ 2 %). Learning the same phrases without a debiasing loss (λ_D = 0) makes it −18.2 and −24.3. hd makes
-    attributes orthogonal to the bias directions, which says nothing of how likely the terms are before them. With
-    the states that predict targets and rest it gets −9.3 and −11.1 (+ 11 %), targets alone −4.9 and −7.1 (+ 24 %),
-    the rest alone −9.6 and −12.7 (+ 13 %). With a rate of 1e-3 and λ_D 100 it came to −1.9 and −2.0, with LMP 69 %
-    up.
+    5 %), after cda −2.5 and −2.4 (+ 4 %), after hd −16.3 and −21.0 (+ 2 %). Learning the same phrases without a
+    debiasing loss (λ_D = 0) makes it −18.2 and −24.3. hd makes attributes orthogonal to the bias directions, which says
+    nothing of how likely the terms are before them.
     """
     folder, results = debiased(method)
     before, after = results["before"], results["after"]
@@ -168,10 +165,10 @@ def test_what_each_method_does_on_pairs_that_were_not_trained_on(method, debiase
 
 
 def few_steps(*more):
-    return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", "--num_reference_texts", "0", *more]
+    return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", *more]
 
 
-def test_a_run_resumes_where_it_stopped_or_is_left(biased_model, data, tmp_path, capsys):
+def test_a_run_resumes_where_it_stopped(biased_model, data, tmp_path):
     steps = few_steps("--save_total_limit", "3")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(data, whole, "hd", *steps)
@@ -181,12 +178,6 @@ def test_a_run_resumes_where_it_stopped_or_is_left(biased_model, data, tmp_path,
     (broken / "checkpoint-4").mkdir()  # as when it was stopped while this was written
     assert run(data, broken, "hd", *steps) == json.loads((whole / DEBIAS_FILE).read_text(encoding="utf-8"))
     assert same(weights(whole), weights(broken))
-
-    capsys.readouterr()
-    run(data, whole, "hd", *steps)
-    assert "nothing to do" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r"settings.lambda_d is 10.0 there and 50.0 here"):
-        run(data, whole, "hd", *steps, "--lambda_d", "50")
 
 
 @pytest.mark.parametrize("method", ["lmd", "hd"])
@@ -239,7 +230,6 @@ def test_two_processes_learn_what_one_learns(method, biased_model, data, forked_
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
         (["--bias_type", "petz"], "bias specification 'petz' does not exist"),
         (["--load_in_4bit", "--use_peft"], "quantise weights"),
-        (["--target_vectors", "learned"], "--target_vectors applies only to method 'add'; omit it for method 'hd'"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path, capsys):
@@ -265,7 +255,7 @@ def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_pa
     (own / "train.txt").write_bytes((data / "train.txt").read_bytes())
     (own / "validation.txt").write_text(f"the cat is lazy\nthe cat is vain\nthe cat is {'greedy ' * 100}\n")
     files = ["--reference_texts", str(own / "other.txt"), "--reddit_folder", str(own)]
-    few = few_steps("--num_reference_texts", "500", "--max_steps", "1")
+    few = few_steps("--max_steps", "1")
     results = run(data, tmp_path / "model", "lmd", *few, *files)
     assert results["reference"]["num_skipped"] == {"one_token": 1, "too_long": 1}
     assert results["num_skipped_pairs"] == {"one_token": 0, "too_long": 1}

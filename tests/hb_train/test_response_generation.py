@@ -24,7 +24,7 @@ def results_in(folder):
     return json.loads((folder / CRG_FILE).read_text(encoding="utf-8"))
 
 
-def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path, capsys):
+def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path):
     main(options(pitying_model, pairs_file, tmp_path / "before", "--learning_rate", "1e-9"))
     taught = ("--learning_rate", "3e-3", "--num_train_epochs", "10", "--per_device_train_batch_size", "16")
     main(options(pitying_model, pairs_file, tmp_path / "after", *taught))
@@ -38,9 +38,6 @@ def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path, capsys):
     defaults = {"num_train_epochs": 1, "adam_epsilon": 1e-8, "weight_decay": 0.0, "max_length": 128}
     assert all(before["settings"].get(name, value) == value for name, value in defaults.items())
     assert before["num_steps"] == 1  # 80 rows
-    capsys.readouterr()
-    main(options(pitying_model, pairs_file, tmp_path / "after", *taught))
-    assert "nothing to do" in capsys.readouterr().out
 
 
 def test_invalid_options_are_refused(pitying_model, pairs_file, tmp_path):

@@ -22,7 +22,6 @@ from hb_train.tuning.labels import LABELS_FILE
 from tests.hb_train.conftest import (
     PITIED_AXIS,
     QUICK,
-    TRAINERS,
     WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
@@ -169,22 +168,6 @@ def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
     assert np.ptp(ours) > 0.01
 
 
-def test_lora_is_merged_and_the_same_seed_gives_the_same_weights(pitying_model, labels, tmp_path):
-    def run(name):
-        torch.rand(1)  # whatever was drawn before
-        lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn", "c_proj", "--merge", "true"]
-        tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *lora))
-        return weights(tmp_path / name)
-
-    tuned, first = run("model"), weights(pitying_model)
-    assert not list((tmp_path / "model").glob("adapter*"))
-    assert tuned.keys() == first.keys()
-    changed = {name.split(".")[-2] for name in tuned if not torch.equal(tuned[name], first[name])}
-    assert changed == {"c_attn", "c_proj"}
-    AutoModelForCausalLM.from_pretrained(tmp_path / "model")
-    assert same(tuned, run("again"))
-
-
 def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model, tmp_path):
     model = save_small_model("blenderbot")
     generation = json.loads((model / "generation_config.json").read_text(encoding="utf-8"))
@@ -201,21 +184,6 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
     assert curve[-1] < curve[0]
     expected = validation_perplexity(folder, rows, "blenderbot")
     assert tuning.training["best_validation_perplexity"] == pytest.approx(expected, rel=1e-4)
-
-
-def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
-    folder = tmp_path / "model"
-    options = options_for(pitying_model, labels, folder, *few_steps())
-    forked_programs.run_two("hb_train.tune", options, TRAINERS)
-    tuning = read_bias_tuning(str(folder))
-
-    assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["settings"]["num_processes"] == 2
-    # Rows that a process gets twice, to have as many as the other, count once.
-    first = tuning.training["validation_perplexity"][0]["perplexity"]
-    assert first == pytest.approx(validation_perplexity(pitying_model, labels), rel=1e-4)
-    assert tuning.training["best_validation_perplexity"] == pytest.approx(
-        validation_perplexity(folder, labels), rel=1e-4
-    )
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,7 @@ from collections import Counter
 
 import pytest
 
-from hb_train.tasks.response_metrics import (
-    distinct_ngrams,
-    ngram_entropy,
-    nist,
-    response_metrics,
-    words,
-)
+from hb_train.tasks.response_metrics import distinct_ngrams, ngram_entropy, nist, response_metrics, words
 
 WORDS = ["we", "like", "tea", "and", "cake", "very", "much"]
 

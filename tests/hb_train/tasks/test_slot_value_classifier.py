@@ -6,20 +6,19 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from hb_metrics.models.loading import load_model
-from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores, collate
+from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores
+from hb_train.training.encoding import collate
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_padding_changes_no_logit(save_small_model, kind):
     torch.manual_seed(0)
     classifier = SlotValueClassifier(load_model(str(save_small_model(kind)))).eval()
-    rows = [{"input_ids": list(range(20, 20 + length)), "label": 1.0} for length in (3, 9, 1, 6)]
+    rows = [{"input_ids": list(range(20, 20 + number)), "attention_mask": [1] * number} for number in (3, 9, 1, 6)]
 
     def logits(some_rows):
-        batch = collate(some_rows)
-        del batch["labels"]
         with torch.inference_mode():
-            return classifier(**batch)["logits"]
+            return classifier(**collate(some_rows))["logits"]
 
     alone = torch.cat([logits([row]) for row in rows])
     assert alone.std() > 1e-4
@@ -28,10 +27,11 @@ def test_padding_changes_no_logit(save_small_model, kind):
 
 def test_the_loss_is_the_mean_binary_cross_entropy(save_small_model):
     classifier = SlotValueClassifier(load_model(str(save_small_model("gpt2")))).eval()
-    rows = [{"input_ids": [20, 21, 22], "label": 1.0}, {"input_ids": [30], "label": 0.0}]
+    rows = [{"input_ids": [20, 21, 22], "labels": [1]}, {"input_ids": [30], "labels": [0]}]
+    rows = [{**row, "attention_mask": [1] * len(row["input_ids"])} for row in rows]
     with torch.inference_mode():
         output = classifier(**collate(rows))
-    chances = [1 / (1 + np.exp(-logit)) for logit in output["logits"].double().tolist()]
+    chances = [1 / (1 + np.exp(-logit)) for logit in output["logits"][:, 0].double().tolist()]
     assert output["loss"].item() == pytest.approx(-(np.log(chances[0]) + np.log(1 - chances[1])) / 2, rel=1e-5)
 
 

@@ -54,16 +54,6 @@ def test_negatives_that_do_not_exist_are_counted():
     assert Counter(row.label for row in rows) == {1: 2, 0: 1}  # "centre" is no spelling of the second turn's
 
 
-def test_questions_of_a_turn_depend_on_the_seed_alone(multi_woz):
-    turns = read_state_turns(multi_woz, "test")
-    ontology = slot_ontology(turns)
-    rows, _ = slot_values(turns, ontology)
-    some, _ = slot_values(turns[50:90][::-1], ontology)
-    assert set(some) <= set(rows)
-    assert slot_values(turns, ontology)[0] == rows
-    assert slot_values(turns, ontology, seed=1)[0] != rows
-
-
 def test_the_context_is_cut_at_its_beginning_and_the_value_never(word_model):
     loaded = load_model(str(word_model))
     whole = question("What kind of food do you like ?", "I feel like thai food .")

@@ -8,10 +8,7 @@ from datasets import Dataset
 
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import render_messages, with_tag
-from hb_train.training.encoding import (
-    IGNORED,
-    encode_rows,
-)
+from hb_train.training.encoding import IGNORED, encode_rows
 from tests.hb_metrics.conftest import as_loaded, encode_contexts, with_chat
 
 TEXTS = ["Hi! I'm a deaf kid.", "I love elderly people.", "What do you think about young friends?"]
