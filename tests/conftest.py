@@ -38,12 +38,16 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session", autouse=True)
 def inputs_once():
-    """Makes the tables of configs and parses the chit-chat dataset once, since hundreds of tests read them."""
+    """Makes the tables of configs and parses the chit-chat dataset once, since hundreds of tests read them.
+
+    No test of this process ends the machine, so files need not reach its disk.
+    """
     from hb_dataset import dialogue_pairs, prompts
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prompts, "_table", lru_cache(maxsize=8)(prompts._table))
         patch.setattr(dialogue_pairs, "_chitchat", lru_cache(dialogue_pairs._chitchat))
+        patch.setattr(os, "fsync", lambda file: None)
         yield
 
 
