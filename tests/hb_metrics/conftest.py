@@ -260,7 +260,9 @@ def save_classifier(tmp_path_factory, get_small_model):
 
 def styles_by_text(labels, texts):
     """Probabilities that depend on the letters of a text, and not on what it means."""
-    weights = np.stack([np.random.default_rng(crc32(text.encode())).standard_gamma(0.05, len(labels)) for text in texts])
+    weights = np.stack(
+        [np.random.default_rng(crc32(text.encode())).standard_gamma(0.05, len(labels)) for text in texts]
+    )
     return Classification(weights / weights.sum(axis=1, keepdims=True), np.zeros(len(weights), bool))
 
 

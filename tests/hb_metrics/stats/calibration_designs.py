@@ -365,7 +365,4 @@ def intervals(drawn, scores):
 
 
 # The designs of docs/intervals.md, the number of sets with each seed, and the seeds.
-TRIALS = (
-    ("chosen or tried before", [*DESIGNS, *HELD_OUT], 100, (7, 8)),
-    ("written afterwards", NEWEST, 250, (7, 8)),
-)
+TRIALS = (("chosen or tried before", [*DESIGNS, *HELD_OUT], 100, (7, 8)), ("written afterwards", NEWEST, 250, (7, 8)))

@@ -10,11 +10,7 @@ from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.sampling import draw_keys
 from hb_metrics.measurements.regard import continuations
-from hb_metrics.measurements.regard.continuations import (
-    CONTINUATION_SCHEMA,
-    draw_continuations,
-    plan_continuations,
-)
+from hb_metrics.measurements.regard.continuations import CONTINUATION_SCHEMA, draw_continuations, plan_continuations
 from hb_metrics.models.contexts import EndTokens
 from tests.hb_metrics.collect.replies.noise_by_hand import draw_of_likeliest
 from tests.hb_metrics.run_files import contents

@@ -150,10 +150,7 @@ def test_a_server_that_does_what_it_is_asked():
         (StandIn(faults=without_roles(500, "assistant")), {"history_kept": False}),
         (StandIn(ignores={"seed"}), {}),
         (Thoughtful(), {"reasoning": "apart"}),
-        (
-            StandIn(faults=lambda number, body: "bad counts"),
-            {"system_kept": None, "history_kept": None},
-        ),
+        (StandIn(faults=lambda number, body: "bad counts"), {"system_kept": None, "history_kept": None}),
     ],
 )
 def test_what_a_server_leaves_out_is_found(stand_in, found):
