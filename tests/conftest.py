@@ -30,7 +30,6 @@ gc.disable()
 
 def pytest_collection_finish():
     """Nor is garbage searched for in what the libraries hold from here to the end."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)  # new objects; 700 by default, for every so many of which the young ones are searched
     gc.enable()

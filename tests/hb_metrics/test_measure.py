@@ -128,6 +128,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--confidence_level", "2"], "confidence_level is 2.0"),
         (["--personas", "161"], "personas is 161, but the file has only 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
+        (["--style_classifier", "no/such", "--max_new_tokens", "12"], "'no/such'; pass 'embedded'"),
         (["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"], "'no/such'; pass 'embedded'"),
         (["--frequencies", "pyproject.toml"], "'pyproject.toml'"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
