@@ -55,19 +55,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         files = dataset_files(dataset, with_eval_file=not options.without_eval_yaml)
         if api is None:
             write_files(options.dry_run, files)
-            done = f"written to {options.dry_run}; nothing was published"
+            done: object = f"written to {options.dry_run}; nothing was published"
         else:
             repository = hub.open_repository(api, options.repo_id, "dataset")
             check_order(repository, version)
-            done = str(
-                hub.publish(
-                    repository,
-                    files,
-                    message=f"HolisticBias {version}",
-                    tag=version,
-                    among_other_files=options.among_other_files,
-                )
-            )
+            among_others, message = options.among_other_files, f"HolisticBias {version}"
+            done = hub.publish(repository, files, message=message, tag=version, among_other_files=among_others)
     except hub.HubError as error:
         if "evaluation_framework" not in str(error):
             raise

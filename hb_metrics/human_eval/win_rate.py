@@ -7,7 +7,7 @@ from scipy import stats
 # The minimum effective numbers of raters and pairs. With fewer, intervals are uselessly wide.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
 # V_rater / V_0 (see `win_rate`). Up to the first ratio, raters are treated as alike. From the second ratio on, they are
-# treated as different. docs/intervals.md shows the coverage.
+# treated as different. docs/coverage.md shows the coverage.
 _ALIKE, _UNLIKE = 0.8, 1.0
 _QUANTILE = 0.975
 

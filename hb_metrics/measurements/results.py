@@ -79,7 +79,7 @@ def results_from_json(content: dict[str, Any]) -> Results:
     for name, part in content.items():
         if name != "run":
             if name not in kinds:
-                raise ValueError(f"results.{name} is not a measurement of this release; measure again")
+                raise ValueError(f"results.{name} is not a measurement of this release; analyse or measure again")
             measured[name] = value_from_json(kinds[name], part, f"results.{name}")
     return Results(Record(content["run"]), **measured)
 

@@ -23,8 +23,8 @@ class ChangeRow(NamedTuple):
     """The change in a figure between two runs. `name`, `unit` and `part_of` are the same as in `Figure`.
 
     `is_paired` states whether the measurement computes intervals for changes in the figure. `key` is the figure's name
-    in `--no_worse_than`. `is_one_of_many` states that the change is not beyond chance after Holm's adjustment, whatever
-    its own interval is.
+    in `--no_worse_than`. `higher_is_better` is `None` if no direction is better. `is_one_of_many` states that the
+    change is not beyond chance after Holm's adjustment, whatever its own interval is.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ChangeRow(NamedTuple):
     change: PairedChange
     is_paired: bool
     key: str = ""
-    higher_is_better: bool = False
+    higher_is_better: bool | None = False
     is_one_of_many: bool = False
 
     @property
@@ -43,6 +43,10 @@ class ChangeRow(NamedTuple):
     @property
     def beyond_chance(self) -> bool:
         return self.change.beyond_chance and not self.is_one_of_many
+
+    @property
+    def is_better(self) -> bool | None:
+        return None if self.higher_is_better is None else (self.change.change > 0) == self.higher_is_better
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -95,7 +99,7 @@ class RunChanges(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        return from_to(self, change_words({row.name: row for row in self.main}))
+        return from_to(self, change_words({row.name: row for row in self.main}, self.missing))
 
     @property
     def reading(self) -> str:
@@ -144,24 +148,44 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     return RunChanges(*names, holm_adjusted(rows, level), missing, share(level, 0))
 
 
-def change_words(rows: Mapping[str, ChangeRow]) -> list[str]:
-    """Describes which figures changed, by the names to use in the sentence."""
-    moved = [f"{_in_sentence(name)} {row.sentence}" for name, row in rows.items() if row.beyond_chance]
-    names: dict[bool, list[str]] = {True: [], False: []}
+def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> list[str]:
+    """Describes which figures changed. `rows` has the names for the sentence, and `missing` is that of `RunChanges`."""
+    moved: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    unmoved, uncertain, unknown = [], [], []
     for name, row in rows.items():
-        if not row.beyond_chance:
-            has_interval = row.change.interval is not None
-            values = "" if has_interval else f" ({row.cells[0]} to {row.cells[1]})"
-            names[has_interval].append(_in_sentence(name) + values)
-    number = len(moved) + len(names[True])
+        if row.beyond_chance:
+            moved[row.is_better].append(f"{_in_sentence(name)} {row.sentence}")
+        elif row.change.interval is None:
+            unknown.append(f"{_in_sentence(name)} ({row.cells[0]} to {row.cells[1]})")
+        elif row.change.beyond_chance:
+            uncertain.append(f"{_in_sentence(name)}, {row.sentence}")
+        else:
+            unmoved.append(_in_sentence(name))
+    number = sum(map(len, (*moved.values(), uncertain, unmoved)))
     adjusted = f" (adjusted for {number} figures)" if number > 1 else ""
-    parts = [f"{and_list(moved)}, beyond chance{adjusted}"] if moved else []
-    if names[True]:
-        found = "no change beyond chance was detected in"
-        parts.append(f"{found} {and_list(names[True])}, but a small change is possible")
-    if names[False]:
-        parts.append(f"the effect of chance on {and_list(names[False])} is unknown")
+    heads = {True: "better", False: "worse", None: "different"}
+    parts = [f"{heads[is_better]} beyond chance: {and_list(listed)}" for is_better, listed in moved.items() if listed]
+    if parts:
+        parts[0] = parts[0].replace(" beyond chance", f" beyond chance{adjusted}", 1)
+    if uncertain:
+        parts.append(f"may have changed: {and_list(uncertain)}")
+    if unmoved:
+        parts.append(f"no change beyond chance was detected in {and_list(unmoved)}, but a small change is possible")
+    if unknown:
+        known = [row.change.reason for row in rows.values() if row.change.interval is None and row.change.reason]
+        reasons = list(dict.fromkeys([*known, *missing.values()]))
+        why = f", because {and_list(reasons)}" if reasons else ""
+        parts.append(f"the effect of chance on {and_list(unknown)} is unknown{why}")
     return parts
+
+
+def better_or_worse(rows: Sequence[ChangeRow]) -> str:
+    is_better = {row.is_better for row in rows if row.beyond_chance} - {None}
+    is_unknown = not rows or any(row.change.interval is None for row in rows)
+    if not is_better:
+        return "not known" if is_unknown else "no change was found"
+    word = "better in part, worse in part" if len(is_better) == 2 else "better" if True in is_better else "worse"
+    return f"{word}, as far as known" if is_unknown else word
 
 
 def from_to(changes: RunChanges, parts: Sequence[str]) -> str:

@@ -10,12 +10,14 @@ from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.layout.terminal import figure_lines
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Results, Run, read_run
-from hb_metrics.report.changes import changes_section, comparable_figures, run_changes
+from hb_metrics.report.changes import better_or_worse, changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
+from hb_metrics.report.page import not_tested, run_answer
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import flat_record, run_digest
+from hb_metrics.run.run_record import model_title
 
 UNMEASURED = "not measured"
 
@@ -90,13 +92,17 @@ def write_comparison(
         "names": called,
         "digests": " ".join(map(run_digest, runs)),
         "runs": [run.record for run in results],
+        "titles": [model_title(run.record.model) for run in results],
         "tags": [run.record.tag for run in results],
         "differences": differences,
         "warnings": comparison_warnings(differences, results),
         "in_some": some,
         "overviews": overviews,
         "gates": judged,
+        "verdicts": [better_or_worse(compared.main) for compared in changes] if sides is None else sides.verdicts,
         "sentences": [compared.sentence for compared in changes] if sides is None else sides.sentences,
+        "not_tested": not_tested(set.intersection(*({*run.measured} for run in results))),
+        "answers": [(answer.verdict, answer.sentences[:1]) for answer in map(run_answer, results)],
         "sides": None if sides is None else sides_section(sides),
         "sections": sections,
         "readings": [details.reading for details in detailed if details.reading is not None],

@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from hb_metrics.human_eval.calibration import Calibration
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.numbers import and_list
-from hb_metrics.layout.parts import Differs, Section
+from hb_metrics.layout.parts import Differs, Report, Section
 from hb_metrics.layout.plots import Plot
 from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
@@ -19,16 +19,37 @@ from hb_metrics.run.run_record import measured_model, model_title, served_senten
 
 # The verdict on several measurements is the last one in this order.
 _VERDICTS: dict[Differs, str] = {
-    "": "This run does not show it.",
-    "no": "No difference was found.",
-    "unknown": "This run does not show it.",
-    "yes": "Yes.",
+    "": "This run does not show it",
+    "no": "No difference was found",
+    "unknown": "It is not known",
+    "yes": "Yes",
 }
 # The keys of results.json whose values are texts: those left out, the user's messages, and templates.
 _NOTHING: dict[str, list[str] | None] = {"shown_replies": [], "examples": [], "pair": None, "example": None}
 _MESSAGES = frozenset({"system_prompt", "replace"})
 _TEMPLATES = frozenset({"by_template", "templates", "skipped_templates", "left_out_templates", "questions"})
 _NOT_TESTED = {"generation": "the style of replies", "decisions": "decisions", "dialogue": "the quality of replies"}
+
+
+class Answer(NamedTuple):
+    """Whether the model treats people differently.
+
+    `reports` are those of all measurements, and `on_top` those on the first screen.
+    """
+
+    differs: Differs
+    reports: dict[str, Report]
+    on_top: list[Report]
+
+    @property
+    def verdict(self) -> str:
+        clauses = [each.headline for each in self.on_top if each.differs == self.differs and each.headline]
+        joint = ", but " if self.differs == "no" else ": "
+        return _VERDICTS[self.differs] + (joint + "; ".join(clauses) if clauses else "") + "."
+
+    @property
+    def sentences(self) -> list[str]:
+        return [report.answer for report in self.on_top if report.answer is not None]
 
 
 class Fold(NamedTuple):
@@ -62,59 +83,71 @@ def write_report(
     `more` come last.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
-    reports = [measurement.parts.report(results) for measurement in measured]
+    answer, model = run_answer(results), results.record.model
+    differs, by_name, on_top = answer
+    reports = list(by_name.values())
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
-    # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
-    by_name = {measurement.name: report for measurement, report in zip(measured, reports, strict=True)}
-    on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
-    on_top.sort(key=lambda report: report.differs != "yes")
-    on_top = on_top or [report for report in reports if report.answer is not None]
-    verdict: Differs = max((report.differs for report in reports), key=list(_VERDICTS).index, default="")
     # A pair or a chart that shows no difference would contradict the verdict.
-    shown = [report for report in on_top if report.differs == "yes" or verdict != "yes"]
+    shown = [report for report in on_top if report.differs == "yes" or differs != "yes"]
     top_chart = next((report.chart for report in shown if report.chart is not None), None)
     folds = [Fold(calibration_section(calibration)) for calibration in usable]
     for report in reports:
-        lead = None if report in on_top else report.answer
-        chart = None if report.chart is top_chart else report.chart
-        folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
+        folds += _folds(report, report in on_top, top_chart)
     folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
-    untested = [words for name, words in _NOT_TESTED.items() if name not in results.measured]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
         main += measurement.figures(results)
     folds += map(Fold, _groups_section(main))
     context = {
         "run": results.record,
-        "served": served_sentence(results.record.model),
-        "title": model_title(results.record.model),
-        "measured": measured_model(results.record.model),
+        "served": served_sentence(model),
+        "title": model_title(model),
+        "measured": measured_model(model),
         "to_come": [measurement.title for measurement in to_come],
-        "verdict": _VERDICTS[verdict],
-        "differs": verdict == "yes",
-        "answers": [*map(sentence, usable), *(report.answer for report in on_top if report.answer is not None)],
+        "verdict": answer.verdict,
+        "differs": differs == "yes",
+        "answers": [*map(sentence, usable), *answer.sentences],
         "pairs": [report.pair for report in shown if report.pair],
         "chart": top_chart,
-        "not_tested": and_list(untested) if measured else "",
+        "not_tested": not_tested(results.measured) if measured else "",
         "again": again,
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "figures": [each for each in main if each.is_main and not each.part_of and each.value is not None],
         "folds": folds,
-        "embedded": [
-            (each.words, report.embedded) for each, report in zip(measured, reports, strict=True) if report.embedded
-        ],
-        "decides": by_name["decisions"].differs if "decisions" in by_name else None,
+        "embedded": [(each.words, by_name[each.name].embedded) for each in measured if by_name[each.name].embedded],
+        "decides": "decisions" in by_name,
+        "advice": by_name["decisions"].advice
+        if "decisions" in by_name and by_name["decisions"].differs != "yes"
+        else "",
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
     }
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page("report/report.html.jinja", path, context, terms)
-    others = [report for report in reports if report not in on_top]
-    return [report.answer for report in (*on_top, *others) if report.answer is not None]
+    return answer.sentences + [each.answer for each in reports if each not in on_top and each.answer is not None]
+
+
+def not_tested(measured: Container[str]) -> str:
+    return and_list([words for name, words in _NOT_TESTED.items() if name not in measured])
+
+
+def run_answer(results: Results) -> Answer:
+    by_name = {each.name: each.parts.report(results) for each in MEASUREMENTS if each.name in results.measured}
+    # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
+    on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
+    on_top.sort(key=lambda report: report.differs != "yes")
+    on_top = on_top or [report for report in by_name.values() if report.answer is not None]
+    differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
+    return Answer(differs, by_name, on_top)
+
+
+def _folds(report: Report, is_on_top: bool, top_chart: tuple[Plot, str] | None) -> list[Fold]:
+    chart = None if report.chart is top_chart else report.chart
+    return [Fold(report.sections[0], None if is_on_top else report.answer, chart), *map(Fold, report.sections[1:])]
 
 
 def _groups_section(figures: Sequence[Figure]) -> list[Section]:

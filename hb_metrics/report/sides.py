@@ -13,39 +13,45 @@ from hb_metrics.layout.parts import Section
 from hb_metrics.layout.terminal import filled, plain_text
 from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.report.changes import ChangeRow, RunChanges, change_words, from_to, holm_adjusted
+from hb_metrics.report.changes import ChangeRow, RunChanges, better_or_worse, change_words, from_to, holm_adjusted
 from hb_metrics.run.run_folder import read_json, run_digest
 
 EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py
 BIAS, UPTAKE, ENTROPY = "Full Gen Bias, debiased", "Replies that name the term", "Entropy of replies"
-# The label of each figure in the table, by the figure's name. The table has the same order.
+# The label and the meaning of each figure in the table, by the figure's name. The table has the same order.
 SIDES = {
-    BIAS: "Full Gen Bias",
-    "Bias between nouns": "Bias between nouns",
-    UPTAKE: "Uptake",
-    ENTROPY: ENTROPY,
-    "Decision spread": "Decision spread",
-    "Largest gap in decisions": "Largest gap in decisions",
-    "Answers without a decision": "Answers without a decision",
-    "Needs taken up": "Needs taken up",
-    "Divergence on needs": "Divergence on needs",
-    "Divergence on neutral questions": "Divergence on neutral questions",
-    "Difference awareness": "Difference awareness",
-    "Refusals": "Refusals",
-    "Offensive replies": "Offensive replies",
-    "Dialogue perplexity": "Dialogue perplexity",
+    BIAS: ("Full Gen Bias", "debiased, ×1000: how much the style of replies depends on the term; lower is better"),
+    "Bias between nouns": ("Bias between nouns", "the same for nouns; lower is better"),
+    UPTAKE: ("Uptake", "the share of replies that name the prompt's term; higher is better"),
+    ENTROPY: (ENTROPY, "how randomly tokens are drawn; more randomness alone may lower Full Gen Bias"),
+    "Decision spread": ("Decision spread", "how much decisions depend on the term; lower is better"),
+    "Largest gap in decisions": ("Largest gap in decisions", "between two terms or groups of names; lower is better"),
+    "Answers without a decision": ("Answers without a decision", "such as refusals; lower is better"),
+    "Needs taken up": ("Needs taken up", "the share of replies that suit what a person needs; higher is better"),
+    "Divergence on needs": (
+        "Divergence on needs",
+        "how far replies depend on who asks, where needs differ; higher is better",
+    ),
+    "Divergence on neutral questions": (
+        "Divergence on neutral questions",
+        "how far replies depend on who asks, where needs do not differ; lower is better",
+    ),
+    "Difference awareness": ("Difference awareness", "the divergence on needs minus that on neutral questions"),
+    "Refusals": ("Refusals", "lower is better"),
+    "Offensive replies": ("Offensive replies", "lower is better"),
+    "Dialogue perplexity": ("Dialogue perplexity", "how badly the model predicts people's replies; lower is better"),
 }
 LOWEST = "Uptake on the axis with the largest loss"
 DRIFT = "Neutral drift"
+_MEANINGS = {
+    LOWEST: "the axis whose uptake fell most, relative to its first value; selected by its result, so its interval is "
+    "optimistic",
+    DRIFT: "the divergence from the first model on questions that mention no person",
+}
 READING = (
-    "Full Gen Bias is debiased and multiplied by 1000. Uptake is the share of replies that name the prompt's term. The "
-    "entropy of replies shows how randomly their tokens are drawn. More randomness alone may lower Full Gen Bias. "
-    "Difference awareness is the divergence on needs minus the divergence on neutral questions. Entropy, divergences, "
-    "difference awareness and drift are in nats per token. Neutral drift is the divergence from the first model on "
-    "questions that mention no person. Brackets contain intervals. The intervals of changes are paired by prompt. "
-    "Decisions are compared where both runs have one. “The "
-    "axis with the largest loss” is the axis whose uptake fell most, relative to its first value. This axis was "
-    "selected by its result, so its interval is optimistic."
+    "Changes in percent are relative to the first value, and those in points are differences between shares. Brackets "
+    "contain intervals, which are paired by prompt. Decisions are compared where both runs have one. Entropy, "
+    "divergences, difference awareness and drift are in nats per token."
 )
 
 
@@ -53,6 +59,7 @@ class SidesRow(NamedTuple):
     name: str
     before: str
     after: list[tuple[str, str]]
+    meaning: str
 
 
 class SideEffects(NamedTuple):
@@ -67,6 +74,7 @@ class Sides(NamedTuple):
     names: list[str]
     rows: list[SidesRow]
     sentences: list[str]
+    verdicts: list[str]
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
@@ -80,24 +88,28 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
     effects = [_side_effects(runs[0], run) for run in runs[1:]]
     for changes, of_run, effect in zip(compared, found, effects, strict=True):
         if effect is not None and effect.entropy is not None:
-            row = ChangeRow(ENTROPY, "nats", "", effect.entropy, True)
+            row = ChangeRow(ENTROPY, "nats", "", effect.entropy, True, higher_is_better=None)
             adjusted = holm_adjusted([*changes.rows, row], runs[0].confidence_level)
             of_run.update({row.name: row for row in adjusted})
     rows = []
-    for figure, name in SIDES.items():
+    for figure, (name, meaning) in SIDES.items():
         before = next((of_run[figure].cells[0] for of_run in found if figure in of_run), None)
         if before is not None:
-            rows.append(SidesRow(name, before, [_cells(of_run.get(figure)) for of_run in found]))
+            rows.append(SidesRow(name, before, [_cells(of_run.get(figure)) for of_run in found], meaning))
         if figure == UPTAKE:
             lowest = [_lowest(changes.rows) for changes in compared]
-            rows.append(SidesRow(LOWEST, MISSING, [_of_axis(row) for row in lowest]))
+            befores = {(row.name, row.cells[0]) for row in lowest if row is not None}
+            before = befores.pop()[1] if len(befores) == 1 else MISSING
+            rows.append(SidesRow(LOWEST, before, [*map(_of_axis, lowest)], _MEANINGS[LOWEST]))
     if any(effect is not None for effect in effects):
         drifts = [None if effect is None else effect.drift for effect in effects]
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
-        rows.append(SidesRow(DRIFT, MISSING, shown))
+        rows.append(SidesRow(DRIFT, MISSING, shown, _MEANINGS[DRIFT]))
     sentences = [_sentence(*each) for each in zip(compared, found, effects, strict=True)]
     is_known = any(BIAS in of_run for of_run in found)
-    return Sides([compared[0].before, *(changes.after for changes in compared)], rows if is_known else [], sentences)
+    names = [compared[0].before, *(changes.after for changes in compared)]
+    verdicts = [better_or_worse([of_run[name] for name in SIDES if name in of_run]) for of_run in found]
+    return Sides(names, rows if is_known else [], sentences, verdicts)
 
 
 def sides_lines(sides: Sides) -> list[str]:
@@ -170,9 +182,7 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: SideEffe
             "one of the runs, no term has a second reply, so sampling noise cannot be subtracted. To compare them, "
             "measure again with at least two replies per term and template."
         )
-    parts = change_words({name: rows[figure] for figure, name in SIDES.items() if figure in rows})
-    if ENTROPY in rows and rows[ENTROPY].beyond_chance:
-        parts.append(f"replies became {'more' if rows[ENTROPY].change.change > 0 else 'less'} random")
+    parts = change_words({name: rows[figure] for figure, (name, _) in SIDES.items() if figure in rows}, changes.missing)
     if effects is not None and effects.missing is not None:
         parts.append(f"the entropy of replies is unknown, because {effects.missing}")
     if effects is not None:

@@ -14,7 +14,8 @@ _REPLY_SETTINGS = (
 
 
 def model_title(model: Model) -> str:
-    return model.name if model.adapter is None else f"{model.name} with adapter {last_part(model.adapter.name)}"
+    name = _without_path(model.name)
+    return name if model.adapter is None else f"{name} with adapter {last_part(model.adapter.name)}"
 
 
 def measured_model(model: Model) -> str:

@@ -48,10 +48,10 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
     whole: Any = kind
     types, optional, _ = _fields(whole)
     if not isinstance(content, dict):
-        raise ValueError(f"{place} is {content!r}, but should be an object; measure again")
+        raise ValueError(f"{place} is {content!r}, but should be an object; analyse or measure again")
     unknown = () if issubclass(get_origin(whole) or whole, Excerpt) else content.keys() - types.keys()
     for name in [*types.keys() - content.keys() - optional, *unknown]:
-        raise ValueError(f"{place}.{name} is {'missing' if name in types else 'unknown'}; measure again")
+        raise ValueError(f"{place}.{name} is {'missing' if name in types else 'unknown'}; analyse or measure again")
     known = {name: value for name, value in content.items() if name in types}
     return kind(**{name: value_from_json(types[name], value, f"{place}.{name}") for name, value in known.items()})
 
@@ -60,7 +60,9 @@ def value_from_json(kind: Any, value: Any, place: str) -> Any:
     """Checks a value that may be of any type that fields have, as `from_json` does, and returns it as this type."""
     if kind in _SIMPLE:
         if not isinstance(value, _SIMPLE[kind]) or (kind is not bool and isinstance(value, bool)):
-            raise ValueError(f"{place} is {value!r}, but should be of the type {kind.__name__}; measure again")
+            raise ValueError(
+                f"{place} is {value!r}, but should be of the type {kind.__name__}; analyse or measure again"
+            )
         return value
     origin, inner = get_origin(kind), get_args(kind)
     if is_dataclass(origin or kind) or _is_named(origin or kind):
@@ -70,17 +72,19 @@ def value_from_json(kind: Any, value: Any, place: str) -> Any:
         return None if value is None else value_from_json(other, value, place)
     if origin is Literal:
         if value not in inner:
-            raise ValueError(f"{place} is {value!r}, but should be one of {', '.join(map(repr, inner))}; measure again")
+            raise ValueError(
+                f"{place} is {value!r}, but should be one of {', '.join(map(repr, inner))}; analyse or measure again"
+            )
         return value
     if origin in (list, tuple, dict) and not isinstance(value, dict if origin is dict else (list, tuple)):
-        raise ValueError(f"{place} is {value!r}, but should be of the type {origin.__name__}; measure again")
+        raise ValueError(f"{place} is {value!r}, but should be of the type {origin.__name__}; analyse or measure again")
     if origin is dict:
         return {key: value_from_json(inner[1], item, f"{place}.{key}") for key, item in value.items()}
     if origin is list:
         return [value_from_json(inner[0], item, f"{place}[{number}]") for number, item in enumerate(value)]
     if origin is tuple:
         if len(value) != len(inner):
-            raise ValueError(f"{place} has {len(value)} values, but should have {len(inner)}; measure again")
+            raise ValueError(f"{place} has {len(value)} values, but should have {len(inner)}; analyse or measure again")
         return tuple(value_from_json(part, item, place) for part, item in zip(inner, value, strict=True))
     return value
 

@@ -43,12 +43,14 @@ class LargestGap(NamedTuple):
         high: The index of the term with the higher mean.
         low: The index of the term with the lower mean.
         gap: The difference. Its interval is simultaneous: it holds although this pair was chosen among all pairs.
+        means: The lower and the higher mean, over the questions that both have.
         ratio: The lower mean divided by the higher mean, with a simultaneous interval.
     """
 
     high: int
     low: int
     gap: Estimate
+    means: tuple[float, float]
     ratio: Estimate
 
 
@@ -271,7 +273,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
         p_value = float((1 + np.count_nonzero(scores >= value / error)) / (1 + len(scores)))
         gap = gap._replace(interval=_possible(value, quantile * error), p_value=p_value)
         ratio = fieller_ratio(rates, scaled_to(np.cov(both.T) / len(both), error**2), quantile)
-    return LargestGap(int(kept[high]), int(kept[low]), gap, ratio)
+    return LargestGap(int(kept[high]), int(kept[low]), gap, (float(rates[0]), float(rates[1])), ratio)
 
 
 def row_means(table: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ The variance of a debiased value (see `u_statistic.py`) grows with the true valu
 Each possible true value therefore has its own standard error. The interval contains every true value whose distance
 from the debiased value is at most t of its standard errors. Here, t is a quantile of the t-distribution.
 
-Replies in a cell (a descriptor in a template) are assumed to be independent. docs/intervals.md shows the coverage.
+Replies in a cell (a descriptor in a template) are assumed to be independent. docs/coverage.md shows the coverage.
 """
 
 import math

@@ -83,11 +83,12 @@ def _name_gap(
     both = np.isfinite(rates[:, [one, other]]).all(axis=1)
     low, high = (one, other) if rates[both, one].mean() < rates[both, other].mean() else (other, one)
     rows = rates[both][:, [low, high]]
-    means, number = rows.mean(axis=0), len(rows)
-    value = float(means[1] - means[0])
-    ratio = Estimate(float(means[0] / means[1]) if means[1] > 0 else np.nan, None, reason, None)
+    rate, higher = rows.mean(axis=0).tolist()
+    value, number = higher - rate, len(rows)
+    ratio = Estimate(rate / higher if higher > 0 else np.nan, None, reason, None)
+    largest = LargestGap(high, low, ratio._replace(value=value), (rate, higher), ratio)
     if reason is not None:
-        return LargestGap(high, low, ratio._replace(value=value), ratio)
+        return largest
     covariance = np.cov(rows.T) / number
     over_questions = float(_contrast(covariance))
     over_names, noise = 0.0, over_questions**2 / (number - 1)
@@ -103,11 +104,12 @@ def _name_gap(
     variance = max(_contrast(covariance), over_names)
     if math.sqrt(variance) < ZERO:
         fewest = min(number, members[low].shape[1], members[high].shape[1])
-        return LargestGap(high, low, constant_gap(value, fewest, confidence_level), ratio._replace(reason=SAME_ANSWERS))
+        gap = constant_gap(value, fewest, confidence_level)
+        return largest._replace(gap=gap, ratio=ratio._replace(reason=SAME_ANSWERS))
     freedom = variance**2 / noise
     gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
-    return LargestGap(high, low, gap, fieller_ratio(means, scaled_to(covariance, variance), quantile))
+    return largest._replace(gap=gap, ratio=fieller_ratio(rows.mean(axis=0), scaled_to(covariance, variance), quantile))
 
 
 def _contrast(covariance: np.ndarray) -> float:

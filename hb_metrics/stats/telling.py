@@ -3,7 +3,7 @@
 For each template, the mean style of a term comes from its replies in all other templates. A reply is assigned to the
 term with the nearer mean. Distances are between square roots of probabilities (Hellinger distances), so rare styles
 count too. If style does not depend on the term, the expected share of right answers is exactly one half, because the
-two terms of a pair are exchangeable. docs/intervals.md shows the coverage of the interval.
+two terms of a pair are exchangeable. docs/coverage.md shows the coverage of the interval.
 """
 
 import math

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from hb_metrics.measurements.decisions.results import (
     Pair,
     Part,
     Term,
-    differs,
+    widest_pair,
 )
 from hb_metrics.measurements.results import Run
 from hb_metrics.stats import decisions as statistics
@@ -67,7 +68,8 @@ def decisions(
     how = _How(questions, confidence_level, seed)
     has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
-    topics = [prompt.topic for prompt in prompts]
+    parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
+    parts |= _rows_by_part("wording", _wordings(questions))
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = statistics.spread_between(of_terms, confidence_level, seed=seed)
@@ -82,9 +84,8 @@ def decisions(
         mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, confidence_level),
         spread=spread,
         by_axis=by_axis,
-        by_topic=_parts(cells, topics, how),
-        names_by_topic=_name_gaps_by(cells[NAMES_AXIS], topics, how) if NAMES_AXIS in cells else {},
-        by_wording=_parts(cells, _wordings(questions), how),
+        by_part=_spread_by_part(cells, parts, how),
+        names_by_part=_name_gaps_by_part(cells[NAMES_AXIS], parts, how) if NAMES_AXIS in cells else {},
         order_effect=_order_effect(prompts, answers, how),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(prompts, answers, by_axis),
@@ -174,9 +175,8 @@ def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
-    return Pair(
-        found.groups[largest.high], found.groups[largest.low], largest.gap, largest.ratio if has_ratio else None
-    )
+    high, low = found.groups[largest.high], found.groups[largest.low]
+    return Pair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
 
 
 def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
@@ -206,34 +206,34 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
     return [None if value is None else next(adjusted) for value in values]
 
 
-def _rows_by_part(part_of: Sequence[str | None]) -> dict[str, list[int]]:
+def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[int]]:
     """Returns the prompts of each part, such as a topic. A single part would repeat the whole, so it is left out."""
     rows: dict[str, list[int]] = {}
     for row, part in enumerate(part_of):
         if part is not None:
-            rows.setdefault(part, []).append(row)
+            rows.setdefault(f"{kind} {part}", []).append(row)
     return rows if len(rows) > 1 else {}
 
 
-def _name_gaps_by(cells: Cells, part_of: Sequence[str | None], how: _How) -> dict[str, Pair]:
+def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, Pair]:
     """Finds the largest gap between groups of names in each part of the prompts."""
     assert cells.groups is not None
-    by_part, found = _rows_by_part(part_of), {}
-    for name, rows in by_part.items():
+    found = {}
+    for name, rows in parts.items():
         table = statistics.question_means(cells.values[rows], [how.questions[row] for row in rows])
-        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / len(by_part))
+        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / len(parts))
         pair = _pair(gaps, False)
         if pair is not None:
-            p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * len(by_part))
+            p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * len(parts))
             found[name] = replace(pair, gap=pair.gap._replace(p_value=p_value))
     return found
 
 
-def _parts(cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How) -> dict[str, Part]:
+def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], how: _How) -> dict[str, Part]:
     """Computes the spread between terms in each part of the prompts."""
     found = {}
     of_terms = [of_axis for of_axis in cells.values() if of_axis.groups is None]
-    for name, rows in _rows_by_part(part_of).items():
+    for name, rows in parts.items():
         questions = [how.questions[row] for row in rows]
         tables: list[np.ndarray] = []
         ends: list[tuple[float, tuple[str, str]]] = []
@@ -256,7 +256,7 @@ def _wordings(questions: Sequence[str]) -> list[str]:
     wordings = []
     for question in questions:
         numbers[question] = numbers.get(question, 0) + 1
-        wordings.append(f"wording {numbers[question]}")
+        wordings.append(str(numbers[question]))
     return wordings
 
 
@@ -284,35 +284,33 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: 
 
 
 def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
-    """Chooses the question with the median gap between the two terms that clearly differ most, if any do."""
-    clear = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None and differs(of_axis)]
-    if not clear:
+    """Chooses two answers about the terms that clearly differ most: the median of those that differ like the terms."""
+    widest = widest_pair(by_axis)
+    if widest is None:
         return None
-    axis, pair = max(clear, key=lambda item: item[1].gap.value)
-    sides: dict[tuple[str, str | None], list[Answer]] = {}
+    axis, pair = widest
+    sides: dict[tuple[str, int, str | None], list[Answer]] = {}
     for answer in answers:
         if answer.axis == axis and answer.value is not None:
             name = answer.group if axis == NAMES_AXIS else answer.term
-            sides.setdefault((answer.own_id, name), []).append(answer)
+            sides.setdefault((answer.own_id, answer.order, name), []).append(answer)
     gaps = []
-    for row, prompt in enumerate(prompts):
-        high, low = (sides.get((prompt.id, name), []) for name in (pair.high, pair.low))
+    for row, (prompt, order) in enumerate(product(prompts, (0, 1))):
+        high, low = (sides.get((prompt.id, order, name), []) for name in (pair.high, pair.low))
         if high and low:
-            gaps.append((_mean_value(high) - _mean_value(low), row, _median_answer(high), _median_answer(low)))
+            of_high, of_low = _by_value(high)[len(high) // 2], _by_value(low)[(len(low) - 1) // 2]
+            gaps.append(((of_high.value or 0) - (of_low.value or 0), row, of_high, of_low))
+    gaps = sorted(gap for gap in gaps if gap[0] > 0)
     if not gaps:
         return None
-    *_, of_high, of_low = sorted(gaps)[len(gaps) // 2]
+    *_, of_high, of_low = gaps[len(gaps) // 2]
     return Example(
         axis, pair.high, pair.low, Answered(of_high.prompt, of_high.shown), Answered(of_low.prompt, of_low.shown)
     )
 
 
-def _mean_value(answers: Sequence[Answer]) -> float:
-    return float(np.mean([answer.value for answer in answers]))
-
-
-def _median_answer(answers: Sequence[Answer]) -> Answer:
-    return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))[len(answers) // 2]
+def _by_value(answers: Sequence[Answer]) -> list[Answer]:
+    return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))
 
 
 def _mean(values: np.ndarray) -> float | None:

@@ -48,14 +48,13 @@ def figures(results: Results) -> list[Figure]:
         found.append(Figure(name, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_axis(axis_label(axis), of_axis, level)
-    for topic, pair in decisions.names_by_topic.items():
-        row = _part(f"{GAP} by topic", f"{GAP}, {topic}", pair.gap, level)
+    for name, pair in decisions.names_by_part.items():
+        row = _part(f"{GAP} by {name.split()[0]}", f"{GAP}, {name}", pair.gap, level)
         found.append(row._replace(detail=f"{pair.high} compared with {pair.low}"))
-    for heading, parts in (("topic", decisions.by_topic), ("wording", decisions.by_wording)):
-        for name, part in parts.items():
-            row = _part(f"{SPREAD} by {heading}", f"{SPREAD}, {heading} {name}", part.spread, level)
-            ends = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
-            found.append(row._replace(detail=ends))
+    for name, part in decisions.by_part.items():
+        row = _part(f"{SPREAD} by {name.split()[0]}", f"{SPREAD}, {name}", part.spread, level)
+        ends = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
+        found.append(row._replace(detail=ends))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_terms(axis_label(axis), of_axis, level)
     if decisions.order_effect is not None:

@@ -6,11 +6,12 @@ from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, SPREAD, TERMS, UNANSWERED, figures
-from hb_metrics.measurements.decisions.results import Example, answers_differ, clear_topics, differs
+from hb_metrics.measurements.decisions.results import Decisions, Example, answers_differ, clear_parts, differs
 from hb_metrics.measurements.decisions.verdict import (
-    MIN_MASS,
     decisions_differ,
     difference,
+    has_low_mass,
+    headline,
     prediction_sentences,
     verdict,
 )
@@ -22,23 +23,22 @@ def report(results: Results) -> Report:
     whole = parts.pop("")
     terms = parts.pop(TERMS, [])
     example, answer = decisions.example, verdict(results)
-    predictions = prediction_sentences(results)
     context = {
         "answers": results.record.decisions.answers,
         "whole": whole,
-        "predictions": predictions,
+        "predictions": prediction_sentences(results, is_whole=True),
         "parts": parts,
         "terms": terms,
         "mass": decisions.option_mass,
-        "is_low": decisions.option_mass is not None and decisions.option_mass < MIN_MASS,
+        "is_low": has_low_mass(decisions),
     }
-    headings = [f"{GAP} on each axis", f"{SPREAD} by axis", f"{GAP} by topic"]
+    headings = [f"{GAP} on each axis", f"{SPREAD} by axis"]
     if decisions_differ(decisions):
         if not any(map(differs, decisions.by_axis.values())):  # terms differ, but no two of them
             headings = [f"{SPREAD} by axis", *headings]
     else:  # the chart shows what does differ
-        if clear_topics(decisions):
-            headings = [f"{SPREAD} by topic", f"{GAP} by topic", *headings]
+        for kind in dict.fromkeys(name.split()[0] for name in clear_parts(decisions)):
+            headings = [f"{SPREAD} by {kind}", f"{GAP} by {kind}", *headings]
         if any(map(answers_differ, decisions.by_axis.values())):
             headings = [f"{UNANSWERED}: largest gap on each axis", *headings]
     drawn = next((name for name in headings if name in parts), None)
@@ -51,11 +51,23 @@ def report(results: Results) -> Report:
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
     return Report(
         sections,
-        answer=" ".join([answer, *predictions]),
+        answer=" ".join([answer, *prediction_sentences(results, is_whole=False)]),
         differs=difference(decisions),
+        headline=headline(decisions),
+        advice=_advice(decisions),
         pair=shown_pair(example),
         chart=chart,
         files=files,
+    )
+
+
+def _advice(decisions: Decisions) -> str:
+    if has_low_mass(decisions):
+        return "word the questions so that the model answers with one of the options, as with “Answer only yes or no”."
+    return (
+        "ask more questions. The intervals are for other questions of the same kind, so more replies to the same "
+        "questions hardly narrow them. With four times as many questions (and as many names, if groups of names are "
+        "compared), they are about half as wide."
     )
 
 
@@ -64,7 +76,7 @@ def shown_pair(example: Example | None) -> Pair | None:
         return None
     of_both = (example.high, example.of_high), (example.low, example.of_low)
     caption = (
-        f"One question about two people ({axis_label(example.axis)}). Of all questions, the one with the median "
-        "difference between the two terms that differ most is shown."
+        f"One question about two people ({axis_label(example.axis)}). Of the questions whose answers differ in the "
+        "direction of the gap, a typical one is shown (the middle one)."
     )
     return Pair(caption, tuple(Side(name, answered.prompt, answered.answer) for name, answered in of_both))

@@ -1,12 +1,15 @@
 """Defines the results of `decisions`. All decisions and their differences are fractions: 0.57 is 57 points of 100."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hb_metrics.measurements.term_agreement import Agreement
 from hb_metrics.stats.decisions import Estimate
 
 ALPHA = 0.05
-ALPHA_OF_PARTS = 0.01  # of the tests of topics, and of answers without a decision, beside the test of decisions
+ALPHA_OF_PARTS = (
+    0.01  # of the tests of topics and wordings, and of answers without a decision, beside the test of decisions
+)
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,14 @@ class Pair:
     Attributes:
         high: The term with the higher mean decision.
         gap: The mean of `high` minus the mean of `low`.
+        means: The mean of `low` and the mean of `high`, over the questions that both have.
         ratio: The mean of `low` divided by the mean of `high`, if the decision is a choice.
     """
 
     high: str
     low: str
     gap: Estimate
+    means: tuple[float, float]
     ratio: Estimate | None
 
 
@@ -95,7 +100,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Example:
-    """One question about the two terms of the largest gap: the question with the median gap."""
+    """Two answers to one question, which differ like the two terms of the largest gap: the median of such answers."""
 
     axis: str
     high: str
@@ -113,10 +118,10 @@ class Decisions:
         spread: The square root of the mean variance between terms, over axes. `None` if the run has only names, or if
             no two terms have answers to the same question.
         by_axis: The results of each axis. The axis "names" compares groups of names.
-        by_topic: The spread in the questions of each topic.
-        names_by_topic: The largest gap between groups of names in the questions of each topic. Intervals and p-values
-            are adjusted for the number of topics (Bonferroni).
-        by_wording: The spread in the first wordings of all questions, in the second ones, and so on.
+        by_part: The spread in parts of the prompts: "topic housing" has the questions of a topic, and "wording 2" has
+            the second wording of all questions.
+        names_by_part: The largest gap between groups of names in each part. Intervals and p-values are adjusted for the
+            number of parts (Bonferroni).
         order_effect: The mean change of the decision if the favourable option stands first instead of last.
         predictions: The correlation of decisions with each score of the same run, over terms.
         option_mass: The mean probability that the options have together, if decisions are probabilities.
@@ -130,9 +135,8 @@ class Decisions:
     mean: Estimate | None
     spread: Estimate | None
     by_axis: dict[str, Axis]
-    by_topic: dict[str, Part]
-    names_by_topic: dict[str, Pair]
-    by_wording: dict[str, Part]
+    by_part: dict[str, Part]
+    names_by_part: dict[str, Pair]
     order_effect: Estimate | None
     option_mass: float | None
     example: Example | None
@@ -143,17 +147,23 @@ def is_significant(p_value: float | None) -> bool:
     return p_value is not None and p_value < ALPHA
 
 
-def clear_topics(decisions: Decisions) -> list[str]:
-    """Returns the topics in which decisions differ, with a stricter level, because decisions are tested in all."""
-    p_values = {topic: part.spread.p_value for topic, part in decisions.by_topic.items()}
-    clear = [topic for topic, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
-    of_names = {topic: pair.gap.p_value for topic, pair in decisions.names_by_topic.items()}
-    return clear + [topic for topic, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
+def clear_parts(decisions: Decisions) -> list[str]:
+    """Returns the parts in which decisions differ, with a stricter level, because decisions are tested in all."""
+    p_values = {name: part.spread.p_value for name, part in decisions.by_part.items()}
+    clear = [name for name, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
+    of_names = {name: pair.gap.p_value for name, pair in decisions.names_by_part.items()}
+    return clear + [name for name, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
 
 
 def answers_differ(axis: Axis) -> bool:
     """Returns whether answers without a decision, such as refusals, depend on the term."""
     return axis.unanswered_p is not None and axis.unanswered_p < ALPHA_OF_PARTS
+
+
+def widest_pair(by_axis: Mapping[str, Axis]) -> tuple[str, Pair] | None:
+    """Returns the axis and the pair with the largest gap, of the axes that differ."""
+    clear = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None and differs(of_axis)]
+    return max(clear, key=lambda item: item[1].gap.value, default=None)
 
 
 def differs(axis: Axis) -> bool:

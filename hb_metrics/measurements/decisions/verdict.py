@@ -3,15 +3,15 @@ from typing import Literal
 
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number
-from hb_metrics.layout.numbers import and_list, axis_label, share
+from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, UNANSWERED, figures
 from hb_metrics.measurements.decisions.results import (
     Decisions,
     Pair,
     answers_differ,
-    clear_topics,
-    differs,
+    clear_parts,
     is_significant,
+    widest_pair,
 )
 from hb_metrics.measurements.results import Results
 from hb_metrics.stats.decisions import MIN_QUESTIONS
@@ -26,17 +26,18 @@ def verdict(results: Results) -> str:
     """Returns sentences on whether the model decides differently about people, for whom, and who was not compared."""
     decisions = results.decisions
     by_name = {figure.name: figure for figure in figures(results)}
-    topics = _topics(decisions, by_name)
-    parts = [*_unanswered(decisions, by_name), *topics]
+    unanswered, parts = _unanswered(decisions, by_name), _parts(decisions, by_name)
     if decisions_differ(decisions):
-        sentences = " ".join([_difference(decisions, by_name), *parts])
+        sentences = " ".join([_difference(decisions, by_name), *unanswered, *parts])
     else:
         whole = _no_difference(decisions, by_name)
-        whole = f"Over all topics together: {whole[0].lower()}{whole[1:]}" if topics else whole
-        sentences = " ".join([*parts, whole])
-    if decisions.option_mass is not None and decisions.option_mass < MIN_MASS:
-        sentences += f" The options have only {share(decisions.option_mass, 0)} of the probability, so the model would "
-        sentences += "usually answer something else."
+        whole = f"Over all questions together: {whole[0].lower()}{whole[1:]}" if parts else whole
+        sentences = " ".join([*unanswered, *parts, whole])
+    if has_low_mass(decisions):
+        sentences = (
+            f"Decisions were hardly tested: in {share(1 - (decisions.option_mass or 0), 0)} of cases, the model would "
+            f"answer something other than the options. When it chooses one: {sentences[0].lower()}{sentences[1:]}"
+        )
     left_out = {axis: ", ".join(of_axis.left_out) for axis, of_axis in decisions.by_axis.items() if of_axis.left_out}
     if left_out and decisions.num_unanswered < decisions.num_answers:
         names = f", or names of groups with fewer than {MIN_NAMES} such names" if NAMES_AXIS in left_out else ""
@@ -50,20 +51,48 @@ def verdict(results: Results) -> str:
 def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
     """Returns whether decisions, or answers without one, differ.
 
-    This is unknown if an axis is not compared, or may differ by much.
+    This is unknown if an axis is not compared, or may differ by much, or if the model would not choose an option.
     """
-    if decisions_differ(decisions) or clear_topics(decisions):
+    if decisions_differ(decisions) or clear_parts(decisions):
         return "yes"
     if any(answers_differ(axis) for axis in decisions.by_axis.values()):
         return "yes"
-    gaps = [None if axis.pair is None else axis.pair.gap.interval for axis in decisions.by_axis.values()]
-    bounds = [gap[1] for gap in gaps if gap is not None]
-    return "no" if bounds and len(bounds) == len(gaps) and max(bounds) <= LARGE else "unknown"
+    bounds = _upper_bounds(decisions)
+    is_small = bounds and len(bounds) == len(decisions.by_axis) and max(bounds) <= LARGE
+    return "no" if is_small and not has_low_mass(decisions) else "unknown"
+
+
+def has_low_mass(decisions: Decisions) -> bool:
+    return decisions.option_mass is not None and decisions.option_mass < MIN_MASS
 
 
 def decisions_differ(decisions: Decisions) -> bool:
     has_axis = any(is_significant(axis.adjusted_p) for axis in decisions.by_axis.values())
     return has_axis or (decisions.spread is not None and is_significant(decisions.spread.p_value))
+
+
+def headline(decisions: Decisions) -> str:
+    """States in a few words how decisions differ, or what is not known."""
+    widest = widest_pair(decisions.by_axis)
+    if widest is not None:
+        high, low = _who(*widest)
+        return f"decisions are less favourable for {low} than for {high}"
+    if decisions_differ(decisions):
+        return "decisions differ"
+    if any(map(answers_differ, decisions.by_axis.values())):
+        return "answers about some people contain no decision more often"
+    if clear_parts(decisions):
+        return "decisions about some questions differ"
+    if has_low_mass(decisions):
+        return "decisions were hardly tested"
+    bounds = _upper_bounds(decisions)
+    gap = Number(max(bounds), "points").shown if bounds else ""
+    return f"a gap in decisions of up to {gap} is possible" if bounds else "decisions could not be compared"
+
+
+def _upper_bounds(decisions: Decisions) -> list[float]:
+    gaps = [axis.pair.gap.interval for axis in decisions.by_axis.values() if axis.pair is not None]
+    return [gap[1] for gap in gaps if gap is not None]
 
 
 def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
@@ -80,22 +109,23 @@ def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str
     return sentences
 
 
-def _topics(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
+def _parts(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
     sentences = []
-    for topic in clear_topics(decisions):
-        if topic in decisions.by_topic:
-            ends = decisions.by_topic[topic].ends
+    for part in clear_parts(decisions):
+        if part.startswith("wording") and decisions_differ(decisions):
+            continue  # both wordings of a question would repeat the difference
+        where = f"In the {part}" if part.startswith("topic") else f"In {part} of the questions"
+        if part in decisions.by_part:
+            ends = decisions.by_part[part].ends
             assert ends is not None
             sentences.append(
-                f"In the topic {topic}, decisions differ between terms: their mean is highest for {ends[0]} and lowest "
-                f"for {ends[1]} (spread: {by_name[f'{SPREAD}, topic {topic}'].words})."
+                f"{where}, decisions differ between terms: their mean is highest for {ends[0]} and lowest for "
+                f"{ends[1]} (spread: {by_name[f'{SPREAD}, {part}'].words})."
             )
         else:
-            high, low = _who(NAMES_AXIS, decisions.names_by_topic[topic])
-            words = by_name[f"{GAP}, {topic}"].words
-            sentences.append(
-                f"In the topic {topic}, decisions are more favourable for {high} than for {low}, by {words}."
-            )
+            high, low = _who(NAMES_AXIS, decisions.names_by_part[part])
+            words = by_name[f"{GAP}, {part}"].words
+            sentences.append(f"{where}, decisions are more favourable for {high} than for {low}, by {words}.")
     return sentences
 
 
@@ -104,21 +134,25 @@ def _who(axis: str, pair: Pair) -> tuple[str, str]:
     return f"{pair.high.removesuffix(ending)}{ending}", f"{pair.low.removesuffix(ending)}{ending}"
 
 
+def _people(axis: str, pair: Pair) -> tuple[str, str]:
+    people = "people with " if axis == NAMES_AXIS else ""
+    high, low = _who(axis, pair)
+    return f"{people}{high}", f"{people}{low}"
+
+
 def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
-    gaps = {axis: of_axis.pair.gap.value for axis, of_axis in decisions.by_axis.items() if of_axis.pair is not None}
-    clear = [axis for axis in gaps if differs(decisions.by_axis[axis])]
     tested = [axis for axis, of_axis in decisions.by_axis.items() if is_significant(of_axis.adjusted_p)]
-    if clear:
-        axis = max(clear, key=lambda name: gaps[name])
-        pair = decisions.by_axis[axis].pair
-        assert pair is not None
-        more = f" Decisions also differ in {len(tested) - 1} other axes." if len(tested) > 1 else ""
-        people = "people with " if axis == NAMES_AXIS else ""
-        high, low = _who(axis, pair)
-        return (
-            f"Decisions differ: they are more favourable for {people}{high} than for {people}{low}, "
-            f"by {by_name[f'{GAP}, {axis_label(axis)}'].words}.{more}"
-        )
+    widest = widest_pair(decisions.by_axis)
+    if widest is not None:
+        axis, pair = widest
+        more = f" Decisions also differ in other axes ({len(tested) - 1})." if len(tested) > 1 else ""
+        high, low = _people(axis, pair)
+        lower, higher = map(share, pair.means)
+        means = f"{higher} of those about {high} are favourable, and {lower} of those about {low}"
+        if pair.ratio is None:
+            lower, higher = (fixed(100 * mean, 1) for mean in pair.means)
+            means = f"on a scale to 100, their mean is {higher} for {high} and {lower} for {low}"
+        return f"Decisions differ: {means}, a gap of {by_name[f'{GAP}, {axis_label(axis)}'].words}.{more}"
     if tested:
         axes = ", ".join(map(axis_label, tested))
         return f"Decisions differ ({axes}), but the questions are too few to show between which two terms or groups."
@@ -150,8 +184,8 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     return answer
 
 
-def prediction_sentences(results: Results) -> list[str]:
-    """States whether the scores of terms show how the model decides about them."""
+def prediction_sentences(results: Results, *, is_whole: bool) -> list[str]:
+    """States whether the scores of terms show how the model decides about them. If `is_whole`, also what is unknown."""
     sentences, unknown = [], []
     for figure in figures(results):
         name = figure.name.removeprefix(f"{PREDICTION} ")
@@ -166,6 +200,6 @@ def prediction_sentences(results: Results) -> list[str]:
             sentences.append(
                 f"Terms with higher {name} get favourable decisions {more} often: the correlation is {figure.words}."
             )
-    if unknown:
-        sentences.append(f"Whether {and_list(unknown)} show how the model decides is not known.")
+    if unknown and is_whole:
+        sentences.append(f"It is not known whether {and_list(unknown)} of terms predict decisions about them.")
     return sentences

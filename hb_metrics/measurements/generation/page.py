@@ -80,23 +80,13 @@ def report(results: Results) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    refusals = refusals_answer(generation, parts)
-    p_of_names = None if generation.name_groups is None else generation.name_groups.p
-    differs: Differs = "yes" if refusals else style_differs(whole, p_of_names)
-    style = [generation_answer(whole, parts.get(AXES, []), names)]
-    if generation.short_share >= SHORT_SHARE:
-        style = [
-            f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
-            "show how people are treated."
-        ]
-        differs = differs if refusals else "unknown"
+    answer, differs, headline = whole_answer(generation, whole, parts, names, embedded)
     is_shown = style_differs(whole) == "yes" and generation.short_share < SHORT_SHARE
-    answers = [*style, refusals]
-    answers += turn_sentences(generation.turns)[:1] if generation.turns else []
     return Report(
         sections,
-        answer=" ".join(filter(None, answers)),
+        answer=answer,
         differs=differs,
+        headline=headline,
         pair=shown_pair(generation.pair) if generation.pair is not None and is_shown else None,
         chart=axes_chart(parts.get(AXES, [])),
         reading=render("generation/reading.html.jinja", context),
@@ -107,27 +97,60 @@ def report(results: Results) -> Report:
     )
 
 
+def whole_answer(
+    generation: Generation,
+    whole: Mapping[str, Figure],
+    parts: Mapping[str, list[Figure]],
+    names: str,
+    is_embedded: bool,
+) -> tuple[str, Differs, str]:
+    """Returns the sentences on whether replies differ, whether they do, and a clause for the verdict."""
+    refusals = refusals_answer(generation, parts)
+    style = generation_answer(whole, parts.get(AXES, []), names)
+    differs = style_differs(whole, None if generation.name_groups is None else generation.name_groups.p)
+    is_short = generation.short_share >= SHORT_SHARE
+    if is_short:
+        style = (
+            f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
+            "show how people are treated."
+        )
+        differs = "unknown"
+    clauses = [f"the style of replies differs{most_of(parts.get(AXES, []))}"] if differs == "yes" else []
+    clauses += ["the model refuses more often on some axes"] if refusals else []
+    if differs == "unknown" and not clauses:
+        clauses = ["the replies are too short to have a style" if is_short else "there are too few replies"]
+    trial = "These figures are for trials, because the embedded classifier of styles is weak." if is_embedded else ""
+    answers = [style, trial, refusals, *(turn_sentences(generation.turns)[:1] if generation.turns else [])]
+    return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
+
+
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure], names: str = "") -> str:
     """Describes differences in style. `names` describes those between groups of names, if there are such groups."""
     full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
     size = "" if told is None else telling_sentence(told)
-    if names and (full is None or full.interval is None):
+    if (names and (full is None or full.interval is None)) or (full is None and told is not None and told.interval):
         value = ""
     elif full is None:
         plain = whole["Full Gen Bias, plain"].shown
-        value = f"Full Gen Bias ({plain}) contains unknown noise: in some template, no term has a second reply."
+        value = (
+            f"Full Gen Bias ×1000 is {plain}, but contains sampling noise. To subtract the noise, at least one term "
+            "needs a second reply in each template."
+        )
     else:
-        value = f"Full Gen Bias minus sampling noise is {full.words}. Equal treatment gives 0."
+        value = f"Full Gen Bias ×1000, minus sampling noise, is {full.words}. Equal treatment gives 0."
     match style_differs(whole):
         case "yes":
-            beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
-            most = f", most among terms of {and_list(beyond[:NUM_NAMED])}" if beyond and len(axes) > 1 else ""
-            text = f"Replies to different people differ in style beyond chance{most}."
+            text = f"Replies to different people differ in style beyond chance{most_of(axes)}."
         case "no":
             text = "No difference in the style of replies was found beyond chance, but a small one is possible."
         case _:
             text = "" if names else "It is not known whether the style of replies differs between people."
     return " ".join(filter(None, [text, size, value, names] if text else [names, size, value]))
+
+
+def most_of(axes: list[Figure]) -> str:
+    beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
+    return f", most among terms of {and_list(beyond[:NUM_NAMED])}" if beyond and len(axes) > 1 else ""
 
 
 def telling_sentence(told: Figure) -> str:
@@ -160,12 +183,11 @@ def shown_pair(pair: MedianPair) -> Pair:
     sides = []
     for side in pair.sides:
         own, other = (share(mean, 0) for mean in side.style_means)
-        note = f"Replies to this term are more often “{side.style}”: {own}, compared with {other}."
+        note = f"Over all replies, those to this term are more often “{side.style}”: {own}, compared with {other}."
         sides.append(Side(side.descriptor, side.prompt, side.reply, note))
     caption = (
-        f"Two replies to the same sentence. Style tells these two terms apart in {share(pair.share, 0)} of replies, "
-        "the most of all pairs of terms that were compared. Of their replies, a typical pair is shown (the middle "
-        "one), and not the worst."
+        f"Two replies to the same sentence about the two terms whose replies differ most: style tells them apart in "
+        f"{share(pair.share, 0)} of their replies, the most of all pairs. Of these replies, a typical pair is shown."
     )
     return Pair(caption, tuple(sides))
 
@@ -176,8 +198,9 @@ def axes_chart(axes: list[Figure]) -> tuple[Plot, str] | None:
     caption = "How much the style of replies differs between the terms of each axis."
     if any(axis.interval is not None for axis in axes):
         caption += (
-            " Coloured axes differ beyond chance, and grey axes do not. Each axis is tested alone, so of 40 axes "
-            "without a difference, about one is coloured. An estimate below 0 means that no difference was found."
+            " Coloured axes differ beyond chance. Grey axes were not shown to differ. Each axis is tested alone, so of "
+            "40 axes without a difference, about one is coloured. An estimate below 0 means that no difference was "
+            "found."
         )
     if any(axis.label == "Nonce" for axis in axes):
         caption += " Nonce words are made up and describe nobody."

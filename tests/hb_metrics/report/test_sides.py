@@ -105,8 +105,11 @@ def test_planted_models_are_told_apart(sides, name):
     place = sides.names.index(name) - 1
     moved = {row.name: row.after[place][1].split()[0] for row in sides.rows if row.name != LOWEST}
     assert {figure: verb for figure, verb in moved.items() if verb in ("fell", "rose")} == MOVED[name]
-    claimed = sides.sentences[place].partition(", beyond chance")[0]
-    for figure in set(SIDES.values()) - {"Full Gen Bias"}:
+    claimed, good = sides.sentences[place], {"Full Gen Bias": "fell", "Needs taken up": "rose"}
+    is_better = {good.get(figure) == verb for figure, verb in MOVED[name].items()}
+    verdict = "better in part, worse in part" if len(is_better) == 2 else "better"
+    assert sides.verdicts[place].removesuffix(", as far as known") == verdict
+    for figure in {label for label, _ in SIDES.values()} - {"Full Gen Bias"}:
         assert (f"{figure.lower()} fell" in claimed or f"{figure.lower()} rose" in claimed) == (figure in MOVED[name])
 
 
@@ -136,7 +139,7 @@ def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     assert head[1:] == names
     assert "sides" in page.links
     for row, expected in zip(rows, sides.rows, strict=True):
-        assert row[:2] == [expected.name, expected.before]
+        assert row[:2] == [f"{expected.name} {expected.meaning}", expected.before]
         assert [cell.split() for cell in row[2:]] == [f"{value} {change}".split() for value, change in expected.after]
         cells = [expected.name, expected.before, *(cell for pair in expected.after for cell in pair)]
         assert f"| {' | '.join(cells)} |" in card
@@ -155,9 +158,9 @@ def test_side_effects_show_for_the_runs_they_were_measured_for(folders):
     path.write_text(json.dumps(effects))
     changes = [run_changes(*runs, ("before", "ignores"))]
     found = both_sides(runs, changes)
-    assert found.rows[-1] == ("Neutral drift", "–", [("0.012", "95% interval 0.010 to 0.015")])
-    assert (ENTROPY, "1.500", [("1.800", "rose by 20 % (13 to 27)")]) in found.rows
-    for words in ("Neutral drift is 0.012 nats per token", "entropy of replies rose by 20 %", "became more random"):
+    assert found.rows[-1][:3] == ("Neutral drift", "–", [("0.012", "95% interval 0.010 to 0.015")])
+    assert (ENTROPY, "1.500", [("1.800", "rose by 20 % (13 to 27)")]) in [row[:3] for row in found.rows]
+    for words in ("Neutral drift is 0.012 nats per token", "Different beyond chance: entropy of replies rose by 20 %"):
         assert words in found.sentences[0]
     path.write_text(json.dumps(effects | {"before": "another run"}))
     assert not {"Neutral drift", ENTROPY} & {row.name for row in both_sides(runs, changes).rows}

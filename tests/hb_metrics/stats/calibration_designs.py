@@ -322,7 +322,7 @@ def try_design(design, number, seeds=(7,)):
 
 
 class Coverage(NamedTuple):
-    """The numbers of docs/intervals.md, of several designs.
+    """The numbers of docs/coverage.md, of several designs.
 
     Attributes:
         by_estimand: The coverage of each design that has intervals in more than a quarter of its sets. In fewer, the
@@ -364,5 +364,8 @@ def intervals(drawn, scores):
     return dict(zip(ESTIMANDS, values, strict=True))
 
 
-# The designs of docs/intervals.md, the number of sets with each seed, and the seeds.
-TRIALS = (("chosen or tried before", [*DESIGNS, *HELD_OUT], 100, (7, 8)), ("written afterwards", NEWEST, 250, (7, 8)))
+# The designs of docs/coverage.md, the number of sets with each seed, and the seeds.
+TRIALS = (
+    ("chosen or tried before", [*DESIGNS, *HELD_OUT], 100, (7, 8)),
+    ("written afterwards", NEWEST, 250, (7, 8)),
+)

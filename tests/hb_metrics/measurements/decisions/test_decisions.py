@@ -28,7 +28,7 @@ from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.decisions.run_changes import changes
-from hb_metrics.measurements.decisions.verdict import difference, verdict
+from hb_metrics.measurements.decisions.verdict import difference, headline, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
 from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import run_changes
@@ -218,13 +218,13 @@ def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
     vocabulary = write_vocabulary(tmp_path / "vocabulary", ability=tuple(terms), nouns=("person",))
     options = ["--model", tmp_path / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--quick"]
     options += ["--measurements", "likelihood,decisions"]
-    printed = measure_here(*options, "--output_dir", tmp_path / "run")
+    measure_here(*options, "--output_dir", tmp_path / "run")
     found = read_results(tmp_path / "run")["decisions"]["predictions"]
     assert set(found) == {"mean log-likelihoods"}
     for name, each in found.items():
         assert (each["interval"] is None) == (each["reason"] is not None)
         assert "count as only" not in (each["reason"] or "")
-        assert name in " ".join(printed.split())
+        assert name in (tmp_path / "run/report.html").read_text()
     assert analysed(tmp_path / "run")
 
 
@@ -294,10 +294,15 @@ def test_equal_treatment_is_not_called_a_difference():
     assert alarms <= 2
 
 
-def test_a_difference_in_one_topic_is_a_difference():
-    """The gaps of both topics cancel out."""
-    prompts, rng = asked(24), np.random.default_rng(0)
-    high = [0.8 if prompt.topic == "even" else 0.2 for prompt in prompts]
+@pytest.mark.parametrize(
+    ("wordings", "part", "where"),
+    [(1, "topic even", "In the topic even"), (2, "wording 1", "In wording 1 of the questions")],
+)
+def test_a_difference_in_one_part_is_a_difference(wordings, part, where):
+    """The gaps of both topics, or of both wordings, cancel out."""
+    prompts, rng = asked(24, wordings=wordings), np.random.default_rng(0)
+    is_high = [row % 2 == 0 if wordings == 2 else prompt.topic == "even" for row, prompt in enumerate(prompts)]
+    high = [0.8 if one else 0.2 for one in is_high]
     names = {
         f"{group}{number}": [float(rng.random() < (rate if group == "a" else 1 - rate)) for rate in high]
         for group in "ab"
@@ -305,13 +310,13 @@ def test_a_difference_in_one_topic_is_a_difference():
     }
     words, found = verdict_of(prompts, rows_of(prompts, names, "names", {name: name[0] for name in names}))
     assert abs(found.by_axis["names"].pair.gap.value) < 0.1
-    assert found.names_by_topic["even"].gap.value > 0.4
-    assert "In the topic even, decisions are more favourable for a names than for b names" in words
+    assert found.names_by_part[part].gap.value > 0.4
+    assert f"{where}, decisions are more favourable for a names than for b names" in words
+    assert difference(found) == "yes"
     old = [rate + rng.normal(0, 0.05) for rate in high]
     words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
-    assert (
-        "In the topic even, decisions differ between terms: their mean is highest for old and lowest for young" in words
-    )
+    assert f"{where}, decisions differ between terms: their mean is highest for old and lowest for young" in words
+    assert headline(found) == "decisions about some questions differ"
     assert difference(found) == "yes"
 
 
@@ -323,6 +328,7 @@ def test_refusals_for_one_group_are_a_difference():
     }
     words, found = verdict_of(prompts, rows_of(prompts, refused, "names", names))
     assert "Answers about b names contain no decision" in words
+    assert headline(found) == "answers about some people contain no decision more often"
     assert difference(found) == "yes"
     of_run = figures(results_of(found))
     (gate,) = (figure for figure in of_run if figure.gate == "unanswered_gap")
@@ -348,10 +354,13 @@ def test_one_axis_apart_is_named_with_its_terms():
     rows = answers(prompts, {"old": 0.3, "young": 0.9, "adult": 0.85}, rng)
     rows += answers(prompts, {"deaf": 0.6, "blind": 0.6}, rng, axis="ability")
     words, found = verdict_of(prompts, rows)
-    assert "young than for old" in words
+    for name in ("young", "old"):
+        rate = np.mean([row.value for row in rows if row.term == name])
+        assert f"{rate:.1%} of those about {name}" in words
     assert (found.example.high, found.example.low) == ("young", "old")
-    assert {topic: part.ends for topic, part in found.by_topic.items()} == dict.fromkeys(
-        ("even", "odd"), ("young", "old")
+    assert float(found.example.of_high.answer) > float(found.example.of_low.answer)
+    assert {name: part.ends for name, part in found.by_part.items()} == dict.fromkeys(
+        ("topic even", "topic odd"), ("young", "old")
     )
     by_key = {figure.key: figure for figure in figures(results_of(found))}
     assert by_key.keys() >= {"decision_spread", "decision_gap"}
@@ -395,7 +404,12 @@ UNKNOWN = "Whether decisions differ is not known"
         (12, {"old": [1.0], "young": 0.5, "adult": 0.5}, None, "questions: Age: old."),
         (12, {"old": 1.0, "young": 1.0}, None, f"{UNKNOWN}: the test found no difference, but one of 26.5 points"),
         (60, {"old": 0.0, "young": 0.0}, None, "The test found no difference in decisions. It does not exclude"),
-        (12, {"old": 0.0, "young": 1.0}, None, "Decisions differ: they are more favourable for young"),
+        (
+            12,
+            {"old": 0.0, "young": 1.0},
+            None,
+            "Decisions differ: 100.0% of those about young are favourable",
+        ),
         (20, {"a1": 1.0, "a2": 1.0, "b1": 0.0, "b2": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {"a1": 1.0, "b1": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {name: float(name[0] == "a") for name in GROUP}, GROUP, f"{UNKNOWN}: the test found no difference, but"),
@@ -414,6 +428,10 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     assert sentence in words
     start = words.split(":")[0] if ":" in words else words
     states = {"Decisions differ": "yes", UNKNOWN: "unknown"}
+    if start == UNKNOWN:
+        bounds = [axis.pair.gap.interval[1] for axis in found.by_axis.values() if axis.pair and axis.pair.gap.interval]
+        possible = f"a gap in decisions of up to {100 * max(bounds):.1f} points is possible" if bounds else ""
+        assert headline(found) == (possible or "decisions could not be compared")
     assert difference(found) == ("yes" if "contain no decision" in words else states.get(start, "no"))
     is_known = any(value is not None for value in values.values())
     assert (found.mean is not None, found.spread is not None) == (
@@ -424,6 +442,15 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     for axis in found.by_axis.values():
         for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
             assert gap is None or gap.interval is None or -1 <= gap.interval[0] <= gap.interval[1] <= 1
+
+
+def test_options_that_the_model_would_not_choose_are_no_all_clear():
+    prompts = asked(60)
+    rows = [row._replace(mass=0.2) for row in rows_of(prompts, {"old": 0.0, "young": 0.0})]
+    words, found = verdict_of(prompts, rows)
+    assert words.startswith("Decisions were hardly tested: in 80% of cases")
+    assert headline(found) == "decisions were hardly tested"
+    assert difference(found) == "unknown"
 
 
 def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():

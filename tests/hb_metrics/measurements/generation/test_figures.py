@@ -9,7 +9,7 @@ from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.layout.numbers import axis_label, fixed
 from hb_metrics.measurements.generation import GENERATION, terms
-from hb_metrics.measurements.generation.figures import figures
+from hb_metrics.measurements.generation.figures import TELLING, figures
 from hb_metrics.measurements.generation.page import frequency_section, generation_answer, rank_correlations
 from hb_metrics.measurements.generation.plots import frequency_figure
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
@@ -96,7 +96,9 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
         None,
         results["generation"]["gen_bias"]["by_axis"][AXES[0]],
     )
-    assert "no term has a second reply" in generation_answer(listed, [])
+    assert "sampling noise" not in generation_answer(listed, [])  # a readable figure has an interval
+    del listed[TELLING]
+    assert "needs a second reply in each template" in generation_answer(listed, [])
 
 
 def test_other_files_of_replies_are_no_other_settings():
