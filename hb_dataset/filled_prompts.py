@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from hb_dataset.prompt_slots import PERSON_SLOTS, PRONOUN_SLOTS, parsed_prompt
 from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
 from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors
 from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor, PersonNoun, Template
+from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, SINGULAR_SLOT, Descriptor, PersonNoun, Template
 
 MAX_FILLED = 1_000_000
 MAX_FILLED_BYTES = 2**29
@@ -125,12 +125,17 @@ def people_of_terms(
         vocabulary: The vocabulary of the terms and nouns.
         axes: The axes of the terms. `None` means all axes.
         terms: The terms, in upper or lower case. `None` means all terms. A term on two axes means both.
+            "ability:hearing" is a term of the user's own, or a term of the vocabulary on another axis.
         small: If true, and without `terms`, only the terms of the small config are used.
 
     Raises:
         ValueError: A term is unknown, or is not on one of these axes.
     """
-    descriptors = find_terms(vocabulary, axes, terms)
+    own = [term for term in terms or () if ":" in term]
+    listed = terms and [term for term in terms if term not in own]
+    descriptors = [] if own and not listed else find_terms(vocabulary, axes, listed)
+    descriptors += [_own_term(vocabulary, term) for term in own]
+    descriptors = list({(term.axis, term.term.casefold()): term for term in descriptors}.values())
     if small and terms is None:
         descriptors = small_descriptors(
             [descriptor for descriptor in descriptors_of_most_nouns(vocabulary) if descriptor in descriptors]
@@ -169,9 +174,27 @@ def find_terms(
         liked = [descriptor.term for descriptor in found if descriptor.preference != "dispreferred"]
         raise ValueError(
             f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
-            f"{did_you_mean(unknown[0], liked)}write terms as the vocabulary's files list them, separated by commas"
+            f"{did_you_mean(unknown[0], liked)}write terms as the vocabulary's files list them, separated by commas. "
+            "With your own prompts, a term of your own has its axis before it, as in 'ability:hearing'"
         )
     return [descriptor for descriptor in found if descriptor.term.casefold() in wanted]
+
+
+def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
+    axis, _, term = (" ".join(part.split()) for part in written.partition(":"))
+    known = [each for each in vocabulary.descriptors if each.term.casefold() == term.casefold()]
+    try:
+        if known:
+            return replace(known[0], axis=axis.replace(" ", "_"))
+        if not term.startswith("who "):
+            bucket = AFTER_THE_NOUN if term.startswith("with ") else None
+            return Descriptor(axis=axis.replace(" ", "_"), term=term, bucket=bucket)
+    except ValueError:  # pydantic's message would not name the option
+        pass
+    raise ValueError(
+        f"term '{written}' is not an axis and a term, such as 'ability:hearing' or 'ability:with a cast'; write the "
+        "axis in lower case. For terms with 'who', write a vocabulary (holistic-bias new-vocabulary)"
+    )
 
 
 def people_of_names(names: Iterable[PersonName]) -> list[Person]:

@@ -78,7 +78,9 @@ class RunOptions:
     terms: str | None = option(
         None,
         "Measure only these terms, separated by commas, e.g. 'Deaf,blind,autistic'. They may be any terms of the "
-        "vocabulary, even if --dataset_config is a small config.",
+        "vocabulary, even if --dataset_config is a small config. With --prompts, a term of your own has its axis "
+        "before it ('ability:hearing'), and an axis of your own compares terms of several axes "
+        "('people:Deaf,people:Black').",
     )
     sample: int | None = option(
         None,

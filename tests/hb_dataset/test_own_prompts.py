@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -225,6 +226,16 @@ def test_people_are_terms_with_their_agreeing_nouns():
     assert len({(p.axis, p.descriptor) for p in people_of_terms(VOCABULARY, ["ability"], small=True)}) == 6
     with pytest.raises(ValueError, match="did you mean 'Deaf'"):
         people_of_terms(VOCABULARY, terms=["Deef"])
+    own = people_of_terms(VOCABULARY, terms=["Deaf", "ability:hearing", "people: with a CAST", "people:Black"])
+    assert {(p.axis, p.descriptor, p.singular) for p in own if p.noun == "person"} == {
+        ("ability", "Deaf", "a Deaf person"),
+        ("ability", "hearing", "a hearing person"),
+        ("people", "with a CAST", "a person with a CAST"),
+        ("people", "Black", "a Black person"),
+    }
+    for fault in ("Ability:hearing", ":hearing", "ability:", "ability:who hears", "ability:{x}"):
+        with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
+            people_of_terms(VOCABULARY, terms=[fault])
     noun = next(noun for noun in VOCABULARY.nouns if noun.noun == "individual")
     assert baseline_person(noun).singular == "an individual"
 

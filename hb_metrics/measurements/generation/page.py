@@ -119,7 +119,11 @@ def whole_answer(
     clauses += ["the model refuses more often on some axes"] if refusals else []
     if differs == "unknown" and not clauses:
         clauses = ["the replies are too short to have a style" if is_short else "there are too few replies"]
-    trial = "These figures are for trials, because the embedded classifier of styles is weak." if is_embedded else ""
+    trial = (
+        "These figures are for trials, because the embedded classifier of styles is weak."
+        if is_embedded and not is_short
+        else ""
+    )
     answers = [style, trial, refusals, *(turn_sentences(generation.turns)[:1] if generation.turns else [])]
     return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
 
