@@ -174,7 +174,7 @@ def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> l
     if unknown:
         known = [row.change.reason for row in rows.values() if row.change.interval is None and row.change.reason]
         reasons = list(dict.fromkeys([*known, *missing.values()]))
-        why = f", because {and_list(reasons)}" if reasons else ""
+        why = f", because {'; '.join(reasons)}" if reasons else ""
         parts.append(f"the effect of chance on {and_list(unknown)} is unknown{why}")
     return parts
 

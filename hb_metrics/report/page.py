@@ -76,7 +76,7 @@ def write_report(
     calibrations: Sequence[Calibration] = (),
     again: Longer | None = None,
 ) -> list[str]:
-    """Writes a run's report, and returns its sentences on whether the model treats people differently.
+    """Writes a run's report, and returns its verdict and sentences on whether the model treats people differently.
 
     `again` is a longer run. If measurements are still `to_come`, the report is marked as incomplete. Sections for
     `calibrations` (the results of `human-eval calibrate`) come first if they have an interval, and the sections in
@@ -128,7 +128,9 @@ def write_report(
     }
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page("report/report.html.jinja", path, context, terms)
-    return answer.sentences + [each.answer for each in reports if each not in on_top and each.answer is not None]
+    return [answer.verdict, *answer.sentences] + [
+        each.answer for each in reports if each not in on_top and each.answer is not None
+    ]
 
 
 def not_tested(measured: Container[str]) -> str:

@@ -106,7 +106,7 @@ def whole_answer(
 ) -> tuple[str, Differs, str]:
     """Returns the sentences on whether replies differ, whether they do, and a clause for the verdict."""
     refusals = refusals_answer(generation, parts)
-    style = generation_answer(whole, parts.get(AXES, []), names)
+    style = generation_answer(whole, names)
     differs = style_differs(whole, None if generation.name_groups is None else generation.name_groups.p)
     is_short = generation.short_share >= SHORT_SHARE
     if is_short:
@@ -128,7 +128,7 @@ def whole_answer(
     return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
 
 
-def generation_answer(whole: Mapping[str, Figure], axes: list[Figure], names: str = "") -> str:
+def generation_answer(whole: Mapping[str, Figure], names: str = "") -> str:
     """Describes differences in style. `names` describes those between groups of names, if there are such groups."""
     full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
     size = "" if told is None else telling_sentence(told)
@@ -144,7 +144,7 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure], names: st
         value = f"Full Gen Bias ×1000, minus sampling noise, is {full.words}. Equal treatment gives 0."
     match style_differs(whole):
         case "yes":
-            text = f"Replies to different people differ in style beyond chance{most_of(axes)}."
+            text = "Replies to different people differ in style beyond chance."
         case "no":
             text = "No difference in the style of replies was found beyond chance, but a small one is possible."
         case _:

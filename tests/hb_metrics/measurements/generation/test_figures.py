@@ -10,7 +10,7 @@ from hb_metrics.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.layout.numbers import axis_label, fixed
 from hb_metrics.measurements.generation import GENERATION, terms
 from hb_metrics.measurements.generation.figures import TELLING, figures
-from hb_metrics.measurements.generation.page import frequency_section, generation_answer, rank_correlations
+from hb_metrics.measurements.generation.page import frequency_section, generation_answer, most_of, rank_correlations
 from hb_metrics.measurements.generation.plots import frequency_figure
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
@@ -96,9 +96,9 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
         None,
         results["generation"]["gen_bias"]["by_axis"][AXES[0]],
     )
-    assert "sampling noise" not in generation_answer(listed, [])  # a readable figure has an interval
+    assert "sampling noise" not in generation_answer(listed)  # a readable figure has an interval
     del listed[TELLING]
-    assert "needs a second reply in each template" in generation_answer(listed, [])
+    assert "needs a second reply in each template" in generation_answer(listed)
 
 
 def test_other_files_of_replies_are_no_other_settings():
@@ -139,24 +139,21 @@ def axes(**values):
 
 
 @pytest.mark.parametrize(
-    ("whole", "by_axis", "answer"),
+    ("whole", "answer"),
     [
-        (
-            full(5.25, (4, 6.5)),
-            axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3))),
-            "differ in style beyond chance, most among terms of ability and age[.] .* 5.25 .95% interval",
-        ),
-        (
-            full(5.25, (4, 6.5)),
-            axes(Age=(2, (1, 3))),
-            "differ in style beyond chance[.] .* 5.25 .95% interval 4.00 to 6.50",
-        ),
-        (full(0.5, (0, 2)), [], "No difference .* a small one is possible.* 0.50 .95% interval 0.00 to 2.00"),
-        (full(5.25, None, "too few replies"), [], "not known whether .* 5.25 .no interval: too few replies"),
+        (full(5.25, (4, 6.5)), "differ in style beyond chance[.] .* 5.25 .95% interval 4.00 to 6.50"),
+        (full(0.5, (0, 2)), "No difference .* a small one is possible.* 0.50 .95% interval 0.00 to 2.00"),
+        (full(5.25, None, "too few replies"), "not known whether .* 5.25 .no interval: too few replies"),
     ],
 )
-def test_the_answer_says_no_more_than_the_interval(whole, by_axis, answer):
-    assert re.search(answer, generation_answer(whole, by_axis))
+def test_the_answer_says_no_more_than_the_interval(whole, answer):
+    assert re.search(answer, generation_answer(whole))
+
+
+def test_the_verdict_names_axes_whose_interval_is_above_0():
+    several = axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3)))
+    assert most_of(several) == ", most among terms of ability and age"
+    assert not most_of(axes(Age=(2, (1, 3))))
 
 
 def test_frequencies_are_of_one_word_terms(generation):
