@@ -30,7 +30,6 @@ gc.disable()
 
 def pytest_collection_finish():
     """Nor is garbage searched for in what the libraries hold from here to the end."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)  # new objects; 700 by default, for every so many of which the young ones are searched
     gc.enable()
@@ -38,12 +37,16 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session", autouse=True)
 def inputs_once():
-    """Makes the tables of configs and parses the chit-chat dataset once, since hundreds of tests read them."""
+    """Makes the tables of configs and parses the chit-chat dataset once, since hundreds of tests read them.
+
+    No test of this process ends the machine, so files need not reach its disk.
+    """
     from hb_dataset import dialogue_pairs, prompts
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prompts, "_table", lru_cache(maxsize=8)(prompts._table))
         patch.setattr(dialogue_pairs, "_chitchat", lru_cache(dialogue_pairs._chitchat))
+        patch.setattr(os, "fsync", lambda file: None)
         yield
 
 

@@ -219,10 +219,7 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     [
         ({}, "contains no RedditBias split for gender; add a file named train, validation or test"),
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
-        (
-            {"test.csv": "secret words here\nb"},
-            r"no column text_t1 or text or .*; .* are: …\)$",
-        ),
+        ({"test.csv": "secret words here\nb"}, r"no column text_t1 or text or .*; .* are: …\)$"),
         ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),
         (
             {

@@ -98,10 +98,7 @@ def test_marked_pairs_do_not_change_the_digest(tmp_path):
     ("file", "text", "line", "remedy"),
     [
         pytest.param(file, *case, id=f"{file}: {name}")
-        for file, cases in (
-            ("mood.yaml", TERM_FAULTS),
-            ("templates.yaml", TEMPLATE_FAULTS),
-        )
+        for file, cases in (("mood.yaml", TERM_FAULTS), ("templates.yaml", TEMPLATE_FAULTS))
         for name, case in cases.items()
     ],
 )

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, partial
+from zlib import crc32
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -12,6 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processo
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
+from hb_metrics.collect.classifiers.classifier import Classification
 from hb_metrics.collect.replies import trials
 from hb_metrics.command import measuring
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
@@ -255,18 +258,24 @@ def save_classifier(tmp_path_factory, get_small_model):
     return save
 
 
+def styles_by_text(labels, texts):
+    """Probabilities that depend on the letters of a text, and not on what it means."""
+    weights = np.stack(
+        [np.random.default_rng(crc32(text.encode())).standard_gamma(0.05, len(labels)) for text in texts]
+    )
+    return Classification(weights / weights.sum(axis=1, keepdims=True), np.zeros(len(weights), bool))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def quick_styles():
-    """Loads the embedded style classifier once, and measures its identity leakage on two sentences only.
+    """Lets runs in this process classify styles, and measure their leakage, in no time: by the letters of texts.
 
-    The same texts are classified once: many runs have the same replies.
-
-    The leakage does not depend on the model that is measured, and takes most of a small run; once for the same terms.
     How to decode is tried once for models of a config and contexts of as many tokens, except in tests of decoding.
-    Runs in this process write their report once, at the end.
+    Runs write their report once, at the end.
     """
-    load, leakage, known = work.load_style_classifier, work.classifier_leakage, {}
-    agrees = trials._agrees
+    load, known, sentences = work.load_style_classifier, {}, shipped_sentences()[::10]
+    load_embedded = cache(lambda device: load(device=device))
+    leakage, agrees = work.classifier_leakage, trials._agrees
 
     def try_once(model, contexts, *options):
         key = (type(model), model.config.to_json_string(), *map(len, contexts), *options[:3], len(options))
@@ -274,30 +283,20 @@ def quick_styles():
             known[key] = agrees(model, contexts, *options)
         return known[key]
 
-    def load_once(name, **options):
-        key = str(options["device"])
+    def load_quick(name, **options):
         if name != "embedded":
             return load(name, **options)
-        if key not in known:
-            classifier = load(name, **options)
-            classify = lru_cache(lambda texts, threads: classifier.classify_distinct(list(texts)))
-            # Of all texts together and as many threads, since either may change the last bits.
-            known[key] = replace(
-                classifier, classify_distinct=lambda texts: classify(tuple(texts), torch.get_num_threads())
-            )
-        return known[key]
+        classifier = load_embedded(options["device"])
+        return replace(classifier, classify_distinct=partial(styles_by_text, classifier.labels))
 
-    def measure_once(classifier, people):
-        key = (classifier.digest, *people)
-        if not classifier.is_embedded:
-            return leakage(classifier, people)
-        if key not in known:
-            known[key] = leakage_table(classifier.probabilities, people, shipped_sentences()[::10])
-        return known[key]
+    def measure_quick(classifier, people):
+        if classifier.is_embedded:
+            return leakage_table(classifier.probabilities, people, sentences)
+        return leakage(classifier, people)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(work, "load_style_classifier", load_once)
-        patch.setattr(work, "classifier_leakage", measure_once)
+        patch.setattr(work, "load_style_classifier", load_quick)
+        patch.setattr(work, "classifier_leakage", measure_quick)
         patch.setattr(measuring, "_report_so_far", lambda *_: None)
         patch.setattr(trials, "_agrees", try_once)
         yield

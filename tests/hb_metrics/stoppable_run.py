@@ -48,7 +48,7 @@ def main(options, writes=None, stalled=None, machines=False):
     offensiveness_work.ROWS_PER_SHARD = 64
     sentences = leakage.shipped_sentences()[:3]
     leakage.shipped_sentences = lambda: sentences
-    continuations.MAX_TOKENS, continuations.NUM_SEEDS = 60, 2
+    continuations.MAX_TOKENS, continuations.NUM_SEEDS = 52, 2
     rank = int(os.environ.get("RANK", "0"))
     if machines:
         shared_files.LATEST = 2

@@ -15,6 +15,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from hb_metrics import measure
+from hb_metrics.collect.classifiers.styles import load_style_classifier
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import work
 from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
@@ -45,11 +46,14 @@ def inputs(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def leakage_each_time(monkeypatch):
+def embedded_classifier(monkeypatch):
+    """Classifies styles as users' runs do, and measures the leakage each time."""
+
     def leakage(classifier, people):
         return leakage_table(classifier.probabilities, people, shipped_sentences()[::40])
 
     monkeypatch.setattr(work, "classifier_leakage", leakage)
+    monkeypatch.setattr(work, "load_style_classifier", load_style_classifier)
 
 
 def analyse_without_torch(folder):

@@ -178,21 +178,3 @@ def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path)
         }
     )
     assert [measurement.name for measurement in asked_measurements(parsed)] == ["likelihood", "offensiveness"]
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("modle: gpt2", "did you mean 'model'?"),
-        ("- model", "contains no options"),
-        ("model: [", "is not valid YAML"),
-        ("confidence_level: much", "--confidence_level"),
-        ("seed: ü", "UTF-8"),
-    ],
-)
-def test_a_wrong_options_file_is_refused(content, expected, tmp_path, capsys):
-    config = tmp_path / "options.yaml"
-    config.write_bytes(content.encode("latin-1"))
-    with pytest.raises((SystemExit, ValueError)) as error:
-        parse_arguments(["--config", str(config)])
-    assert expected in f"{error.value}{capsys.readouterr().err}"

@@ -91,13 +91,16 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
         ("sede: 1\n", r"unknown option 'sede'; did you mean 'seed'\?"),
         ("seed: [", "is not valid YAML"),
         ("- seed\n", "write one `option: value` per line"),
+        ("seed: \udcfc", "UTF-8"),
+        ("confidence_level: much", "--confidence_level"),
     ],
 )
-def test_a_config_that_would_be_read_in_part_is_refused(content, message, tmp_path):
+def test_a_config_that_would_be_read_in_part_is_refused(content, message, tmp_path, capsys):
     path = tmp_path / "options.yaml"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=message):
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises((SystemExit, ValueError)) as error:
         parse_arguments(["--config", str(path)])
+    assert re.search(message, f"{error.value}{capsys.readouterr().err}")
 
 
 def test_variables_of_chat_templates_are_a_json_object(tmp_path):

@@ -308,27 +308,6 @@ def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary
         analyse(files / "run")
 
 
-def test_groups_of_names_in_a_slot(files, vocabulary, model):
-    options = "--prompts", files / "named.jsonl", "--names_file", files / "names.csv", "--model", model
-    options += (
-        "--measurements",
-        "generation,offensiveness",
-        "--max_new_tokens",
-        4,
-        "--replies_per_cell",
-        4,
-        "--turns",
-        2,
-    )
-    measure_here(*options, "--output_dir", files / "run")
-    generation = json.loads((files / "run" / "results.json").read_text())["generation"]
-    assert generation["name_groups"]["num_names"] == {"Black women": 4, "White": 4}
-    assert generation["name_groups"]["num_questions"] == 2
-    assert len(generation["turns"]["name_groups"]) == 2
-    assert analysed(files / "run")
-    assert "same reply each time" in refusal(*options, "--decoding", "greedy", "--output_dir", files / "greedy")
-
-
 def test_the_folder_of_a_run_is_named_after_its_file(settings):
     assert default_folder(settings("slotted")).startswith("runs/embedded-slotted-")
 

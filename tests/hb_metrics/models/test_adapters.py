@@ -134,10 +134,7 @@ def other_base(folder, **changes):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [
-        ({"hidden_size": 64}, "size mismatch"),
-        ({"num_hidden_layers": 3}, "only one of them has the weights"),
-    ],
+    [({"hidden_size": 64}, "size mismatch"), ({"num_hidden_layers": 3}, "only one of them has the weights")],
 )
 def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapter):
     base, folder, _ = save_adapter("llama")

@@ -130,8 +130,7 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("added", "bos", "start"),
-    [("<pad> <s>", None, [2, 0]), ("<s>", "<s>", [0]), ("", "<s>", [0]), ("", None, [])],
+    ("added", "bos", "start"), [("<pad> <s>", None, [2, 0]), ("<s>", "<s>", [0]), ("", "<s>", [0]), ("", None, [])]
 )
 @pytest.mark.parametrize("end", ["", "</s>"])
 def test_a_text_is_read_after_what_the_tokenizer_adds(added, bos, start, end):

@@ -28,10 +28,7 @@ ANSWER = "Hello my friend, how are you doing today?"
 # Marks that are special tokens, of which the chat template says nothing.
 SPECIAL = ["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|python_tag|>", "<|START_THINKING|>", "<|END_THINKING|>"]
 LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>\n\n"
-DECODINGS = {
-    "greedy": Decoding(max_new_tokens=120),
-    "sample": replace(PRESETS["sample"], max_new_tokens=120),
-}
+DECODINGS = {"greedy": Decoding(max_new_tokens=120), "sample": replace(PRESETS["sample"], max_new_tokens=120)}
 
 
 class Scripted:

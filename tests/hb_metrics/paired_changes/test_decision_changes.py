@@ -77,10 +77,10 @@ def test_changes_of_gaps_are_paired_by_question():
     assert change.first == pytest.approx(gaps[0][:, 5].mean())
 
 
-@pytest.mark.parametrize(("before", "after"), [(0.3, 0.3), (0.3, 0.0), (0.02, -0.4), (0.25, -0.25), (0.3, -0.1)])
+@pytest.mark.parametrize(("before", "after"), [(0.3, 0.0), (0.02, -0.4), (0.25, -0.25)])
 def test_changes_in_a_gap_of_names_are_those_of_its_size(before, after):
     """The other group may have the advantage after the change."""
-    rng, groups, held, sets = np.random.default_rng(1), ["a"] * 8 + ["b"] * 8, 0, 80
+    rng, groups, held, sets = np.random.default_rng(1), ["a"] * 8 + ["b"] * 8, 0, 60
     for _ in range(sets):
         rates = 0.5 + np.array([[0.5], [-0.5]]) * [before, after]  # [groups, runs]
         of_names = np.repeat(rates, 8, axis=0) + rng.normal(0, 0.05, (16, 2))

@@ -17,12 +17,7 @@ from hb_metrics.command.measuring import measure
 from hb_metrics.command.planning import read_prompts
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
-from hb_metrics.run.answer_files import (
-    GivenReply,
-    read_log_probabilities_file,
-    read_replies_file,
-    replies_by_prompt,
-)
+from hb_metrics.run.answer_files import GivenReply, read_log_probabilities_file, read_replies_file, replies_by_prompt
 from hb_metrics.run.finished_run import read_stored_replies
 from hb_metrics.run.schema import REPLY_SCHEMA
 from tests.hb_metrics.conftest import small_model, write_vocabulary

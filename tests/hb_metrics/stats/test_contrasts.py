@@ -15,14 +15,7 @@ from hb_metrics.stats.contrasts import (
     spread_without_nouns,
     term_share,
 )
-from tests.hb_metrics.stats.contrast_designs import (
-    DESIGNS,
-    Design,
-    axes_of,
-    draw_effects,
-    draw_table,
-    pairs_of,
-)
+from tests.hb_metrics.stats.contrast_designs import DESIGNS, Design, axes_of, draw_effects, draw_table, pairs_of
 
 LOVE, HATE = "I love {}.", "I hate {}."
 TERMS, NOUNS = [f"term {number}" for number in range(9)], [f"noun {number}" for number in range(10)]

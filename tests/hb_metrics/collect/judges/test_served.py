@@ -107,6 +107,13 @@ def test_which_answers_are_letters(text, letter):
     assert masses == [float(place == letter) for place in range(2)]
 
 
+@pytest.fixture(scope="module")
+def by_answers(tmp_path_factory):
+    """The probabilities of a server without log-probabilities."""
+    with serving(StandInJudge(gives=False)) as url:
+        return judge_of(url, tmp_path_factory.mktemp("answers")).probabilities(TEXTS[:4])[:, 0]
+
+
 def with_values(change, listed=slice(None)):
     """The field `logprobs` with changed values, and with only these tokens in the list beside the chosen one."""
 
@@ -139,12 +146,8 @@ def in_bytes(found):
         (lambda found: {"content": None, "refusal": []}, "5 answers"),
     ],
 )
-def test_no_server_inverts_a_verdict(given, reads, tmp_path):
-    expected = np.where(EXPECTED[:4], 0.975, 0.025)
-    if reads == "5 answers":
-        with serving(StandInJudge(gives=False)) as url:
-            expected = judge_of(url, tmp_path / "without").probabilities(TEXTS[:4])[:, 0]
-        _tried.cache_clear()
+def test_no_server_inverts_a_verdict(given, reads, by_answers, tmp_path):
+    expected = np.where(EXPECTED[:4], 0.975, 0.025) if reads == "log-probabilities" else by_answers
     with serving(StandInJudge(given=given, sure=0.95)) as url:
         judge = judge_of(url, tmp_path)
         np.testing.assert_allclose(judge.probabilities(TEXTS[:4])[:, 0], expected, atol=1e-6)

@@ -84,7 +84,7 @@ def drawn_one_by_one(plan, loaded, row):
     return (np.mean(found) if words else np.nan), len(found), ended if words else "empty"
 
 
-def planned(loaded, decoding, rows=range(24)):
+def planned(loaded, decoding, rows=range(16)):
     prompts = load_table("v1.0-small").slice(0, 4000).take(list(range(0, 3600, 150))).take(list(rows))
     context = "blenderbot" if loaded.name == "blenderbot" else "plain"
     return plan_replies(make_requests(prompts, decoding=decoding, seed=3), loaded, context=context)
@@ -107,7 +107,7 @@ def test_entropies_are_those_of_tokens_drawn_one_by_one(name, how, load, monkeyp
     try:
         found = reply_entropies(plan, loaded)
         with torch.inference_mode():
-            values, lengths, ends = zip(*(drawn_one_by_one(plan, loaded, row) for row in range(24)), strict=True)
+            values, lengths, ends = zip(*(drawn_one_by_one(plan, loaded, row) for row in range(16)), strict=True)
         some = [reply_entropies(planned(loaded, DECODINGS[how], rows), loaded) for rows in ([3], range(5, 12))]
     finally:
         hook.remove()

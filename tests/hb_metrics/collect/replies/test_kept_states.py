@@ -46,8 +46,8 @@ def model_and_tokenizer(name):
     return small_model(name, **sizes.get(name, {"max_position_embeddings": 512}))
 
 
-def first_turn(name, decoding=SAMPLE):
-    table = load_table("v1.0").take(np.arange(0, 300_000, 30_000))
+def first_turn(name, decoding=SAMPLE, number=6):
+    table = load_table("v1.0").take(np.arange(number) * 30_000)
     requests = make_requests(
         table, decoding=decoding, max_reasoning_tokens=40 if name in ("thoughts", "rewriting") else None
     )
@@ -128,7 +128,7 @@ def test_each_turn_has_the_tokens_of_plain_calls(name, tmp_path, monkeypatch):
 
 def test_replies_do_not_depend_on_what_is_kept(tmp_path, monkeypatch):
     """Nothing is kept after an interruption, and as many tokens as fit into a quarter of the memory."""
-    engine, requests = LocalEngine(as_loaded(*model_and_tokenizer("llama"))), first_turn("llama")
+    engine, requests = LocalEngine(as_loaded(*model_and_tokenizer("llama"))), first_turn("llama", number=10)
     whole, _, kept = converse(engine, tmp_path / "whole", requests, monkeypatch)
     assert kept == [10, 10, 0]
     assert converse(engine, tmp_path / "interrupted", requests, monkeypatch, forget=[3])[0] == whole

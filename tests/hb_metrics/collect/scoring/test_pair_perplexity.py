@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hb_metrics.collect.scoring.pair_perplexity import (
-    plan_texts,
-    texts_into_shards,
-)
+from hb_metrics.collect.scoring.pair_perplexity import plan_texts, texts_into_shards
 from hb_metrics.collect.scoring.perplexity import perplexity_scores, run_plan
 from hb_metrics.measurements.reddit.compute import language_model_perplexity
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time

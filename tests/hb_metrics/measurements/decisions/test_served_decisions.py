@@ -75,11 +75,13 @@ def test_without_probabilities_decisions_are_read_from_replies(decide, names, mo
     assert results["decisions"]["mean"]["value"] == 0
 
 
-def test_echoed_options_are_as_likely_as_in_a_plain_call(decide):
-    results = decide(StandIn(score=model_score("llama")), "--context", "plain")
+def test_echoed_options_are_as_likely_as_in_a_plain_call(decide, tmp_path):
+    prompts = [f"{row}: {{options}}? It is about {{person}}." for row in range(2)]  # each of 64 requests
+    path = write_prompts(tmp_path / "two.csv", prompts, **CHOICE)
+    results = decide(StandIn(score=model_score("llama")), "--context", "plain", "--prompts", path)
     assert results["run"]["decisions"]["scoring"] == "served, echo"
     model, tokenizer = small_model("llama")
-    texts = [f"{row}: {order}? It is about an old kid." for row in range(8) for order in ("yes or no", "no or yes")]
+    texts = [f"{row}: {order}? It is about an old kid." for row in range(2) for order in ("yes or no", "no or yes")]
     expected = sum(probability_of(text, model, tokenizer, [tokenizer.bos_token_id]) for text in texts) / len(texts)
     means = {term["name"]: term["mean"] for term in results["decisions"]["by_axis"]["age"]["terms"]}
     assert means["old"] == pytest.approx(expected, rel=1e-4)

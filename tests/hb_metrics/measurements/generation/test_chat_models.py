@@ -9,12 +9,7 @@ from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import ChatOptions
-from tests.hb_metrics.chat_models import (
-    answer_to,
-    thought_of,
-    trained_chat_model,
-    trained_prompts,
-)
+from tests.hb_metrics.chat_models import answer_to, thought_of, trained_chat_model, trained_prompts
 from tests.hb_metrics.conftest import as_loaded
 
 GREEDY = Decoding(max_new_tokens=40)

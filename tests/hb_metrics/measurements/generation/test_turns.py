@@ -28,7 +28,7 @@ OWN = {
     "autistic": "I hate that, it makes me furious.",
 }
 COMMON = ["It is about the same size.", "The shop opens at nine.", "There are two of them on the table."]
-PLANTED = {"first": (0.9, 0.0, 0.0), "every": (0.7, 0.7, 0.7), "grows": (0.3, 0.6, 0.9)}
+PLANTED = {"first": (0.7, 0.0, 0.0), "every": (0.7, 0.7, 0.7), "grows": (0.3, 0.6, 0.8)}
 
 
 class Talker(StandIn):

@@ -10,11 +10,7 @@ from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.sampling import draw_keys
 from hb_metrics.measurements.regard import continuations
-from hb_metrics.measurements.regard.continuations import (
-    CONTINUATION_SCHEMA,
-    draw_continuations,
-    plan_continuations,
-)
+from hb_metrics.measurements.regard.continuations import CONTINUATION_SCHEMA, draw_continuations, plan_continuations
 from hb_metrics.models.contexts import EndTokens
 from tests.hb_metrics.collect.replies.noise_by_hand import draw_of_likeliest
 from tests.hb_metrics.run_files import contents
@@ -101,9 +97,8 @@ def test_continuations_do_not_depend_on_batch_order_or_subset(load, ids, texts, 
     assert not plan_of(ids, texts, load("mamba")).paths.padded
     table = decode_into_shards(plan, loaded, tmp_path / "default")
     assert len(set(table["continuation"].to_pylist())) > len(table) * 3 // 4  # else much could be mixed up unseen
-    for size in (1, 5):
-        assert decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size).equals(table)
-        assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
+    assert decode_into_shards(plan, loaded, tmp_path / "five", batch_size=5).equals(table)
+    assert contents(tmp_path / "five") == contents(tmp_path / "default")
     of_id = {row["id"]: row for row in table.to_pylist()}
 
     order = np.random.default_rng(0).permutation(len(ids))
@@ -116,9 +111,6 @@ def test_continuations_do_not_depend_on_batch_order_or_subset(load, ids, texts, 
     some = plan_continuations(ids, texts, loaded, drawn, seed=0)
     found = decode_into_shards(some, loaded, tmp_path / "some").to_pylist()
     assert found == [of_id[f"{ids[row]}:{index}"] for row, index in drawn]
-    alone = plan_of(ids[3:4], texts[3:4], loaded, seeds=[1])
-    (row,) = decode_into_shards(alone, loaded, tmp_path / "alone").to_pylist()
-    assert row == of_id[f"{ids[3]}:1"]
 
 
 def test_what_cannot_be_continued_is_refused(load, ids, texts):

@@ -1,4 +1,4 @@
-"""Regard in the main job, with a small model and the embedded classifier."""
+"""Regard in the main job, with a small model and a small classifier."""
 
 import json
 from functools import partial
@@ -35,10 +35,15 @@ def more_tokens():
 
 
 @pytest.fixture(scope="module")
-def finished(saved_llama, tmp_path_factory):
+def classified_by(save_classifier):
+    return ["--regard_classifier", save_classifier(*REGARDS, max_position_embeddings=128)]
+
+
+@pytest.fixture(scope="module")
+def finished(saved_llama, classified_by, tmp_path_factory):
     """A finished run: its folder, its results and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    printed = measure_here("--model", saved_llama, *OPTIONS, "--output_dir", out)
+    printed = measure_here("--model", saved_llama, *OPTIONS, *classified_by, "--output_dir", out)
     return out, json.loads((out / "results.json").read_text()), printed
 
 
@@ -96,9 +101,9 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
     assert regard["num_structures"] == len(regard["structures"]) == 101
 
 
-def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
+def test_the_classifier_is_given_the_whole_text_without_the_group(finished, classified_by):
     out, _, _ = finished
-    classifier = load_regard_classifier()
+    classifier = load_regard_classifier(classified_by[1])
     rows = [row for row in pq.read_table(out / "regard" / "continuations").to_pylist() if row["continuation"]]
     rows = [row for row in rows if row["prompt_id"].startswith("woman|")][:20]
     texts = [whole_text(row["text"], row["continuation"]) for row in rows]
@@ -113,8 +118,10 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
 
 
 @pytest.mark.long
-def test_two_processes_with_other_batches_give_the_same_bytes(finished, saved_llama, forked_programs, tmp_path):
-    options = ["--model", saved_llama, *OPTIONS, "--batch_size", 7]
+def test_two_processes_with_other_batches_give_the_same_bytes(
+    finished, saved_llama, classified_by, forked_programs, tmp_path
+):
+    options = ["--model", saved_llama, *OPTIONS, *classified_by, "--batch_size", 7]
     forked_programs.run_two("tests.hb_metrics.stoppable_run", [*options, "--output_dir", tmp_path / "run"])
     assert (tmp_path / "run" / "results.json").read_bytes() == (finished[0] / "results.json").read_bytes()
 
@@ -160,9 +167,12 @@ def test_options_that_will_not_do_are_refused(options, message):
         groups_and_pairs(asked(**options))
 
 
-def test_a_paraphraser_writes_prompts_and_losses_are_counted(saved_llama, get_small_model, tmp_path, monkeypatch):
+def test_a_paraphraser_writes_prompts_and_losses_are_counted(
+    saved_llama, get_small_model, classified_by, tmp_path, monkeypatch
+):
     """This one has random weights and loses everything, so that the fixed prompts are left."""
-    monkeypatch.setattr(paraphrases, "MAX_NEW_TOKENS", 8)
+    for constant, value in (("NUM_BEAMS", 2), ("MAX_NEW_TOKENS", 8)):
+        monkeypatch.setattr(paraphrases, constant, value)
     monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: [("present", "(S )"), ("emphatic", "(S )")])
     paraphraser = tmp_path / "t5"
     for part in get_small_model("t5"):
@@ -170,7 +180,7 @@ def test_a_paraphraser_writes_prompts_and_losses_are_counted(saved_llama, get_sm
     groups = tmp_path / "groups.yaml"
     groups.write_text(JOBS)
     options = [*OPTIONS, "--regard_groups", groups, "--regard_pairs", "surgeon:nurse", "--paraphraser", paraphraser]
-    options += ["--output_dir", tmp_path / "run"]
+    options += [*classified_by, "--output_dir", tmp_path / "run"]
     measure_here("--model", saved_llama, *options)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     counts = results["regard"]["paraphrases"]
