@@ -274,7 +274,7 @@ def quick_styles():
     Runs write their report once, at the end.
     """
     load, known, sentences = work.load_style_classifier, {}, shipped_sentences()[::10]
-    load_embedded = cache(lambda device: load(device=device))
+    load_embedded = cache(lambda device: load("embedded", device=device))
     leakage, agrees = work.classifier_leakage, trials._agrees
 
     def try_once(model, contexts, *options):

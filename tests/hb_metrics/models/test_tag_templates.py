@@ -1,5 +1,7 @@
 """A tag in chat templates: plain clients send it, and our own loading takes it out again."""
 
+from copy import deepcopy
+
 import pytest
 
 from hb_metrics.models.loading import load_tokenizer
@@ -22,7 +24,7 @@ TEMPLATES = {
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_template_sends_the_tag_or_is_known_not_to(name, get_small_model, tmp_path):
-    tokenizer = with_chat(get_small_model("gpt2")[1])
+    tokenizer = with_chat(deepcopy(get_small_model("gpt2")[1]))
     tokenizer.chat_template = TEMPLATES[name]
     changed = template_with_tag(tokenizer, "no_bias")
     if name == "fixed":
