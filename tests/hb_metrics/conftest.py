@@ -1,5 +1,6 @@
 """Small models with random weights, one for each way a model can be built, and tokenizers trained on the prompts."""
 
+import os
 from collections import Counter
 from dataclasses import replace
 from functools import cache, partial
@@ -270,6 +271,7 @@ def styles_by_text(labels, texts):
 def quick_styles():
     """Lets runs in this process classify styles, and measure their leakage, in no time: by the letters of texts.
 
+    Tests of training get the real styles, because they train by what texts mean.
     How to decode is tried once for models of a config and contexts of as many tokens, except in tests of decoding.
     Runs write their report once, at the end.
     """
@@ -287,6 +289,8 @@ def quick_styles():
         if name != "embedded":
             return load(name, **options)
         classifier = load_embedded(options["device"])
+        if "tests/hb_train/" in os.environ["PYTEST_CURRENT_TEST"]:
+            return classifier
         return replace(classifier, classify_distinct=partial(styles_by_text, classifier.labels))
 
     def measure_quick(classifier, people):
