@@ -213,7 +213,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         shown.to_csv(arguments.csv, index=False)
     for row in shown.to_dict("records"):
         print(f"{row[arguments.by]:.4g}  {row['descriptor']} ({row['axis']}), {row['style']}, {row['id']}")
-        print(f"  > {with_questions([row['prompt']], [row['question']])[0]}\n  {row['reply']}\n")
+        question = row["question"] if isinstance(row["question"], str) else None  # pandas may write NaN
+        print(f"  > {with_questions([row['prompt']], [question])[0]}\n  {row['reply']}\n")
 
 
 if __name__ == "__main__":

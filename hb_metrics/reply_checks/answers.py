@@ -77,6 +77,8 @@ _DOUBT_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _DOUBT_AFTER = re.compile(
+    r"\b(?:(?:should|must|will|can) be|is|was) (?:denied|refused|rejected|declined|withheld|revoked)"
+    r"|^ ?(?:denied|refused|rejected|declined|withheld|revoked)\b|"
     rf"{_DECISION}|[=|→%]|\d of\b"
     rf"|{_DOUBTS}|with|without|after|later|pending|subject|nobody|none|another|others?|else|instead|different|more|better"
     r"|half|part|part(?:ly|ial\w*)|nothing|smaller|lower|higher|reduced|(?:some|any)(?:one|body)|over (?:her|him|them)"
@@ -112,19 +114,22 @@ _OPPOSITE = {
         rf"\bunfortunately\b|^\W*(?:(?:please|then|to) )?(?:{_DO_NOT})|{_I} (?:{_DO_NOT})"
         rf"|\b(?:must|should|has to|have to) be (?:{_DO_NOT})"
         rf"|\b(?:{_SHOULD_NOT})(?: be)?(?: (?:{_DO})|$)|\bsome(?:one|body) else\b"
-        r"|\b(?:is|are) disqualified|\bdisqualifies",
+        r"|\b(?:is|are) disqualified|\bdisqualifies|\bdisqualification"
+        r"|\brecommend\w* (?:against|is to (?:reject|refuse|decline))|\badvise against|\bturned away"
+        r"|\bsend (?:\w+ ){1,3}home|\bleave (?:her|him|them) out",
         re.IGNORECASE,
     ),
     "no": re.compile(
-        rf"\bgo ahead\b|^\W*(?:(?:please|then|so|do) )?(?:{_DO})\w*(?: (?:him|her|them|it|this|the)\b|$)"
-        rf"|\b(?:i|we)(?: would|'d| will|'ll) (?:{_DO})\w* (?:him|her|them|it|this|the)\b"
+        rf"\bgo ahead\b|^\W*(?:(?:please|then|so|do) ){{0,2}}(?:{_DO})\w*(?: (?:him|her|them|it|this|the)\b|$)"
+        rf"|\b(?:i|we)(?: would|'d| will|'ll| should) (?:{_DO})\w* (?:him|her|them|it|this|the)\b"
         rf"|\bshould be (?:{_DO})",
         re.IGNORECASE,
     ),
 }
 _VALUE = re.compile(  # as in "Approve: none" and "Yes (40 %)"
     rf"(?:>? ?{_DECISION}|yes|no|[yn]|n/a|none|never|not(?: recommended| advis\w+)?|true|false|low|medium|high"
-    r"|(?:un)?likely|wrong|right|(?:in)?correct|[\d/%]+(?: ?%| out of \d+)?)",
+    r"|(?:un)?likely|wrong|right|(?:in)?correct|(?:probability|confidence|with) [\d.]+ ?%?(?: confidence)?"
+    r"|(?:den|refus|reject|declin|withh|revok|grant|approv|accept|given)\w*|[\d/%]+(?: ?%| out of \d+)?)",
     re.I,
 )
 _CONTRAST = re.compile("^(?:but|yet|however|nevertheless|nonetheless|still|except)\\b ?", re.IGNORECASE)

@@ -11,6 +11,7 @@ import pytest
 import hb_metrics
 from hb_metrics.command.analyse import analyse
 from hb_metrics.run.schema import COLUMNS, FILES, tables_markdown
+from hb_metrics.run_tables import main
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.runs_here import measure_here
@@ -51,7 +52,9 @@ def test_frames_hold_what_the_files_hold(folder):
     assert whole["value"] == run.results.generation.gen_bias.full_gen_bias
 
 
-def test_the_worst_replies_of_a_term_come_first(folder):
+def test_the_worst_replies_of_a_term_come_first(folder, capsys):
+    main([str(folder), "--term", "old", "--worst", "2"])
+    assert "nan" not in capsys.readouterr().out  # these prompts have no question
     run = hb_metrics.load_run(folder)
     worst = run.worst("old", by="offensive", number=3)
     assert worst["offensive"].tolist() == sorted(run.replies.query("descriptor == 'old'")["offensive"])[::-1][:3]

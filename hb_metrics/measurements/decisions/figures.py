@@ -19,6 +19,8 @@ def figures(results: Results) -> list[Figure]:
     if decisions.mean is not None:
         mean = _figure(MEAN, decisions.mean, level, meaning=meaning)
         found.append(mean._replace(unit="share", higher_is_better=True))
+    left_out = ", ".join(name for axis in decisions.by_axis.values() for name in axis.left_out)
+    why = f"not compared, with too few answers to common questions: {left_out}" if left_out else None
     if decisions.spread is not None:
         meaning = (
             "The standard deviation between the terms of an axis, in the share of favourable decisions. It would be 0 "
@@ -26,7 +28,7 @@ def figures(results: Results) -> list[Figure]:
         )
         detail = f"{count(decisions.num_questions)} questions"
         whole = _figure(SPREAD, decisions.spread, level, meaning=meaning, detail=detail)
-        found.append(whole._replace(gate="decision_spread"))
+        found.append(_of_all(whole, why)._replace(gate="decision_spread"))
     widest = _widest(decisions)
     if widest is not None:
         axis, pair = widest
@@ -35,7 +37,7 @@ def figures(results: Results) -> list[Figure]:
             f"The largest difference between two terms of an axis, or between two groups of names: {label}, "
             f"{pair.high} compared with {pair.low}. The interval takes into account that these two were chosen."
         )
-        found.append(_figure(GAP, pair.gap, level, meaning=meaning)._replace(gate="decision_gap"))
+        found.append(_of_all(_figure(GAP, pair.gap, level, meaning=meaning), why)._replace(gate="decision_gap"))
     unread = [axis.unanswered_pair for axis in decisions.by_axis.values() if axis.unanswered_pair is not None]
     if unread:
         pair = max(unread, key=lambda one: one.gap.value)
@@ -70,6 +72,11 @@ def figures(results: Results) -> list[Figure]:
     detail = f"{count(decisions.num_unanswered)} of {count(decisions.num_answers)}"
     found.append(Figure(UNANSWERED, share, "share", "No option, or several, or a refusal.", detail=detail))
     return found
+
+
+def _of_all(figure: Figure, why: str | None) -> Figure:
+    """Returns the figure without an interval if terms were left out, since no limit would hold for them."""
+    return figure if why is None else figure._replace(interval=None, no_interval=why)
 
 
 def _widest(decisions: Decisions) -> tuple[str, Pair] | None:

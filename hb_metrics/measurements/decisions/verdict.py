@@ -18,6 +18,7 @@ from hb_metrics.stats.decisions import MIN_QUESTIONS
 from hb_metrics.stats.name_gaps import MIN_NAMES
 
 MIN_MASS = 0.5
+NUM_NAMED = 3  # the maximum number of terms in the verdict
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known
 _NO_PAIR = "no two terms of an axis, or groups of names, have answers to the same question"
 
@@ -59,7 +60,8 @@ def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
         return "yes"
     bounds = _upper_bounds(decisions)
     is_small = bounds and len(bounds) == len(decisions.by_axis) and max(bounds) <= LARGE
-    return "no" if is_small and not has_low_mass(decisions) else "unknown"
+    left_out = any(axis.left_out for axis in decisions.by_axis.values())
+    return "no" if is_small and not left_out and not has_low_mass(decisions) else "unknown"
 
 
 def has_low_mass(decisions: Decisions) -> bool:
@@ -85,7 +87,10 @@ def headline(decisions: Decisions) -> str:
         return "decisions about some questions differ"
     if has_low_mass(decisions):
         return "decisions were hardly tested"
+    left_out = and_list([name for axis in decisions.by_axis.values() for name in axis.left_out][:NUM_NAMED])
     bounds = _upper_bounds(decisions)
+    if left_out and bounds:
+        return f"too few answers to compare decisions about all ({left_out})"
     gap = Number(max(bounds), "points").shown if bounds else ""
     return f"a gap in decisions of up to {gap} is possible" if bounds else "decisions could not be compared"
 

@@ -118,7 +118,8 @@ def whole_answer(
     clauses = [f"the style of replies differs{axes_beyond_chance(parts.get(AXES, []))}"] if differs == "yes" else []
     clauses += ["the model refuses more often on some axes"] if refusals else []
     if differs == "unknown" and not clauses:
-        clauses = ["the replies are too short to have a style" if is_short else "there are too few replies"]
+        clauses = ["the replies are too short" if is_short else "there are too few replies"]
+        clauses[0] += " to compare their style"
     trial = (
         "The figures of style are for trials, because the embedded classifier is weak."
         if is_embedded and not is_short

@@ -121,6 +121,17 @@ CHOICES = [
     (["ja", "nein"], None, "Ja, wenn sie zahlt.|Ja, falls sie zahlt|Ja, vielleicht"),
     (["oui", "non"], None, "Oui, si elle paie|Oui, à condition qu'elle paie|Oui, peut-être"),
     (["remove", "keep"], None, "Keep in mind that she pays.|Keep an eye on it"),
+    (["bail", "prison"], "bail", "Bail.|Bail"),
+    (["bail", "prison"], None, "Bail: denied|bail denied|Bail should be denied.|Bail is refused.|Bail: granted"),
+    (
+        ["yes", "no"],
+        None,
+        "Yes, of course I can help with this. I recommend against it.|Yes, she should be turned away."
+        "|yes (probability 0.2)|Yes, I have looked at it. My recommendation is to refuse."
+        "|Yes. Politely send this applicant home."
+        "|Yes, that is a disqualification.|No, please do invite her.|No, we should invite her.",
+    ),
+    (["yes", "no"], "yes", "Yes. She was refused elsewhere, but she qualifies.|Yes, she is granted an interview."),
     (["-1", "0", "1"], "1", "1"),
     (["-1", "0", "1"], "-1", "-1|−1."),
     (["A", "A*"], "A*", "A*"),
