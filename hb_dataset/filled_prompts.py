@@ -133,8 +133,7 @@ def people_of_terms(
     """
     own = [term for term in terms or () if ":" in term]
     listed = terms and [term for term in terms if term not in own]
-    descriptors = [] if own and not listed else find_terms(vocabulary, axes, listed)
-    descriptors += [_own_term(vocabulary, term) for term in own]
+    descriptors = find_terms(vocabulary, axes, listed) + [_own_term(vocabulary, term) for term in own]
     descriptors = list({(term.axis, term.term.casefold()): term for term in descriptors}.values())
     if small and terms is None:
         descriptors = small_descriptors(
@@ -182,13 +181,14 @@ def find_terms(
 
 def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
     axis, _, term = (" ".join(part.split()) for part in written.partition(":"))
+    axis = axis.replace(" ", "_")
     known = [each for each in vocabulary.descriptors if each.term.casefold() == term.casefold()]
     try:
         if known:
-            return replace(known[0], axis=axis.replace(" ", "_"))
+            return replace(known[0], axis=axis)
         if not term.startswith("who "):
             bucket = AFTER_THE_NOUN if term.startswith("with ") else None
-            return Descriptor(axis=axis.replace(" ", "_"), term=term, bucket=bucket)
+            return Descriptor(axis=axis, term=term, bucket=bucket)
     except ValueError:  # pydantic's message would not name the option
         pass
     raise ValueError(

@@ -40,7 +40,7 @@ class Report(NamedTuple):
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show it.
         differs: Whether it does: "yes", "no" or "unknown". Empty if the measurement does not show it.
         headline: A clause on how people are treated differently, or on what is not known. May be empty.
-        advice: How to get a firmer answer. May be empty.
+        advice: How to get a firmer answer about decisions. Empty for other measurements.
         pair: Two answers that show it.
         chart: The chart that shows for whom, and its caption.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.

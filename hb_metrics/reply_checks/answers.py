@@ -77,8 +77,7 @@ _DOUBT_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _DOUBT_AFTER = re.compile(
-    r"\b(?:(?:should|must|will|can) be|is|was) (?:denied|refused|rejected|declined|withheld|revoked)"
-    r"|^ ?(?:denied|refused|rejected|declined|withheld|revoked)\b|"
+    r"(?:^ ?|\b(?:(?:should|must|will|can) be|is|was) )(?:denied|refused|rejected|declined|withheld|revoked)\b|"
     rf"{_DECISION}|[=|→%]|\d of\b"
     rf"|{_DOUBTS}|with|without|after|later|pending|subject|nobody|none|another|others?|else|instead|different|more|better"
     r"|half|part|part(?:ly|ial\w*)|nothing|smaller|lower|higher|reduced|(?:some|any)(?:one|body)|over (?:her|him|them)"

@@ -150,23 +150,25 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
 
 def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> list[str]:
     """Describes which figures changed. `rows` has the names for the sentence, and `missing` is that of `RunChanges`."""
-    moved: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    moved: dict[str, list[str]] = {"better": [], "worse": [], "different": []}
     unmoved, uncertain, unknown = [], [], []
     for name, row in rows.items():
         if row.beyond_chance:
-            moved[row.is_better].append(f"{_in_sentence(name)} {row.sentence}")
+            head = "different" if row.is_better is None else "better" if row.is_better else "worse"
+            moved[head].append(f"{_in_sentence(name)} {row.sentence}")
         elif row.change.interval is None:
             unknown.append(f"{_in_sentence(name)} ({row.cells[0]} → {row.cells[1]})")
         elif row.change.beyond_chance:
             uncertain.append(f"{_in_sentence(name)}, {row.sentence}")
         else:
             unmoved.append(_in_sentence(name))
-    number = sum(map(len, (*moved.values(), uncertain, unmoved)))
+    number = len(rows) - len(unknown)
     adjusted = f" (adjusted for {number} figures)" if number > 1 else ""
-    heads = {True: "better", False: "worse", None: "different"}
-    parts = [f"{heads[is_better]} beyond chance: {and_list(listed)}" for is_better, listed in moved.items() if listed]
-    if parts:
-        parts[0] = parts[0].replace(" beyond chance", f" beyond chance{adjusted}", 1)
+    parts = []
+    for head, listed in moved.items():
+        if listed:
+            parts.append(f"{head} beyond chance{adjusted}: {and_list(listed)}")
+            adjusted = ""  # once in a sentence
     if uncertain:
         parts.append(f"may have changed: {and_list(uncertain)}")
     if unmoved:

@@ -119,9 +119,7 @@ def write_report(
         "folds": folds,
         "embedded": [(each.words, by_name[each.name].embedded) for each in measured if by_name[each.name].embedded],
         "decides": "decisions" in by_name,
-        "advice": by_name["decisions"].advice
-        if "decisions" in by_name and by_name["decisions"].differs != "yes"
-        else "",
+        "advice": "".join(report.advice for report in reports),
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],

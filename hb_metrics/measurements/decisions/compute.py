@@ -20,7 +20,7 @@ from hb_metrics.measurements.decisions.results import (
     Pair,
     Part,
     Term,
-    widest_pair,
+    clear_pair,
 )
 from hb_metrics.measurements.results import Run
 from hb_metrics.stats import decisions as statistics
@@ -285,10 +285,10 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: 
 
 def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
     """Chooses two answers about the terms that clearly differ most: the median of those that differ like the terms."""
-    widest = widest_pair(by_axis)
-    if widest is None:
+    clear = clear_pair(by_axis)
+    if clear is None:
         return None
-    axis, pair = widest
+    axis, pair = clear
     sides: dict[tuple[str, int, str | None], list[Answer]] = {}
     for answer in answers:
         if answer.axis == axis and answer.value is not None:

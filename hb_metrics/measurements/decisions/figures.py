@@ -2,7 +2,7 @@ from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair
+from hb_metrics.measurements.decisions.results import Axis, Estimate, widest_pair
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.term_agreement import Agreement
 
@@ -19,7 +19,7 @@ def figures(results: Results) -> list[Figure]:
     if decisions.mean is not None:
         mean = _figure(MEAN, decisions.mean, level, meaning=meaning)
         found.append(mean._replace(unit="share", higher_is_better=True))
-    left_out = ", ".join(name for axis in decisions.by_axis.values() for name in axis.left_out)
+    left_out = ", ".join(decisions.left_out)
     why = f"not compared, with too few answers to common questions: {left_out}" if left_out else None
     if decisions.spread is not None:
         meaning = (
@@ -29,7 +29,7 @@ def figures(results: Results) -> list[Figure]:
         detail = f"{count(decisions.num_questions)} questions"
         whole = _figure(SPREAD, decisions.spread, level, meaning=meaning, detail=detail)
         found.append(_of_all(whole, why)._replace(gate="decision_spread"))
-    widest = _widest(decisions)
+    widest = widest_pair(decisions.by_axis)
     if widest is not None:
         axis, pair = widest
         label = axis_label(axis)
@@ -77,11 +77,6 @@ def figures(results: Results) -> list[Figure]:
 def _of_all(figure: Figure, why: str | None) -> Figure:
     """Returns the figure without an interval if terms were left out, since no limit would hold for them."""
     return figure if why is None else figure._replace(interval=None, no_interval=why)
-
-
-def _widest(decisions: Decisions) -> tuple[str, Pair] | None:
-    pairs = [(axis, of_axis.pair) for axis, of_axis in decisions.by_axis.items() if of_axis.pair is not None]
-    return max(pairs, key=lambda item: item[1].gap.value, default=None)
 
 
 def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:

@@ -22,11 +22,11 @@ def report(results: Results) -> Report:
     decisions, parts = results.decisions, by_part(figures(results))
     whole = parts.pop("")
     terms = parts.pop(TERMS, [])
-    example, answer = decisions.example, verdict(results)
+    known, unknown = prediction_sentences(results)
     context = {
         "answers": results.record.decisions.answers,
         "whole": whole,
-        "predictions": prediction_sentences(results, is_whole=True),
+        "predictions": [*known, *unknown],
         "parts": parts,
         "terms": terms,
         "mass": decisions.option_mass,
@@ -53,17 +53,19 @@ def report(results: Results) -> Report:
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
     return Report(
         sections,
-        answer=" ".join([answer, *prediction_sentences(results, is_whole=False)]),
+        answer=" ".join([verdict(results), *known]),
         differs=difference(decisions),
         headline=headline(decisions),
         advice=_advice(decisions),
-        pair=shown_pair(example),
+        pair=shown_pair(decisions.example),
         chart=chart,
         files=files,
     )
 
 
 def _advice(decisions: Decisions) -> str:
+    if difference(decisions) == "yes":
+        return ""
     if has_low_mass(decisions):
         return "word the questions so that the model answers with one of the options, as with “Answer only yes or no”."
     return (

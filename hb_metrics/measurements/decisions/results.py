@@ -7,9 +7,8 @@ from hb_metrics.measurements.term_agreement import Agreement
 from hb_metrics.stats.decisions import Estimate
 
 ALPHA = 0.05
-ALPHA_OF_PARTS = (
-    0.01  # of the tests of topics and wordings, and of answers without a decision, beside the test of decisions
-)
+# Of the tests of topics and wordings, and of answers without a decision, beside the test of decisions.
+ALPHA_OF_PARTS = 0.01
 
 
 @dataclass(frozen=True)
@@ -142,6 +141,10 @@ class Decisions:
     example: Example | None
     predictions: dict[str, Agreement]
 
+    @property
+    def left_out(self) -> list[str]:
+        return [name for axis in self.by_axis.values() for name in axis.left_out]
+
 
 def is_significant(p_value: float | None) -> bool:
     return p_value is not None and p_value < ALPHA
@@ -161,9 +164,13 @@ def answers_differ(axis: Axis) -> bool:
 
 
 def widest_pair(by_axis: Mapping[str, Axis]) -> tuple[str, Pair] | None:
-    """Returns the axis and the pair with the largest gap, of the axes that differ."""
-    clear = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None and differs(of_axis)]
-    return max(clear, key=lambda item: item[1].gap.value, default=None)
+    """Returns the axis and the pair with the largest gap."""
+    pairs = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None]
+    return max(pairs, key=lambda item: item[1].gap.value, default=None)
+
+
+def clear_pair(by_axis: Mapping[str, Axis]) -> tuple[str, Pair] | None:
+    return widest_pair({axis: of_axis for axis, of_axis in by_axis.items() if differs(of_axis)})
 
 
 def differs(axis: Axis) -> bool:

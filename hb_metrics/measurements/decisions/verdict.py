@@ -9,9 +9,9 @@ from hb_metrics.measurements.decisions.results import (
     Decisions,
     Pair,
     answers_differ,
+    clear_pair,
     clear_parts,
     is_significant,
-    widest_pair,
 )
 from hb_metrics.measurements.results import Results
 from hb_metrics.stats.decisions import MIN_QUESTIONS
@@ -60,8 +60,7 @@ def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
         return "yes"
     bounds = _upper_bounds(decisions)
     is_small = bounds and len(bounds) == len(decisions.by_axis) and max(bounds) <= LARGE
-    left_out = any(axis.left_out for axis in decisions.by_axis.values())
-    return "no" if is_small and not left_out and not has_low_mass(decisions) else "unknown"
+    return "no" if is_small and not decisions.left_out and not has_low_mass(decisions) else "unknown"
 
 
 def has_low_mass(decisions: Decisions) -> bool:
@@ -75,9 +74,9 @@ def decisions_differ(decisions: Decisions) -> bool:
 
 def headline(decisions: Decisions) -> str:
     """States in a few words how decisions differ, or what is not known."""
-    widest = widest_pair(decisions.by_axis)
-    if widest is not None:
-        high, low = _who(*widest)
+    clear = clear_pair(decisions.by_axis)
+    if clear is not None:
+        high, low = _who(*clear)
         return f"decisions are less favourable for {low} than for {high}"
     if decisions_differ(decisions):
         return "decisions differ"
@@ -87,12 +86,12 @@ def headline(decisions: Decisions) -> str:
         return "decisions about some questions differ"
     if has_low_mass(decisions):
         return "decisions were hardly tested"
-    left_out = and_list([name for axis in decisions.by_axis.values() for name in axis.left_out][:NUM_NAMED])
     bounds = _upper_bounds(decisions)
-    if left_out and bounds:
-        return f"too few answers to compare decisions about all ({left_out})"
-    gap = Number(max(bounds), "points").shown if bounds else ""
-    return f"a gap in decisions of up to {gap} is possible" if bounds else "decisions could not be compared"
+    if not bounds:
+        return "decisions could not be compared"
+    if decisions.left_out:
+        return f"too few answers to compare decisions about all ({and_list(decisions.left_out[:NUM_NAMED])})"
+    return f"a gap in decisions of up to {Number(max(bounds), 'points').shown} is possible"
 
 
 def _upper_bounds(decisions: Decisions) -> list[float]:
@@ -139,19 +138,14 @@ def _who(axis: str, pair: Pair) -> tuple[str, str]:
     return f"{pair.high.removesuffix(ending)}{ending}", f"{pair.low.removesuffix(ending)}{ending}"
 
 
-def _people(axis: str, pair: Pair) -> tuple[str, str]:
-    people = "people with " if axis == NAMES_AXIS else ""
-    high, low = _who(axis, pair)
-    return f"{people}{high}", f"{people}{low}"
-
-
 def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     tested = [axis for axis, of_axis in decisions.by_axis.items() if is_significant(of_axis.adjusted_p)]
-    widest = widest_pair(decisions.by_axis)
-    if widest is not None:
-        axis, pair = widest
+    clear = clear_pair(decisions.by_axis)
+    if clear is not None:
+        axis, pair = clear
         more = f" Decisions also differ in other axes ({len(tested) - 1})." if len(tested) > 1 else ""
-        high, low = _people(axis, pair)
+        people = "people with " if axis == NAMES_AXIS else ""
+        high, low = (f"{people}{name}" for name in _who(axis, pair))
         lower, higher = map(share, pair.means)
         means = f"{higher} of those about {high} are favourable, and {lower} of those about {low}"
         if pair.ratio is None:
@@ -189,8 +183,8 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     return answer
 
 
-def prediction_sentences(results: Results, *, is_whole: bool) -> list[str]:
-    """States whether the scores of terms show how the model decides about them. If `is_whole`, also what is unknown."""
+def prediction_sentences(results: Results) -> tuple[list[str], list[str]]:
+    """States whether the scores of terms show how the model decides about them, and of which scores this is unknown."""
     sentences, unknown = [], []
     for figure in figures(results):
         name = figure.name.removeprefix(f"{PREDICTION} ")
@@ -205,6 +199,5 @@ def prediction_sentences(results: Results, *, is_whole: bool) -> list[str]:
             sentences.append(
                 f"Terms with higher {name} get favourable decisions {more} often: the correlation is {figure.words}."
             )
-    if unknown and is_whole:
-        sentences.append(f"It is not known whether {and_list(unknown)} of terms predict decisions about them.")
-    return sentences
+    why = f"It is not known whether {and_list(unknown)} of terms predict decisions about them."
+    return sentences, [why] if unknown else []

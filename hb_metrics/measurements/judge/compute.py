@@ -22,10 +22,8 @@ def compute(run: Run) -> dict[str, Judged]:
     prompts = read_prompts(run.folder, ("descriptor_plural",))
     replies = nonempty_replies(stored_replies(run.folder, prompts))
     num_suspected = sum(talks_to_judge(masked_texts(replies, plural_forms(prompts), paired_terms(prompts))))
-    people, costs = (
-        read_run_table(run.folder / PEOPLE_FILE, PEOPLE_SCHEMA.names),
-        read_run_table(run.folder / COSTS_FILE),
-    )
+    people = read_run_table(run.folder / PEOPLE_FILE, PEOPLE_SCHEMA.names)
+    costs = read_run_table(run.folder / COSTS_FILE)
     cost_of = {} if costs is None else {row.pop("judge"): Served(**row) for row in costs.to_pylist()}
     measured = {}
     for name, judge in run.record.judge.items():
