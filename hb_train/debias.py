@@ -130,6 +130,8 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         references, source = dialogue.replies, dialogue.source
     else:
         references, source = read_lines(Path(arguments.reference_texts)), "own texts"
+        if not references:
+            raise ValueError(f"reference_texts '{arguments.reference_texts}' has no text; write one text per line")
     loaded = load_base_model(model_args, training_args)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = [phrases["validation"][side] for side in (T1, T2)]
@@ -196,7 +198,7 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
     num_pairs = len(texts) // 2
     bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])
     nll = -(scores.log_likelihoods / scores.num_tokens)[len(texts) :]
-    return {**bias, "lmp": math.exp(nll.mean())}
+    return {**bias, "lmp": math.exp(nll.mean()) if len(references) else None}
 
 
 def _encode(

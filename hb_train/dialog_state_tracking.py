@@ -119,6 +119,11 @@ def _questions(
     questions, num_skipped = {}, {}
     for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
         made, left_out = slot_values(turns[name], ontology, seed=seed)
+        if not made:
+            raise ValueError(
+                f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to the folder "
+                "of MultiWOZ 2.0 or 2.1"
+            )
         indices = np.random.default_rng(seed).permutation(len(made))[:number]
         questions[name] = [made[index] for index in sorted(indices.tolist())]
         num_skipped[name] = {**left_out, "not_drawn": len(made) - len(indices)}

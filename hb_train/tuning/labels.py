@@ -105,7 +105,13 @@ def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
     """Reads the rows of a split without the cache of `datasets`, which may confuse folders of the same name."""
     from datasets import Dataset
 
-    return Dataset(pq.read_table(_split_path(folder, split)).select(rows.schema.names).cast(rows.schema))
+    path = _split_path(folder, split)
+    try:
+        return Dataset(pq.read_table(path).select(rows.schema.names).cast(rows.schema))
+    except (KeyError, OSError, pa.ArrowException) as error:
+        raise ValueError(
+            f"'{path}' cannot be read ({error}); write the rows again with hb_train/{rows.script}.py"
+        ) from error
 
 
 def _split_path(folder: Path, split: str) -> Path:

@@ -254,6 +254,9 @@ def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_pa
     (own / "other.txt").write_text(f"{OTHER[0]}\n{' '.join(['bread'] * 100)}\nx\n", encoding="utf-8")
     (own / "train.txt").write_bytes((data / "train.txt").read_bytes())
     (own / "validation.txt").write_text(f"the cat is lazy\nthe cat is vain\nthe cat is {'greedy ' * 100}\n")
+    (own / "none.txt").touch()
+    with pytest.raises(SystemExit, match=r"none\.txt' has no text; write one text per line"):
+        run(data, tmp_path / "none", "lmd", "--reference_texts", str(own / "none.txt"))
     files = ["--reference_texts", str(own / "other.txt"), "--reddit_folder", str(own)]
     few = few_steps("--max_steps", "1")
     results = run(data, tmp_path / "model", "lmd", *few, *files)

@@ -61,5 +61,8 @@ def test_invalid_options_are_rejected(word_model, tmp_path):
     for more, message in ((("--max_length", "3"), "max_length is 3"), (("--num_train", "-1"), "num_train is -1")):
         with pytest.raises(SystemExit, match=message):
             main(options(word_model, tmp_path / "refused", *more))
+    write_dialogues(tmp_path, {"0": {"log": []}}, [])
+    with pytest.raises(SystemExit, match=r"split 'train' .* has no slot that has a value; set --dialogues"):
+        main(options(word_model, tmp_path / "refused", "--dialogues", str(tmp_path)))
     with pytest.raises(SystemExit, match="--dialogues is missing"):
         main(options(word_model, tmp_path / "refused"))

@@ -1,11 +1,12 @@
 """The tags of replies, the prompts held out for validation, and reading labels, without a run."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
-from hb_train.tuning.labels import LABELS_FILE, held_out_rows, read_labels
+from hb_train.tuning.labels import LABELS_FILE, held_out_rows, read_labels, read_split
 
 
 def test_no_variation_of_a_prompt_is_on_the_other_side():
@@ -40,3 +41,11 @@ def test_a_folder_without_labels_is_rejected(tmp_path):
         (tmp_path / LABELS_FILE).write_text(content)
         with pytest.raises(ValueError, match=r"labels\.json"):
             read_labels(tmp_path)
+
+
+def test_rows_that_cannot_be_read_are_named_with_their_script(tmp_path):
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table({"id": ["a"]}), tmp_path / "data" / "validation.parquet")
+    for split in ("train", "validation"):  # a file that is missing, and one without the columns
+        with pytest.raises(ValueError, match=rf"{split}.*parquet' cannot be read .*hb_train/bias_labels\.py"):
+            read_split(tmp_path, split)
