@@ -149,7 +149,19 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     if len(rows) < 2 or not rows.shape[1]:
         is_alone = all(compared_terms(table)[1] == ONE_TERM for table in tables)
         return Estimate(0.0, None, ONE_TERM if is_alone else FEW_QUESTIONS, None)
-    return spread_of_rows(rows, is_enough, confidence_level, seed=seed)
+    found = spread_of_rows(rows, is_enough, confidence_level, seed=seed)
+    if found.reason != SAME_ANSWERS:
+        return found
+    reach = unseen_share(len(rows), confidence_level) * largest_spread(tables)
+    kept = (1 - unseen_share(len(rows), confidence_level)) * found.value
+    return found._replace(interval=(max(kept - reach, 0.0), kept + reach), reason=None)
+
+
+def largest_spread(tables: Sequence[np.ndarray]) -> float:
+    """Returns the largest possible spread between the compared terms: half of the decisions are 0, and half are 1."""
+    compared = [compared_terms(table) for table in tables]
+    sizes = [len(terms) for terms, reason in compared if reason is None]
+    return float(np.sqrt(np.mean([(size // 2) * (size - size // 2) / (size * (size - 1)) for size in sizes])))
 
 
 def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int) -> Estimate:
@@ -164,7 +176,7 @@ def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 
         return Estimate(value, None, FEW_QUESTIONS, None)
     mean = rows.mean(axis=0)
     residuals = rows - mean
-    if np.allclose(residuals, 0, atol=1e-12):
+    if is_constant(rows):
         largest = float(np.abs(mean).max()) * np.sqrt(2 * len(mean))  # of the differences, of which rows are multiples
         return Estimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * constant_p_value(largest, number)))
     noise = residuals @ residuals.T / (number - 1)  # its squares add up to the squares of the covariance matrix
@@ -204,7 +216,7 @@ def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
     """
     compared = [(table[:, terms], reason) for table in tables for terms, reason in [compared_terms(table)]]
     enough = [table for table, reason in compared if reason is None]
-    parts = [_pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
+    parts = [pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
     parts = [part for part in parts if part.shape[1]] or [np.zeros((0, 0))]
     scaled = [part * np.sqrt(0.5 / max(part.shape[1] * len(parts), 1)) for part in parts]
     return np.concatenate(scaled, axis=1), bool(enough)
@@ -220,7 +232,7 @@ def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Esti
     gaps: list[Estimate | None] = [None] * table.shape[1]
     parts = [_completed(table[:, [term]] - table[:, kept]).sum(axis=1) / len(kept) for term in kept]
     rows = np.stack(parts, axis=1) if parts else np.zeros((len(table), 0))
-    for term, value, error in zip(kept, rows.mean(axis=0), _errors(rows), strict=True):
+    for term, value, error in zip(kept, rows.mean(axis=0), standard_errors(rows), strict=True):
         gaps[term] = _t_gap(float(value), float(error), len(table), reason, confidence_level)
     return gaps
 
@@ -231,7 +243,7 @@ def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Es
     found = difference(rates, np.zeros(len(table)), confidence_level)
     interval = found.interval
     if interval is not None and np.nanmax(rates) - np.nanmin(rates) < ZERO:  # unlike a difference, no mean is below 0
-        unseen = 1 - ((1 - confidence_level) / 2) ** (1 / int((~np.isnan(rates)).sum()))
+        unseen = unseen_share(int((~np.isnan(rates)).sum()), confidence_level)
         interval = found.value * (1 - unseen), found.value + unseen * (1 - found.value)
     return found._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
 
@@ -241,7 +253,7 @@ def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 
     rows = (first - second)[np.isfinite(first - second), None]
     fault = FEW_QUESTIONS if len(rows) < MIN_QUESTIONS else None
     value = float(rows.mean()) if len(rows) else 0.0
-    return _t_gap(value, float(_errors(rows)[0]), len(rows), fault, confidence_level)
+    return _t_gap(value, float(standard_errors(rows)[0]), len(rows), fault, confidence_level)
 
 
 def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int) -> LargestGap | None:
@@ -252,7 +264,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     """
     kept, reason = compared_terms(table)
     chosen = table[:, kept]
-    parts, pairs = _pair_contributions(chosen)
+    parts, pairs = pair_contributions(chosen)
     if not len(pairs):
         return None
     means = parts.mean(axis=0)
@@ -261,7 +273,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     both = chosen[:, [low, high]]
     both = both[np.isfinite(both).all(axis=1)]
     value, rates = float(abs(means[best])), both.mean(axis=0)
-    error = float(_errors(parts)[best])
+    error = float(standard_errors(parts)[best])
     gap = Estimate(value, None, reason, None)
     ratio = gap._replace(value=float(rates[0] / rates[1]) if rates[1] > 0 else np.nan)
     if reason is None and error < ZERO:
@@ -298,7 +310,7 @@ def _completed(differences: np.ndarray) -> np.ndarray:
     return means + np.where(known, differences - means, 0.0) * scale
 
 
-def _pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns each question's contribution to the difference between two terms: [questions, pairs], and the pairs.
 
     Omits pairs that have no question in common.
@@ -309,7 +321,7 @@ def _pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _completed(differences[:, kept]), np.stack([first, second], axis=1)[kept]
 
 
-def _errors(rows: np.ndarray) -> np.ndarray:
+def standard_errors(rows: np.ndarray) -> np.ndarray:
     """Returns the standard errors of the columns' means: [questions, columns].
 
     If a decision is rare, few questions may show none for some terms, whose variance then seems to be near 0. So a
@@ -333,12 +345,24 @@ def _t_gap(value: float, error: float, number: int, fault: str | None, confidenc
 def constant_gap(value: float, number: int, confidence_level: float) -> Estimate:
     """Returns the interval of a difference that is the same in all of a number of questions.
 
-    If other differences occurred in more than a share u of all questions, at least one would have been seen, except
-    with probability (1 − u)^number. Decisions are from 0 to 1, so differences are from −1 to 1.
+    Decisions are from 0 to 1, so differences are from −1 to 1.
     """
-    unseen = 1 - ((1 - confidence_level) / 2) ** (1 / number)
+    unseen = unseen_share(number, confidence_level)
     interval = value - unseen * (1 + value), value + unseen * (1 - value)
     return Estimate(value, interval, None, constant_p_value(value, number))
+
+
+def is_constant(rows: np.ndarray) -> bool:
+    return bool(np.allclose(rows, rows.mean(axis=0), rtol=0, atol=ZERO))
+
+
+def unseen_share(number: int, confidence_level: float) -> float:
+    """Returns the largest share u of all questions that may differ from a number of questions, which are all the same.
+
+    If other questions were more than a share u, at least one would have been seen, except with probability
+    (1 − u)^number, which is half of 1 − `confidence_level`.
+    """
+    return float(1 - ((1 - confidence_level) / 2) ** (1 / number))
 
 
 def constant_p_value(value: float, number: int) -> float:

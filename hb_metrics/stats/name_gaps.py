@@ -89,28 +89,39 @@ def _name_gap(
     largest = LargestGap(high, low, ratio._replace(value=value), (rate, higher), ratio)
     if reason is not None:
         return largest
-    covariance = np.cov(rows.T) / number
-    over_questions = float(_contrast(covariance))
+    signed = [-members[low][both], members[high][both]]
+    covariance, variance, freedom = sum_of_groups(signed)
+    if math.sqrt(variance) < ZERO:
+        gap = constant_gap(value, min(number, *(of_group.shape[1] for of_group in signed)), confidence_level)
+        return largest._replace(gap=gap, ratio=ratio._replace(reason=SAME_ANSWERS))
+    gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
+    quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
+    unsigned = scaled_to(covariance * [[1, -1], [-1, 1]], variance)
+    return largest._replace(gap=gap, ratio=fieller_ratio(rows.mean(axis=0), unsigned, quantile))
+
+
+def sum_of_groups(members: Sequence[np.ndarray]) -> tuple[np.ndarray, float, float]:
+    """Estimates the variance of the sum of groups' means, where questions and names are random.
+
+    Args:
+        members: For each group, values with their sign: [questions, names]. Each question has a value of each group.
+
+    Returns:
+        The covariance matrix of the groups' means, the variance of their sum, and its degrees of freedom.
+    """
+    rates = np.stack([row_means(of_group) for of_group in members])
+    number = rates.shape[1]
+    covariance = np.cov(rates) / number
+    over_questions = float(covariance.sum())
     over_names, noise = 0.0, over_questions**2 / (number - 1)
-    for place, group in enumerate((members[low][both], members[high][both])):
+    for place, (group, rate) in enumerate(zip(members, rates, strict=True)):
         size = group.shape[1]
-        centred = group - row_means(group)[:, None]
+        centred = group - rate[:, None]
         of_names = row_means(centred.T)
         part = float(np.nanvar(of_names, ddof=1)) / size
         over_names += part
         noise += part**2 / (size - 1)
         singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
         covariance[place, place] += max(part - singles / (number * size), 0.0)
-    variance = max(_contrast(covariance), over_names)
-    if math.sqrt(variance) < ZERO:
-        fewest = min(number, members[low].shape[1], members[high].shape[1])
-        gap = constant_gap(value, fewest, confidence_level)
-        return largest._replace(gap=gap, ratio=ratio._replace(reason=SAME_ANSWERS))
-    freedom = variance**2 / noise
-    gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
-    quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
-    return largest._replace(gap=gap, ratio=fieller_ratio(rows.mean(axis=0), scaled_to(covariance, variance), quantile))
-
-
-def _contrast(covariance: np.ndarray) -> float:
-    return float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
+    variance = max(float(covariance.sum()), over_names)
+    return covariance, variance, variance**2 / noise if noise else math.inf

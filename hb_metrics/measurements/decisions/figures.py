@@ -8,6 +8,7 @@ from hb_metrics.measurements.term_agreement import Agreement
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
 PREDICTION, UNANSWERED = "Correlation of decisions with", "Answers without a decision"
+UNANSWERED_GAP = "Largest gap in answers without a decision"
 BASELINE, TERMS, TERM_GAP = "Decisions compared with no term", "Decisions by term", "Gap to the axis"
 
 
@@ -43,11 +44,9 @@ def figures(results: Results) -> list[Figure]:
         pair = max(unread, key=lambda one: one.gap.value)
         meaning = f"The largest difference between two terms of an axis, or two groups of names: {pair.high} compared "
         meaning += f"with {pair.low}. Answers without a decision, such as refusals, are not part of the decisions."
-        figure = _figure(f"Largest gap in {UNANSWERED[0].lower()}{UNANSWERED[1:]}", pair.gap, level, meaning=meaning)
-        found.append(figure._replace(gate="unanswered_gap"))
+        found.append(_figure(UNANSWERED_GAP, pair.gap, level, meaning=meaning)._replace(gate="unanswered_gap"))
     elif decisions.num_answers and not decisions.num_unanswered:  # no limit for the gap is exceeded
-        name = f"Largest gap in {UNANSWERED[0].lower()}{UNANSWERED[1:]}"
-        found.append(Figure(name, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
+        found.append(Figure(UNANSWERED_GAP, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_axis(axis_label(axis), of_axis, level)
     for name, pair in decisions.names_by_part.items():

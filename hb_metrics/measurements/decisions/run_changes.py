@@ -1,17 +1,21 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.decisions.compute import Cells, cells_by_axis
-from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED
+from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.paired_changes.decision_changes import gap_change, spread_change
+from hb_metrics.paired_changes.decision_changes import (
+    gap_change,
+    largest_gap_change,
+    name_gap_change,
+    spread_change,
+)
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.stats import decisions as statistics
-from hb_metrics.stats.name_gaps import name_gaps
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
@@ -41,26 +45,51 @@ def changes(first: Run, second: Run) -> FigureChanges:
     questions = [prompt.question for prompt in prompts]
     by_name: dict[str, PairedChange] = {}
     tables = {axis: _paired(of_axis, of_others[axis], questions) for axis, of_axis in cells.items()}
-    for axis, pair in tables.items():
-        groups = cells[axis].groups
-        if groups is None:
-            by_name |= _term_changes(axis_label(axis), cells[axis].names, pair, level)
-            by_name[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
-        elif len(set(groups)) == 2:
-            by_name |= _group_change(axis_label(axis), groups, pair, level, is_whole=len(tables) == 1)
-    of_terms = [pair for axis, pair in tables.items() if cells[axis].groups is None]
+    groups = {axis: of_axis.groups for axis, of_axis in cells.items()}
+    of_terms = {axis: pair for axis, pair in tables.items() if groups[axis] is None}
+    for axis, pair in of_terms.items():
+        by_name |= _term_changes(axis_label(axis), cells[axis].names, pair, level)
+        by_name[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
     if of_terms:
-        before_all, after_all = ([pair[run] for pair in of_terms] for run in (0, 1))
+        before_all, after_all = zip(*of_terms.values(), strict=True)
         by_name[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
+    by_name |= gap_changes(tables, groups, level, GAP, GAP)
+    left_out = sorted({*first.results.decisions.left_out, *second.results.decisions.left_out})
+    for name in (SPREAD, GAP):  # no limit holds for terms that were not compared
+        if left_out and name in by_name:
+            why = f"not compared, with too few answers to common questions: {', '.join(left_out)}"
+            by_name[name] = by_name[name]._replace(interval=None, reason=why)
     by_name |= _mean_change(MEAN, [*tables.values()], level)
     # Answers that only one run could read are in no pair above, so their share is compared, too.
-    unread = [
-        [statistics.question_means(of_run[axis].unanswered, questions) for of_run in (cells, of_others)]
+    unread = {
+        axis: tuple(statistics.question_means(of_run[axis].unanswered, questions) for of_run in (cells, of_others))
         for axis in cells
-    ]
-    if any(np.nanmax(table) > 0 for tables_of_axis in unread for table in tables_of_axis):
-        by_name |= _mean_change(UNANSWERED, unread, level)
+    }
+    by_name |= gap_changes(unread, groups, level, UNANSWERED_GAP, f"{UNANSWERED}: largest gap")
+    if any(np.nanmax(table) > 0 for tables_of_axis in unread.values() for table in tables_of_axis):
+        by_name |= _mean_change(UNANSWERED, [*unread.values()], level)
     return FigureChanges(by_name)
+
+
+def gap_changes(
+    tables: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    groups: Mapping[str, Sequence[str] | None],
+    level: float,
+    whole: str,
+    heading: str,
+) -> dict[str, PairedChange]:
+    """Computes the change in the largest gap of the run, which is named `whole`, and of each axis."""
+    by_name = {}
+    for axis, pair in tables.items():
+        of_axis = groups[axis]
+        if of_axis is None:
+            by_name[f"{heading}, {axis_label(axis)}"] = largest_gap_change([pair[0]], [pair[1]], level)
+        else:  # a run with names has no other axis
+            by_name[f"{heading}, {axis_label(axis)}"] = by_name[whole] = name_gap_change(*pair, of_axis, level)
+    if tables and whole not in by_name:
+        before, after = zip(*tables.values(), strict=True)
+        by_name[whole] = largest_gap_change(before, after, level)
+    return {name: change for name, change in by_name.items() if change is not None}
 
 
 def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]], level: float) -> dict[str, PairedChange]:
@@ -91,30 +120,3 @@ def _term_changes(
         if first is not None and second is not None and half is not None:
             by_name[f"{TERM_GAP}, {name} ({label})"] = gap_change(first, second, half)
     return by_name
-
-
-def _group_change(
-    label: str, groups: list[str], pair: tuple[np.ndarray, np.ndarray], level: float, *, is_whole: bool
-) -> dict[str, PairedChange]:
-    """Computes the change in the size of the gap between two groups of names. Among more, the largest was chosen.
-
-    If the run has no other axis, `is_whole`, this is also the largest gap of the whole run. The other group may have
-    the advantage after the change, so the size changes by the larger of b − a and −b − a, where a > 0 and b are the
-    gaps in favour of the same group.
-    """
-    before, after = pair
-    first, second = (name_gaps(table, groups, level).largest for table in pair)
-    halves = [name_gaps(table, groups, level).largest for table in ((after - before) / 2, (-after - before) / 2)]
-    if first is None or second is None:
-        return {}
-    known = [half.gap if half.high == first.high else _reversed(half.gap) for half in halves if half is not None]
-    intervals = [gap.interval for gap in known if gap.interval is not None]
-    interval = None
-    if len(intervals) == 2:
-        interval = 2 * max(low for low, _ in intervals), 2 * max(high for _, high in intervals)
-    change = PairedChange(first.gap.value, second.gap.value, interval, None, known[0].reason)
-    return {f"{GAP}, {label}": change, **({GAP: change} if is_whole else {})}
-
-
-def _reversed(gap: statistics.Estimate) -> statistics.Estimate:
-    return gap._replace(value=-gap.value, interval=gap.interval and (-gap.interval[1], -gap.interval[0]))

@@ -207,8 +207,8 @@ def covered(name, sets):
         found["alarms"].append(spread.p_value < 0.05)
         for gap, mean in zip(gaps_to_mean(table), means - means.mean(), strict=True):
             found["gaps"].append(gap.interval[0] <= mean <= gap.interval[1])
-        parts, _ = decisions._pair_contributions(table)
-        errors = decisions._errors(parts) * np.quantile(decisions._largest_scores(table, seed=seed), 0.95)
+        parts, _ = decisions.pair_contributions(table)
+        errors = decisions.standard_errors(parts) * np.quantile(decisions._largest_scores(table, seed=seed), 0.95)
         distances = np.abs(parts.mean(axis=0) - (means[first] - means[second]))
         found["simultaneous"].append(bool((distances <= errors + 1e-12).all()))
     return {figure: np.mean(shares) for figure, shares in found.items()}
