@@ -167,7 +167,8 @@ def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what
     assert (low, high) == pytest.approx(((1 - unseen) * gap - unseen, (1 - unseen) * gap + unseen))
     assert (found.value, found.interval) == (gap, pytest.approx((low, high)))
     spread = spread_between([table], seed=0)
-    assert (spread.interval, spread.reason) == (None, decisions.SAME_ANSWERS)
+    share = 1 - unseen  # of two decisions, the spread is the difference divided by the root of 2
+    assert spread.interval == pytest.approx((max(share * gap - unseen, 0) / 2**0.5, (share * gap + unseen) / 2**0.5))
     assert spread.p_value == pytest.approx(min(1, 2 / (1 + gap) ** 12))
     names = name_gaps(np.repeat([[0.0] * 9 + [gap] * 9], 12, axis=0), ["a"] * 9 + ["b"] * 9)
     assert names.p_value == pytest.approx(min(1, 2 / (1 + gap) ** 9))
