@@ -21,6 +21,7 @@ from hb_metrics.measurements.decisions.results import (
     Part,
     Term,
     clear_pair,
+    is_clear_part,
 )
 from hb_metrics.measurements.results import Run
 from hb_metrics.stats import decisions as statistics
@@ -235,11 +236,9 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
     of_terms = [of_axis for of_axis in cells.values() if of_axis.groups is None]
     for name, rows in parts.items():
         questions = [how.questions[row] for row in rows]
-        tables: list[np.ndarray] = []
+        tables = [statistics.question_means(of_axis.values[rows], questions) for of_axis in of_terms]
         ends: list[tuple[float, tuple[str, str]]] = []
-        for of_axis in of_terms:
-            table = statistics.question_means(of_axis.values[rows], questions)
-            tables.append(table)
+        for of_axis, table in zip(of_terms, tables, strict=True):
             compared, _ = statistics.compared_terms(table)
             if len(compared):
                 means = np.nanmean(table[:, compared], axis=0)
@@ -248,6 +247,14 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
         if tables:
             spread = statistics.spread_between(tables, how.confidence_level, seed=how.seed)
             found[name] = Part(spread, max(ends)[1] if ends else None)
+            if is_clear_part(spread, len(parts)):
+                level = 1 - (1 - how.confidence_level) / len(parts)
+                gaps = [
+                    _pair(largest_of(of_axis, table, level, seed=how.seed), False)
+                    for of_axis, table in zip(of_terms, tables, strict=True)
+                ]
+                known = [pair for pair in gaps if pair is not None and pair.gap.interval is not None]
+                found[name] = replace(found[name], pair=max(known, key=lambda pair: pair.gap.value))
     return found
 
 

@@ -75,6 +75,11 @@ class Axis:
     unanswered_p: float | None
     refused: float
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether the largest gap has an interval. An axis with a single term has no gap, so nothing is missing."""
+        return len(self.terms) < 2 or (self.pair is not None and self.pair.gap.interval is not None)
+
 
 @dataclass(frozen=True)
 class Part:
@@ -83,10 +88,13 @@ class Part:
     Attributes:
         ends: The terms with the highest and the lowest mean decision, of the axis where these differ most. `None` if
             no term has answers.
+        pair: If decisions clearly differ in this part, the two terms that differ most. The interval is also adjusted
+            for the number of parts (Bonferroni).
     """
 
     spread: Estimate
     ends: tuple[str, str] | None
+    pair: Pair | None = None
 
 
 @dataclass(frozen=True)
@@ -152,10 +160,13 @@ def is_significant(p_value: float | None) -> bool:
 
 def clear_parts(decisions: Decisions) -> list[str]:
     """Returns the parts in which decisions differ, with a stricter level, because decisions are tested in all."""
-    p_values = {name: part.spread.p_value for name, part in decisions.by_part.items()}
-    clear = [name for name, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
+    clear = [name for name, part in decisions.by_part.items() if is_clear_part(part.spread, len(decisions.by_part))]
     of_names = {name: pair.gap.p_value for name, pair in decisions.names_by_part.items()}
     return clear + [name for name, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
+
+
+def is_clear_part(spread: Estimate, num_parts: int) -> bool:
+    return spread.p_value is not None and spread.p_value * num_parts < ALPHA_OF_PARTS
 
 
 def answers_differ(axis: Axis) -> bool:
