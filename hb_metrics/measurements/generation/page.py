@@ -128,7 +128,9 @@ def whole_answer(
         if is_embedded and not is_short
         else ""
     )
-    answers = [style, trial, refusals, *(turn_sentences(generation.turns)[:1] if generation.turns else [])]
+    answers = [style, trial, refusals]
+    if generation.turns and generation.name_groups is None:  # names are not the user's identity, but draws of a group
+        answers += turn_sentences(generation.turns)[:1]
     return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
 
 
