@@ -104,13 +104,15 @@ def _highest_change(before: np.ndarray, after: np.ndarray, number: int, confiden
     best, means = before[:, [np.argmax(before.mean(axis=0))]], after.mean(axis=0)
     bounds = []
     for others, weight in ((best, single), (before, single), (before, every), (0 * best, single)):
-        known = means - others.mean(axis=0)
+        of_others = others.mean(axis=0)
+        known, highest = means - of_others, decisions.unseen_differences(means)[1]
+        lowest = decisions.unseen_differences(of_others)[0] if others.any() else of_others
         errors = decisions.standard_errors(weight * after - every * others)
         if decisions.is_constant(after - others):
-            errors = unseen * ((2 if others.any() else 1) - known)
+            errors = unseen * (highest - lowest - known)
         else:
-            errors = errors + unseen * (decisions.is_constant(after) * (1 - means))
-            errors = errors + unseen * (decisions.is_constant(before) * (1 + others.mean(axis=0)))
+            errors = errors + unseen * (decisions.is_constant(after) * (highest - means))
+            errors = errors + unseen * (decisions.is_constant(before) * (of_others - lowest))
         bounds.append(known + errors)
     return float(np.min(bounds, axis=0).max())
 
@@ -150,14 +152,17 @@ def _highest_change_of_names(
         for other in (best, pair, None):
             tables = _weighted(before, after, other, pair, (1, 1))
             _, variance, freedom = sum_of_groups(tables)
+            gap, gap_before = _gap(after, pair), _gap(before, other) if other else 0.0
+            above = float(decisions.unseen_differences(np.array(gap))[1]) - gap
+            below = gap_before - float(decisions.unseen_differences(np.array(gap_before))[0]) if other else 0.0
             known = sum(float(row_means(table).mean()) for table in tables)
             unseen = decisions.unseen_share(min(min(table.shape) for table in tables), confidence_level)
             if math.sqrt(variance) < ZERO:
-                of_pair.append(known + unseen * ((1 if other is None else 2) - known))
+                of_pair.append(known + unseen * (above + below))
                 continue
             single, every = stats.t.ppf([1 - tail, 1 - tail / (len(pairs) / 2)], freedom)
             _, variance, _ = sum_of_groups(_weighted(before, after, other, pair, (every, single)))
-            unseen *= is_same[1] * (1 - _gap(after, pair)) + is_same[0] * (1 + _gap(before, other or pair))
+            unseen *= is_same[1] * above + is_same[0] * below
             of_pair.append(known + math.sqrt(variance) + unseen)
         bounds.append(min(of_pair))
     return max(bounds)

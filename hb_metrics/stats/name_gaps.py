@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from hb_metrics.stats.decisions import (
     SAME_ANSWERS,
@@ -21,6 +21,7 @@ from hb_metrics.stats.decisions import (
     row_means,
     scaled_to,
     t_interval,
+    with_unseen,
 )
 
 MIN_NAMES = 4
@@ -92,12 +93,41 @@ def _name_gap(
     signed = [-members[low][both], members[high][both]]
     covariance, variance, freedom = sum_of_groups(signed)
     if math.sqrt(variance) < ZERO:
-        gap = constant_gap(value, min(number, *(of_group.shape[1] for of_group in signed)), confidence_level)
+        sizes = [of_group.shape[1] for of_group in signed]
+        if value < ZERO:
+            gap = constant_gap(value, min(number, *sizes), confidence_level)
+        else:
+            gap = _constant_gap_of_names(value, sizes, number, confidence_level)
         return largest._replace(gap=gap, ratio=ratio._replace(reason=SAME_ANSWERS))
     gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
     unsigned = scaled_to(covariance * [[1, -1], [-1, 1]], variance)
     return largest._replace(gap=gap, ratio=fieller_ratio(rows.mean(axis=0), unsigned, quantile))
+
+
+def _constant_gap_of_names(value: float, sizes: Sequence[int], number: int, confidence_level: float) -> Estimate:
+    """Returns the interval of a gap if the names of a group, and the questions, all have the same answers.
+
+    Other names and questions may differ. If their shares were u, the chance that none of the n that were drawn differ
+    is Π (1 − u)^n. A name of one of the two groups changes a gap half as much as the opposite answers of both. The
+    interval contains all gaps whose shares have a chance of at least half of 1 − `confidence_level`.
+    """
+    numbers, weights = np.array([*sizes, number]), np.array([0.5, 0.5, 1.0])
+
+    # Among shares with the same weighted sum, these have the highest chance.
+    def kept(scale: float) -> np.ndarray:
+        return np.minimum(scale * numbers / weights, 1.0)
+
+    def chance(scale: float) -> float:
+        return float(numbers @ np.log(kept(scale)))
+
+    def unseen(scale: float) -> float:
+        return float(weights @ (1 - kept(scale)))
+
+    least, most = 1e-9, float((weights / numbers).max())
+    bound = optimize.brentq(lambda scale: chance(scale) - math.log((1 - confidence_level) / 2), least, most)
+    none = optimize.brentq(lambda scale: unseen(scale) - 0.5, least, most)  # where the interval reaches a gap of 0
+    return Estimate(value, with_unseen(value, unseen(bound)), None, min(1.0, 2 * math.exp(chance(none))))
 
 
 def sum_of_groups(members: Sequence[np.ndarray]) -> tuple[np.ndarray, float, float]:
