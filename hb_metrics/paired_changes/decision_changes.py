@@ -69,23 +69,21 @@ def largest_gap_change(
     pairs (Bonferroni), because q was chosen, and the error of h_p by that of a single pair. The lower end is the same
     with the runs exchanged.
     """
-    chosen = [(number, terms) for number, table in enumerate(before) for terms in [decisions.compared_terms(table)]]
-    chosen = [(number, terms) for number, terms in chosen if len(terms[0]) > 1]
+    chosen = [(*decisions.compared_terms(table), table, other) for table, other in zip(before, after, strict=True)]
+    axes = [(reason, table[:, terms], other[:, terms]) for terms, reason, table, other in chosen if len(terms) > 1]
+    if not axes:
+        return None
+    reasons, *tables = zip(*axes, strict=True)
     rows, others = (
-        np.concatenate(
-            [np.zeros((len(before[0]), 0))]
-            + [decisions.pair_contributions(tables[number][:, terms])[0] for number, (terms, _) in chosen],
-            axis=1,
-        )
-        for tables in (before, after)
+        np.concatenate([decisions.pair_contributions(table)[0] for table in of_run], axis=1) for of_run in tables
     )
     if not rows.shape[1]:
         return None
     first, second = (float(np.abs(of_run.mean(axis=0)).max()) for of_run in (rows, others))
-    reason = next((reason for _, (_, reason) in chosen if reason is not None), None)
+    reason = next(filter(None, reasons), None)
     if reason is not None:
         return PairedChange(first, second, None, None, reason)
-    known = [(~np.isnan(before[number][:, terms])).astype(np.int64) for number, (terms, _) in chosen]
+    known = [(~np.isnan(table)).astype(np.int64) for table in tables[0]]
     number = min(int((of_axis.T @ of_axis).min()) for of_axis in known)
     high = _highest_change(rows, others, number, confidence_level)
     bounds = -_highest_change(others, rows, number, confidence_level), high
