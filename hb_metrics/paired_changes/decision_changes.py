@@ -19,8 +19,9 @@ def spread_change(
     """Computes the change in the spread between terms.
 
     `before` and `after` contain [questions, terms] for each axis, with the same missing values (NaN). The interval
-    combines the intervals of both spreads with the correlation of their estimates (MOVER, as in `clusters.py`). If the
-    answers to all questions are the same in a run, its correlation is unknown, so the interval has the extreme changes.
+    combines the intervals of both spreads with the correlation of their estimates (MOVER, as in `clusters.py`). This
+    assumes symmetric errors. If a lower end is 0, or the answers to all questions are the same, the change ends at the
+    difference between the ends.
     """
     first, second = (decisions.spread_between(tables, confidence_level, seed=seed) for tables in (before, after))
     if first.interval is None or second.interval is None:
@@ -31,13 +32,15 @@ def spread_change(
         reach = 2 * decisions.unseen_share(len(rows), confidence_level) * decisions.largest_spread(before)
         bounds = max(other_low - high, -reach), min(other_high - low, reach)
         return PairedChange(first.value, second.value, bounds, None, None)
-    if decisions.is_constant(rows) or decisions.is_constant(others):
-        return PairedChange(first.value, second.value, (other_low - high, other_high - low), None, None)
-    shared = _covariance(rows, others) / np.sqrt(_covariance(rows, rows) * _covariance(others, others))
-    correlation = float(np.clip(shared, -1, 1))
-    below = _joined(second.value - other_low, high - first.value, correlation)
-    above = _joined(other_high - second.value, first.value - low, correlation)
-    return PairedChange(first.value, second.value, (change - below, change + above), None, None)
+    lowest, highest = other_low - high, other_high - low
+    if not (decisions.is_constant(rows) or decisions.is_constant(others)):
+        shared = _covariance(rows, others) / np.sqrt(_covariance(rows, rows) * _covariance(others, others))
+        correlation = float(np.clip(shared, -1, 1))
+        if other_low > 0:
+            lowest = change - _joined(second.value - other_low, high - first.value, correlation)
+        if low > 0:
+            highest = change + _joined(other_high - second.value, first.value - low, correlation)
+    return PairedChange(first.value, second.value, (lowest, highest), None, None)
 
 
 def _joined(one: float, other: float, correlation: float) -> float:
