@@ -19,8 +19,9 @@ def spread_change(
     """Computes the change in the spread between terms.
 
     `before` and `after` contain [questions, terms] for each axis, with the same missing values (NaN). The interval
-    combines the intervals of both spreads with the correlation of their estimates (MOVER, as in `clusters.py`). If the
-    answers to all questions are the same in a run, its correlation is unknown, so the interval has the extreme changes.
+    combines the intervals of both spreads with the correlation of their estimates (MOVER, as in `clusters.py`). This
+    assumes symmetric errors. If a lower end is 0, or the answers to all questions are the same, the change ends at the
+    difference between the ends.
     """
     first, second = (decisions.spread_between(tables, confidence_level, seed=seed) for tables in (before, after))
     if first.interval is None or second.interval is None:
@@ -31,13 +32,15 @@ def spread_change(
         reach = 2 * decisions.unseen_share(len(rows), confidence_level) * decisions.largest_spread(before)
         bounds = max(other_low - high, -reach), min(other_high - low, reach)
         return PairedChange(first.value, second.value, bounds, None, None)
-    if decisions.is_constant(rows) or decisions.is_constant(others):
-        return PairedChange(first.value, second.value, (other_low - high, other_high - low), None, None)
-    shared = _covariance(rows, others) / np.sqrt(_covariance(rows, rows) * _covariance(others, others))
-    correlation = float(np.clip(shared, -1, 1))
-    below = _joined(second.value - other_low, high - first.value, correlation)
-    above = _joined(other_high - second.value, first.value - low, correlation)
-    return PairedChange(first.value, second.value, (change - below, change + above), None, None)
+    lowest, highest = other_low - high, other_high - low
+    if not (decisions.is_constant(rows) or decisions.is_constant(others)):
+        shared = _covariance(rows, others) / np.sqrt(_covariance(rows, rows) * _covariance(others, others))
+        correlation = float(np.clip(shared, -1, 1))
+        if other_low > 0:
+            lowest = change - _joined(second.value - other_low, high - first.value, correlation)
+        if low > 0:
+            highest = change + _joined(other_high - second.value, first.value - low, correlation)
+    return PairedChange(first.value, second.value, (lowest, highest), None, None)
 
 
 def _joined(one: float, other: float, correlation: float) -> float:
@@ -69,23 +72,21 @@ def largest_gap_change(
     pairs (Bonferroni), because q was chosen, and the error of h_p by that of a single pair. The lower end is the same
     with the runs exchanged.
     """
-    chosen = [(number, terms) for number, table in enumerate(before) for terms in [decisions.compared_terms(table)]]
-    chosen = [(number, terms) for number, terms in chosen if len(terms[0]) > 1]
+    chosen = [(*decisions.compared_terms(table), table, other) for table, other in zip(before, after, strict=True)]
+    axes = [(reason, table[:, terms], other[:, terms]) for terms, reason, table, other in chosen if len(terms) > 1]
+    if not axes:
+        return None
+    reasons, *tables = zip(*axes, strict=True)
     rows, others = (
-        np.concatenate(
-            [np.zeros((len(before[0]), 0))]
-            + [decisions.pair_contributions(tables[number][:, terms])[0] for number, (terms, _) in chosen],
-            axis=1,
-        )
-        for tables in (before, after)
+        np.concatenate([decisions.pair_contributions(table)[0] for table in of_run], axis=1) for of_run in tables
     )
     if not rows.shape[1]:
         return None
     first, second = (float(np.abs(of_run.mean(axis=0)).max()) for of_run in (rows, others))
-    reason = next((reason for _, (_, reason) in chosen if reason is not None), None)
+    reason = next(filter(None, reasons), None)
     if reason is not None:
         return PairedChange(first, second, None, None, reason)
-    known = [(~np.isnan(before[number][:, terms])).astype(np.int64) for number, (terms, _) in chosen]
+    known = [(~np.isnan(table)).astype(np.int64) for table in tables[0]]
     number = min(int((of_axis.T @ of_axis).min()) for of_axis in known)
     high = _highest_change(rows, others, number, confidence_level)
     bounds = -_highest_change(others, rows, number, confidence_level), high

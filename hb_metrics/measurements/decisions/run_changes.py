@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     level, seed = first.confidence_level, first.record.settings.seed
     questions = [prompt.question for prompt in prompts]
     by_name: dict[str, PairedChange] = {}
-    tables = {axis: _paired(of_axis, of_others[axis], questions) for axis, of_axis in cells.items()}
+    tables = {axis: _tables(of_axis, of_others[axis], "values", questions) for axis, of_axis in cells.items()}
     groups = {axis: of_axis.groups for axis, of_axis in cells.items()}
     of_terms = {axis: pair for axis, pair in tables.items() if groups[axis] is None}
     for axis, pair in of_terms.items():
@@ -54,17 +55,18 @@ def changes(first: Run, second: Run) -> FigureChanges:
         before_all, after_all = zip(*of_terms.values(), strict=True)
         by_name[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
     by_name |= gap_changes(tables, groups, level, GAP, GAP)
-    left_out = sorted({*first.results.decisions.left_out, *second.results.decisions.left_out})
+    left_out = {*first.results.decisions.left_out, *second.results.decisions.left_out}
+    for axis, (table, _) in tables.items():
+        is_name = groups[axis] is not None
+        kept = np.flatnonzero(~np.isnan(table).all(axis=0)) if is_name else statistics.compared_terms(table)[0]
+        left_out |= {name for column, name in enumerate(cells[axis].names) if column not in kept}
     for name in (SPREAD, GAP):  # no limit holds for terms that were not compared
         if left_out and name in by_name:
-            why = f"not compared, with too few answers to common questions: {', '.join(left_out)}"
+            why = f"not compared, with too few answers to common questions: {', '.join(sorted(left_out))}"
             by_name[name] = by_name[name]._replace(interval=None, reason=why)
     by_name |= _mean_change(MEAN, [*tables.values()], level)
     # Answers that only one run could read are in no pair above, so their share is compared, too.
-    unread = {
-        axis: tuple(statistics.question_means(of_run[axis].unanswered, questions) for of_run in (cells, of_others))
-        for axis in cells
-    }
+    unread = {axis: _tables(of_axis, of_others[axis], "unanswered", questions) for axis, of_axis in cells.items()}
     by_name |= gap_changes(unread, groups, level, UNANSWERED_GAP, f"{UNANSWERED}: largest gap")
     if any(np.nanmax(table) > 0 for tables_of_axis in unread.values() for table in tables_of_axis):
         by_name |= _mean_change(UNANSWERED, [*unread.values()], level)
@@ -101,11 +103,16 @@ def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]], level: float
     return {name: PairedChange(first, second, change.interval, None, change.reason)}
 
 
-def _paired(first: Cells, second: Cells, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    other = second.values[:, [second.names.index(name) for name in first.names]]
+def _tables(
+    first: Cells, second: Cells, kind: Literal["values", "unanswered"], questions: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tables of both runs, with the same columns, and with values of the prompts that both runs have."""
+    columns = [second.names.index(name) for name in first.names]
+    ours, theirs = (of_run.values if kind == "values" else of_run.unanswered for of_run in (first, second))
+    other = theirs[:, columns]
     before, after = (
-        statistics.question_means(np.where(np.isnan(first.values + other), np.nan, values), questions)
-        for values in (first.values, other)
+        statistics.question_means(np.where(np.isnan(ours + other), np.nan, values), questions)
+        for values in (ours, other)
     )
     return before, after
 
