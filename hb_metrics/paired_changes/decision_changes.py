@@ -15,8 +15,8 @@ from hb_metrics.stats.name_gaps import name_gaps, sum_of_groups
 
 def spread_change(
     before: Sequence[np.ndarray], after: Sequence[np.ndarray], confidence_level: float, *, seed: int
-) -> PairedChange:
-    """Computes the change in the spread between terms.
+) -> PairedChange | None:
+    """Computes the change in the spread between terms. Returns `None` if there are too few answers for a spread.
 
     `before` and `after` contain [questions, terms] for each axis, with the same missing values (NaN). The interval
     combines the intervals of both spreads with the correlation of their estimates (MOVER, as in `clusters.py`). This
@@ -24,6 +24,8 @@ def spread_change(
     difference between the ends.
     """
     first, second = (decisions.spread_between(tables, confidence_level, seed=seed) for tables in (before, after))
+    if math.isnan(first.value) or math.isnan(second.value):
+        return None
     if first.interval is None or second.interval is None:
         return PairedChange(first.value, second.value, None, None, first.reason or second.reason)
     rows, others = (decisions.spread_rows(tables)[0] for tables in (before, after))
@@ -110,7 +112,8 @@ def _highest_change(before: np.ndarray, after: np.ndarray, number: int, confiden
         lowest = decisions.unseen_differences(of_others)[0] if others.any() else of_others
         errors = decisions.standard_errors(weight * after - every * others)
         if decisions.is_constant(after - others):
-            errors = unseen * (highest - lowest - known)
+            largest = highest - lowest if decisions.is_constant(after) else 2 if others.any() else 1
+            errors = unseen * (largest - known)
         else:
             errors = errors + unseen * (decisions.is_constant(after) * (highest - means))
             errors = errors + unseen * (decisions.is_constant(before) * (of_others - lowest))
@@ -159,7 +162,8 @@ def _highest_change_of_names(
             known = sum(float(row_means(table).mean()) for table in tables)
             unseen = decisions.unseen_share(min(min(table.shape) for table in tables), confidence_level)
             if math.sqrt(variance) < ZERO:
-                of_pair.append(known + unseen * (above + below))
+                largest = above + below if all(is_same) else (1 if other is None else 2) - known
+                of_pair.append(known + unseen * largest)
                 continue
             single, every = stats.t.ppf([1 - tail, 1 - tail / (len(pairs) / 2)], freedom)
             _, variance, _ = sum_of_groups(_weighted(before, after, other, pair, (every, single)))

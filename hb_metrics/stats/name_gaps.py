@@ -133,6 +133,9 @@ def _constant_gap_of_names(value: float, sizes: Sequence[int], number: int, conf
 def sum_of_groups(members: Sequence[np.ndarray]) -> tuple[np.ndarray, float, float]:
     """Estimates the variance of the sum of groups' means, where questions and names are random.
 
+    Few names may all be treated alike by chance. So a group's variance between names counts as at least half of the
+    mean variance of all groups, and the degrees of freedom are then those of the other groups.
+
     Args:
         members: For each group, values with their sign: [questions, names]. Each question has a value of each group.
 
@@ -143,15 +146,16 @@ def sum_of_groups(members: Sequence[np.ndarray]) -> tuple[np.ndarray, float, flo
     number = rates.shape[1]
     covariance = np.cov(rates) / number
     over_questions = float(covariance.sum())
-    over_names, noise = 0.0, over_questions**2 / (number - 1)
-    for place, (group, rate) in enumerate(zip(members, rates, strict=True)):
-        size = group.shape[1]
-        centred = group - rate[:, None]
-        of_names = row_means(centred.T)
-        part = float(np.nanvar(of_names, ddof=1)) / size
-        over_names += part
-        noise += part**2 / (size - 1)
-        singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
-        covariance[place, place] += max(part - singles / (number * size), 0.0)
-    variance = max(float(covariance.sum()), over_names)
-    return covariance, variance, variance**2 / noise if noise else math.inf
+    sizes = np.array([group.shape[1] for group in members])
+    centred = [group - rate[:, None] for group, rate in zip(members, rates, strict=True)]
+    of_names = [row_means(group.T) for group in centred]
+    variances = np.array([np.nanvar(means, ddof=1) for means in of_names])
+    is_small = variances < variances.mean() / 2
+    parts = np.maximum(variances, variances.mean() / 2) / sizes
+    noise = over_questions**2 / (number - 1)
+    noise += parts.sum() ** 2 / (sizes[~is_small].min() - 1) if is_small.any() else (parts**2 / (sizes - 1)).sum()
+    for place, (group, means, size) in enumerate(zip(centred, of_names, sizes, strict=True)):
+        singles = float(np.nanvar(group - means)) * number / (number - 1) * size / (size - 1)
+        covariance[place, place] += max(parts[place] - singles / (number * size), 0.0)
+    variance = max(float(covariance.sum()), float(parts.sum()))
+    return covariance, variance, variance**2 / float(noise) if noise else math.inf

@@ -45,15 +45,17 @@ def changes(first: Run, second: Run) -> FigureChanges:
     level, seed = first.confidence_level, first.record.settings.seed
     questions = [prompt.question for prompt in prompts]
     by_name: dict[str, PairedChange] = {}
+    spreads: dict[str, PairedChange | None] = {}
     tables = {axis: _tables(of_axis, of_others[axis], "values", questions) for axis, of_axis in cells.items()}
     groups = {axis: of_axis.groups for axis, of_axis in cells.items()}
     of_terms = {axis: pair for axis, pair in tables.items() if groups[axis] is None}
     for axis, pair in of_terms.items():
         by_name |= _term_changes(axis_label(axis), cells[axis].names, pair, level)
-        by_name[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
+        spreads[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
     if of_terms:
         before_all, after_all = zip(*of_terms.values(), strict=True)
-        by_name[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
+        spreads[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
+    by_name |= {name: change for name, change in spreads.items() if change is not None}
     by_name |= gap_changes(tables, groups, level, GAP, GAP)
     left_out = {*first.results.decisions.left_out, *second.results.decisions.left_out}
     for axis, (table, _) in tables.items():

@@ -4,6 +4,7 @@ from scipy import stats
 
 from hb_metrics.measurements.decisions.run_changes import _term_changes, gap_changes
 from hb_metrics.paired_changes.decision_changes import largest_gap_change, name_gap_change, spread_change
+from hb_metrics.stats.decisions import FEW_QUESTIONS
 
 
 def draw(rng, shifts, questions, noise=0.4, same=0.5, answers=0):
@@ -70,7 +71,7 @@ def test_intervals_of_all_changes_hold_the_truth(name):
 def test_few_questions_are_the_reason_why_a_change_has_no_interval():
     before, after = draw(np.random.default_rng(1), (GRADED, GRADED), 7)
     for change in (spread_change([before], [after], 0.95, seed=0), largest_gap_change([before], [after], 0.95)):
-        assert (change.interval, change.reason) == (None, "fewer than 8 questions were answered")
+        assert (change.interval, change.reason) == (None, FEW_QUESTIONS)
 
 
 def test_the_change_in_the_gap_of_two_terms_is_a_paired_t_test():
