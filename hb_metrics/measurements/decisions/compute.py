@@ -249,12 +249,9 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
             found[name] = Part(spread, max(ends)[1] if ends else None)
             if is_clear_part(spread, len(parts)):
                 level = 1 - (1 - how.confidence_level) / len(parts)
-                gaps = [
-                    _pair(largest_of(of_axis, table, level, seed=how.seed), False)
-                    for of_axis, table in zip(of_terms, tables, strict=True)
-                ]
-                known = [pair for pair in gaps if pair is not None and pair.gap.interval is not None]
-                found[name] = replace(found[name], pair=max(known, key=lambda pair: pair.gap.value))
+                gaps = [largest_of(*one, level, seed=how.seed) for one in zip(of_terms, tables, strict=True)]
+                pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
+                found[name] = replace(found[name], pair=max(pairs, key=lambda pair: pair.gap.value))
     return found
 
 

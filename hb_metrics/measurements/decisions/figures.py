@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
@@ -21,8 +22,8 @@ def figures(results: Results) -> list[Figure]:
         mean = _figure(MEAN, decisions.mean, level, meaning=meaning)
         found.append(mean._replace(unit="share", higher_is_better=True))
     unknown = [axis_label(axis) for axis, of_axis in decisions.by_axis.items() if not of_axis.is_compared]
-    left_out = ", ".join([*decisions.left_out, *unknown])
-    why = f"not compared, with too few answers to common questions: {left_out}" if left_out else None
+    left_out = [*decisions.left_out, *unknown]
+    why = left_out_reason(left_out) if left_out else None
     clear = clear_parts(decisions)
     if decisions.spread is not None:
         meaning = (
@@ -73,6 +74,10 @@ def figures(results: Results) -> list[Figure]:
     detail = f"{count(decisions.num_unanswered)} of {count(decisions.num_answers)}"
     found.append(Figure(UNANSWERED, share, "share", "No option, or several, or a refusal.", detail=detail))
     return found
+
+
+def left_out_reason(names: Sequence[str]) -> str:
+    return f"not compared, with too few answers to common questions: {', '.join(names)}"
 
 
 def _gap_of_part(name: str, pair: Pair, level: float, *, is_clear: bool = True) -> Figure:
