@@ -3,24 +3,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.measurements.decisions.answers import Answer, read_answers
+from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.decisions.compute import cells_by_axis
-from hb_metrics.measurements.decisions.figures import (
-    GAP,
-    MEAN,
-    SPREAD,
-    TERM_GAP,
-    UNANSWERED,
-    UNANSWERED_GAP,
-    left_out_reason,
-)
+from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
+from hb_metrics.measurements.decisions.results import left_out_reason
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.paired_changes.decision_changes import (
-    largest_gap_change,
-    name_gap_change,
-    spread_change,
-)
+from hb_metrics.paired_changes.decision_changes import largest_gap_change, name_gap_change, spread_change
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.stats import decisions as statistics
 
@@ -37,8 +26,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
     prompts, answers = read_answers(first)
     _, others = read_answers(second)
     cells, of_others = (
-        cells_by_axis(prompts, sorted((one for one in rows if one.axis is not None), key=_by_term))
-        for rows in (answers, others)
+        cells_by_axis(prompts, sorted(known, key=lambda answer: (answer.axis, answer.term)))
+        for known in ([answer for answer in rows if answer.axis is not None] for rows in (answers, others))
     )
     if [(axis, of.names, of.groups) for axis, of in cells.items()] != [
         (axis, of.names, of.groups) for axis, of in of_others.items()
@@ -62,21 +51,14 @@ def changes(first: Run, second: Run) -> FigureChanges:
     for axis, (table, _) in tables.items():
         kept = np.flatnonzero(~np.isnan(table).all(axis=0)) if groups[axis] else statistics.compared_terms(table)[0]
         left_out |= {name for column, name in enumerate(cells[axis].names) if column not in kept}
-    if left_out:  # no limit holds for them
-        why = left_out_reason(sorted(left_out))
-        by_name |= {
-            name: by_name[name]._replace(interval=None, reason=why) for name in (SPREAD, GAP) if name in by_name
-        }
+    for name in by_name.keys() & {SPREAD, GAP} if left_out else ():  # no limit holds for them
+        by_name[name] = by_name[name]._replace(interval=None, reason=left_out_reason(sorted(left_out)))
     by_name |= _mean_change(MEAN, [*tables.values()], level)
     # Answers that only one run could read are in no pair above, so their share is compared, too.
     by_name |= gap_changes(UNANSWERED_GAP, unread, groups, level)
     if any(np.nanmax(table) > 0 for tables_of_axis in unread.values() for table in tables_of_axis):
         by_name |= _mean_change(UNANSWERED, [*unread.values()], level)
     return FigureChanges(by_name)
-
-
-def _by_term(answer: Answer) -> tuple[str, str]:
-    return answer.axis or "", answer.term or ""
 
 
 def gap_changes(

@@ -154,7 +154,7 @@ def test_changes_of_gaps_are_paired_by_question():
 )
 def test_changes_in_a_gap_of_names_are_those_of_its_size(before, after):
     """Another group may have the advantage after the change."""
-    rng, sizes, held, sets = np.random.default_rng(1), (8, 9, 7)[: len(before)], 0, 60
+    rng, sizes, held, sets = np.random.default_rng(1), (8, 9, 7)[: len(before)], 0, 60 if len(before) == 2 else 12
     groups = np.repeat(list("abc")[: len(sizes)], sizes)
     for _ in range(sets):
         of_names = 0.5 + np.repeat([before, after], sizes, axis=1) + rng.normal(0, 0.05, (2, sum(sizes)))
