@@ -2,20 +2,21 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 from scipy import stats
 
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.stats import decisions
-from hb_metrics.stats.decisions import ZERO, Estimate, row_means
+from hb_metrics.stats.decisions import ZERO, row_means
 from hb_metrics.stats.name_gaps import name_gaps, sum_of_groups
 
+_Tables = Sequence[np.ndarray]
+_Members = Mapping[int, np.ndarray]  # of each group of names, [questions, names]
 
-def spread_change(
-    before: Sequence[np.ndarray], after: Sequence[np.ndarray], confidence_level: float, *, seed: int
-) -> PairedChange | None:
+
+def spread_change(before: _Tables, after: _Tables, level: float, *, seed: int) -> PairedChange | None:
     """Computes the change in the spread between terms. Returns `None` if there are too few answers for a spread.
 
     `before` and `after` contain [questions, terms] for each axis, with the same missing values (NaN). The interval
@@ -23,7 +24,7 @@ def spread_change(
     assumes symmetric errors. If a lower end is 0, or the answers to all questions are the same, the change ends at the
     difference between the ends.
     """
-    first, second = (decisions.spread_between(tables, confidence_level, seed=seed) for tables in (before, after))
+    first, second = (decisions.spread_between(tables, level, seed=seed) for tables in (before, after))
     if math.isnan(first.value) or math.isnan(second.value):
         return None
     if first.interval is None or second.interval is None:
@@ -31,7 +32,7 @@ def spread_change(
     rows, others = (decisions.spread_rows(tables)[0] for tables in (before, after))
     change, ((low, high), (other_low, other_high)) = second.value - first.value, (first.interval, second.interval)
     if np.allclose(rows, others, atol=1e-12):
-        reach = 2 * decisions.unseen_share(len(rows), confidence_level) * decisions.largest_spread(before)
+        reach = 2 * decisions.unseen_share(len(rows), level) * decisions.largest_spread(before)
         bounds = max(other_low - high, -reach), min(other_high - low, reach)
         return PairedChange(first.value, second.value, bounds, None, None)
     lowest, highest = other_low - high, other_high - low
@@ -60,9 +61,7 @@ def _covariance(rows: np.ndarray, others: np.ndarray) -> float:
     return float(4 * along / number + 2 * max(unbiased, squares / number) / (number * (number - 1)))
 
 
-def largest_gap_change(
-    before: Sequence[np.ndarray], after: Sequence[np.ndarray], confidence_level: float
-) -> PairedChange | None:
+def largest_gap_change(before: _Tables, after: _Tables, level: float) -> PairedChange | None:
     """Computes the change in the largest gap between two terms of an axis. Returns `None` if there are no two terms.
 
     `before` and `after` contain [questions, terms] for each axis, with the same missing values (NaN).
@@ -90,113 +89,77 @@ def largest_gap_change(
         return PairedChange(first, second, None, None, reason)
     known = [(~np.isnan(table)).astype(np.int64) for table in tables[0]]
     number = min(int((of_axis.T @ of_axis).min()) for of_axis in known)
-    high = _highest_change(rows, others, number, confidence_level)
-    bounds = -_highest_change(others, rows, number, confidence_level), high
-    return PairedChange(first, second, bounds, None, None)
+    # What the questions may not have shown of runs in which the answers to all of them are the same.
+    slack = decisions.is_constant(rows) * (1 + first) + decisions.is_constant(others) * (1 + second)
+    high = _highest_change(rows, others, number, slack, level)
+    low = -_highest_change(others, rows, number, slack, level)
+    return PairedChange(first, second, (low, high), None, None)
 
 
-def _highest_change(before: np.ndarray, after: np.ndarray, number: int, confidence_level: float) -> float:
-    """Returns the upper end of the change: `before` and `after` contain [questions, pairs].
-
-    If answers are the same in all questions, the bounds allow for what `number` questions may not have shown.
-    """
-    tail = (1 - confidence_level) / 2
+def _highest_change(before: np.ndarray, after: np.ndarray, number: int, slack: float, level: float) -> float:
+    """Returns the upper end of the change: `before` and `after` contain [questions, pairs]."""
+    tail = (1 - level) / 2
     single, every = stats.t.ppf([1 - tail, 1 - tail / before.shape[1]], number - 1)
-    unseen = decisions.unseen_share(number, confidence_level)
+    unseen = decisions.unseen_share(number, level)
     before, after = (np.concatenate([rows, -rows], axis=1) for rows in (before, after))
-    best, means = before[:, [np.argmax(before.mean(axis=0))]], after.mean(axis=0)
-    bounds = []
-    for others, weight in ((best, single), (before, single), (before, every), (0 * best, single)):
-        of_others = others.mean(axis=0)
-        known, highest = means - of_others, decisions.unseen_differences(means)[1]
-        lowest = decisions.unseen_differences(of_others)[0] if others.any() else of_others
-        errors = decisions.standard_errors(weight * after - every * others)
-        if decisions.is_constant(after - others):
-            largest = highest - lowest if decisions.is_constant(after) else 2 if others.any() else 1
-            errors = unseen * (largest - known)
-        else:
-            errors = errors + unseen * (decisions.is_constant(after) * (highest - means))
-            errors = errors + unseen * (decisions.is_constant(before) * (of_others - lowest))
-        bounds.append(known + errors)
+    best, bounds = before[:, [np.argmax(before.mean(axis=0))]], []
+    for others, weight, reach in ((best, single, 2), (before, single, 2), (before, every, 2), (0 * best, single, 1)):
+        known = (after - others).mean(axis=0)
+        errors = decisions.standard_errors(weight * after - every * others) + unseen * slack
+        bounds.append(known + (unseen * (reach - known) if decisions.is_constant(after - others) else errors))
     return float(np.min(bounds, axis=0).max())
 
 
-def name_gap_change(
-    before: np.ndarray, after: np.ndarray, groups: Sequence[str], confidence_level: float
-) -> PairedChange | None:
+def name_gap_change(before: np.ndarray, after: np.ndarray, groups: Sequence[str], level: float) -> PairedChange | None:
     """Computes the change in the largest gap between two groups of names, as `largest_gap_change` does for terms.
 
     `before` and `after` contain [questions, names], with the same missing values (NaN).
     """
-    first, second = (name_gaps(table, groups, confidence_level) for table in (before, after))
-    if first.largest is None or second.largest is None:
+    found = [name_gaps(table, groups, level) for table in (before, after)]
+    largest = [of_run.largest for of_run in found if of_run.largest is not None]
+    if len(largest) < 2:
         return None
-    gaps = first.largest.gap.value, second.largest.gap.value
-    if first.largest.gap.interval is None:
-        return PairedChange(*gaps, None, None, first.largest.gap.reason)
+    first, second = (of_run.gap.value for of_run in largest)
+    if largest[0].gap.reason is not None:
+        return PairedChange(first, second, None, None, largest[0].gap.reason)
     answered = ~np.isnan(before).all(axis=0)
-    members = [
-        {group: table[:, np.equal(groups, first.groups[group]) & answered] for group in first.compared}
-        for table in (before, after)
-    ]
-    best = [(found.high, found.low) for found in (first.largest, second.largest)]
-    high = _highest_change_of_names(members[0], members[1], best[0], confidence_level)
-    low = -_highest_change_of_names(members[1], members[0], best[1], confidence_level)
-    return PairedChange(*gaps, (low, high), None, None)
+    columns = {group: np.equal(groups, found[0].groups[group]) & answered for group in found[0].compared}
+    runs = [{group: table[:, of_group] for group, of_group in columns.items()} for table in (before, after)]
+    is_same = [all(np.nanmax(table) - np.nanmin(table) < ZERO for table in run.values()) for run in runs]
+    slack = is_same[0] * (1 + first) + is_same[1] * (1 + second)
+    best = [(of_run.high, of_run.low) for of_run in largest]
+    high = _highest_change_of_names(runs[0], runs[1], best[0], slack, level)
+    low = -_highest_change_of_names(runs[1], runs[0], best[1], slack, level)
+    return PairedChange(first, second, (low, high), None, None)
 
 
 def _highest_change_of_names(
-    before: Mapping[int, np.ndarray], after: Mapping[int, np.ndarray], best: tuple[int, int], confidence_level: float
+    before: _Members, after: _Members, best: tuple[int, ...], slack: float, level: float
 ) -> float:
-    """Returns the upper end of the change: `before` and `after` contain [questions, names] for each group."""
-    pairs, tail, bounds = list(permutations(after, 2)), (1 - confidence_level) / 2, []
-    is_same = [all(np.nanmax(table) - np.nanmin(table) < ZERO for table in run.values()) for run in (before, after)]
-    for pair in pairs:
-        of_pair = []
-        for other in (best, pair, None):
-            tables = _weighted(before, after, other, pair, (1, 1))
-            _, variance, freedom = sum_of_groups(tables)
-            gap, gap_before = _gap(after, pair), _gap(before, other) if other else 0.0
-            above = float(decisions.unseen_differences(np.array(gap))[1]) - gap
-            below = gap_before - float(decisions.unseen_differences(np.array(gap_before))[0]) if other else 0.0
-            known = sum(float(row_means(table).mean()) for table in tables)
-            unseen = decisions.unseen_share(min(min(table.shape) for table in tables), confidence_level)
-            if math.sqrt(variance) < ZERO:
-                largest = above + below if all(is_same) else (1 if other is None else 2) - known
-                of_pair.append(known + unseen * largest)
-                continue
-            single, every = stats.t.ppf([1 - tail, 1 - tail / (len(pairs) / 2)], freedom)
-            _, variance, _ = sum_of_groups(_weighted(before, after, other, pair, (every, single)))
-            unseen *= is_same[1] * above + is_same[0] * below
-            of_pair.append(known + math.sqrt(variance) + unseen)
-        bounds.append(min(of_pair))
-    return max(bounds)
+    """Returns the upper end of the change."""
+    pairs, tail, bounds = list(permutations(after, 2)), (1 - level) / 2, []
+    for pair, other in product(pairs, (best, None, ())):
+        other = pair if other is None else other
+        tables = _summands(before, after, other, pair, (1, 1))
+        _, variance, freedom = sum_of_groups(tables)
+        known = sum(float(row_means(table).mean()) for table in tables)
+        unseen = decisions.unseen_share(min(min(table.shape) for table in tables), level)
+        if math.sqrt(variance) < ZERO:
+            bounds.append(known + unseen * ((2 if other else 1) - known))
+            continue
+        single, every = stats.t.ppf([1 - tail, 1 - 2 * tail / len(pairs)], freedom)
+        _, variance, _ = sum_of_groups(_summands(before, after, other, pair, (every, single)))
+        bounds.append(known + math.sqrt(variance) + unseen * slack)
+    return float(np.min(np.reshape(bounds, (len(pairs), -1)), axis=1).max())
 
 
-def _gap(members: Mapping[int, np.ndarray], pair: tuple[int, int]) -> float:
-    high, low = (row_means(members[group]) for group in pair)
-    return float(np.nanmean(high - low))
-
-
-def _weighted(
-    before: Mapping[int, np.ndarray],
-    after: Mapping[int, np.ndarray],
-    other: tuple[int, int] | None,
-    pair: tuple[int, int],
-    weights: tuple[float, float],
+def _summands(
+    before: _Members, after: _Members, other: tuple[int, ...], pair: tuple[int, ...], weights: tuple[float, float]
 ) -> list[np.ndarray]:
-    """Returns the tables of groups whose means sum up to the gap of `pair` after minus that of `other` before."""
-    factors = {group: [0.0, 0.0] for group in (*(other or ()), *pair)}
-    for run, of_run in enumerate((other or (), pair)):
-        for group, sign in zip(of_run, (2 * run - 1, 1 - 2 * run), strict=False):
-            factors[group][run] = sign * weights[run]
-    tables = [first * before[group] + second * after[group] for group, (first, second) in factors.items()]
-    known = np.all([np.isfinite(table).any(axis=1) for table in tables], axis=0)
-    return [table[known] for table in tables]
-
-
-def gap_change(first: Estimate, second: Estimate, half_of_difference: Estimate) -> PairedChange:
-    """Returns the change in a gap. `half_of_difference` is the gap in (second table − first table) / 2."""
-    bounds = half_of_difference.interval
-    interval = None if bounds is None else (2 * bounds[0], 2 * bounds[1])
-    return PairedChange(first.value, second.value, interval, None, half_of_difference.reason)
+    """Returns a table for each group. Their means sum up to the gap of `pair` after minus that of `other` before."""
+    tables: dict[int, np.ndarray] = {}
+    for run, chosen, weight in ((before, other, -weights[0]), (after, pair, weights[1])):
+        for group, signed in zip(chosen, (weight, -weight), strict=False):
+            tables[group] = tables.get(group, np.zeros_like(run[group])) + signed * run[group]
+    known = np.all([np.isfinite(table).any(axis=1) for table in tables.values()], axis=0)
+    return [table[known] for table in tables.values()]

@@ -13,6 +13,7 @@ from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
 from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
+    ALPHA_OF_PARTS,
     Answered,
     Axis,
     Decisions,
@@ -21,7 +22,6 @@ from hb_metrics.measurements.decisions.results import (
     Part,
     Term,
     clear_pair,
-    is_clear_part,
 )
 from hb_metrics.measurements.results import Run
 from hb_metrics.stats import decisions as statistics
@@ -251,14 +251,11 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
         spread = _known(statistics.spread_between(tables, how.confidence_level, seed=how.seed)) if tables else None
         if spread is not None:
             found[name] = Part(spread, max(ends)[1] if ends else None)
-            if is_clear_part(spread, len(parts)):
+            if spread.p_value is not None and spread.p_value * len(parts) < ALPHA_OF_PARTS:
                 level = 1 - (1 - how.confidence_level) / len(parts)
-                gaps = [
-                    _pair(largest_of(of_axis, table, level, seed=how.seed), False)
-                    for of_axis, table in zip(of_terms, tables, strict=True)
-                ]
-                known = [pair for pair in gaps if pair is not None and pair.gap.interval is not None]
-                found[name] = replace(found[name], pair=max(known, key=lambda pair: pair.gap.value))
+                gaps = [largest_of(*one, level, seed=how.seed) for one in zip(of_terms, tables, strict=True)]
+                pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
+                found[name] = replace(found[name], pair=max(pairs, key=lambda pair: pair.gap.value))
     return found
 
 

@@ -2,7 +2,15 @@ from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.measurements.decisions.results import Axis, Estimate, Pair, clear_parts, is_significant, widest_pair
+from hb_metrics.measurements.decisions.results import (
+    Axis,
+    Estimate,
+    Pair,
+    clear_parts,
+    is_significant,
+    left_out_reason,
+    widest_pair,
+)
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.term_agreement import Agreement
 
@@ -20,9 +28,9 @@ def figures(results: Results) -> list[Figure]:
     if decisions.mean is not None:
         mean = _figure(MEAN, decisions.mean, level, meaning=meaning)
         found.append(mean._replace(unit="share", higher_is_better=True))
-    unknown = [axis_label(axis) for axis, of_axis in decisions.by_axis.items() if not of_axis.is_compared]
-    left_out = ", ".join([*decisions.left_out, *unknown])
-    why = f"not compared, with too few answers to common questions: {left_out}" if left_out else None
+    several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
+    unknown = [axis_label(axis) for axis, pair in several.items() if pair is None or pair.gap.interval is None]
+    why = left_out_reason([*decisions.left_out, *unknown]) if decisions.left_out or unknown else None
     clear = clear_parts(decisions)
     if decisions.spread is not None:
         meaning = (

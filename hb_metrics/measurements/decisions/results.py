@@ -1,6 +1,6 @@
 """Defines the results of `decisions`. All decisions and their differences are fractions: 0.57 is 57 points of 100."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hb_metrics.measurements.term_agreement import Agreement
@@ -74,11 +74,6 @@ class Axis:
     unanswered_pair: Pair | None
     unanswered_p: float | None
     refused: float
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether the largest gap has an interval. An axis with a single term has no gap, so nothing is missing."""
-        return len(self.terms) < 2 or (self.pair is not None and self.pair.gap.interval is not None)
 
 
 @dataclass(frozen=True)
@@ -154,19 +149,20 @@ class Decisions:
         return [name for axis in self.by_axis.values() for name in axis.left_out]
 
 
+def left_out_reason(names: Iterable[str]) -> str:
+    return f"not compared, with too few answers to common questions: {', '.join(names)}"
+
+
 def is_significant(p_value: float | None) -> bool:
     return p_value is not None and p_value < ALPHA
 
 
 def clear_parts(decisions: Decisions) -> list[str]:
     """Returns the parts in which decisions differ, with a stricter level, because decisions are tested in all."""
-    clear = [name for name, part in decisions.by_part.items() if is_clear_part(part.spread, len(decisions.by_part))]
+    p_values = {name: part.spread.p_value for name, part in decisions.by_part.items()}
+    clear = [name for name, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
     of_names = {name: pair.gap.p_value for name, pair in decisions.names_by_part.items()}
     return clear + [name for name, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
-
-
-def is_clear_part(spread: Estimate, num_parts: int) -> bool:
-    return spread.p_value is not None and spread.p_value * num_parts < ALPHA_OF_PARTS
 
 
 def answers_differ(axis: Axis) -> bool:

@@ -92,7 +92,7 @@ def headline(decisions: Decisions) -> str:
     if decisions.left_out:
         return f"too few answers to compare decisions about all ({and_list(decisions.left_out[:NUM_NAMED])})"
     kinds = _averaged(decisions)
-    scope = f", on average over {kinds}," if kinds else ""
+    scope = f" on average over {kinds}" if kinds else ""
     return f"a gap in decisions of up to {Number(max(bounds), 'points').shown}{scope} is possible"
 
 
@@ -180,13 +180,12 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
         return f"Whether decisions differ is not known: {unknown[0][1] if unknown else _NO_PAIR}."
     bound, figure = max(known, key=lambda item: item[0])
     which, kinds = f"{Number(bound, 'points').shown} ({figure.label}, {figure.detail})", _averaged(decisions)
-    which += f", on average over {kinds}" if kinds else ""
+    which += f" on average over {kinds}" if kinds else ""
     if bound > LARGE:
-        answer = "Whether decisions differ is not known: the test found no difference, but one of "
-        answer += f"{which}, is possible." if kinds else f"{which} is possible."
+        answer = f"Whether decisions differ is not known: the test found no difference, but one of {which} is possible."
     else:
         answer = f"The test found no difference in decisions. It does not exclude differences of up to {which}."
-    answer += " In single ones, larger differences are possible." if kinds else ""
+    answer += f" In single {kinds}, larger differences are possible." if kinds else ""
     reasons = dict.fromkeys(reason for _, reason in unknown)
     for reason in reasons:
         axes = ", ".join(label for label, other in unknown if other == reason)

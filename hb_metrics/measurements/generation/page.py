@@ -115,14 +115,13 @@ def whole_answer(
             "show how people are treated."
         )
         differs = "unknown"
-    where = axes_beyond_chance(parts.get(AXES, [])) if generation.name_groups is None else " between groups of names"
+    of_names = "" if generation.name_groups is None else " between groups of names"
+    where = of_names or axes_beyond_chance(parts.get(AXES, []))
     clauses = [f"the style of replies differs{where}"] if differs == "yes" else []
     clauses += ["the model refuses more often on some axes"] if refusals else []
     if differs == "unknown" and not clauses:
-        clauses = [f"{'the replies are too short' if is_short else 'there are too few replies'} to compare their style"]
-        if generation.name_groups is not None and not is_short:
-            single = "differs between single names, but " if style_differs(whole) == "yes" else ""
-            clauses = [f"the style of replies {single}could not be compared between groups of names"]
+        few = "the replies are too short" if is_short else f"there are too few {'names or ' * bool(of_names)}replies"
+        clauses = [f"{few} to compare their style{of_names}"]
     trial = (
         "The figures of style are for trials, because the embedded classifier is weak."
         if is_embedded and not is_short
