@@ -37,7 +37,7 @@ LABELLED = (
 PAGE_FILE = "comparison.html"
 RECIPES = Path(__file__).parent / "recipes"
 METHODS_OF_TUNING = ("counterfactual", "sft")
-MEASURED = "generation,offensiveness,dialogue,awareness"
+MEASURED = "generation,offensiveness,dialogue,awareness,decisions"
 
 
 def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
