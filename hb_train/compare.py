@@ -98,7 +98,9 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     dtype = ["--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     config = ["--dataset_config", options.dataset_config]
     is_chat_model = load_tokenizer(options.model).tokenizer.chat_template is not None
-    measurements = f"{MEASURED},decisions" if is_chat_model else MEASURED  # models of plain text are not asked to decide
+    measurements = (
+        f"{MEASURED},decisions" if is_chat_model else MEASURED
+    )  # models of plain text are not asked to decide
     measured = [*config, *dtype, "--measurements", measurements, "--dialogue_replies", "200", *options.measure_args]
     runs = {"before": folder / "before"}
     run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
