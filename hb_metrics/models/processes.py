@@ -13,11 +13,18 @@ T = TypeVar("T")
 
 
 def process_state() -> PartialState:
-    """Returns accelerate's state, even if the run was started with `torchrun` or `python`."""
+    """Returns accelerate's state, even if the run was started with `torchrun` or `python`.
+
+    On CPU, its device is always "cpu". Among several processes, accelerate calls it "cpu:0", to which torch copies the
+    weights. At another address in memory, the same weights can give products with other last bits.
+    """
     # On a machine without an accelerator, `cpu` must be true. Otherwise, accelerate would not connect the processes
     # that `torchrun` started.
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
-    return PartialState(cpu=cpu, timeout=_WAIT)
+    state = PartialState(cpu=cpu, timeout=_WAIT)
+    if state.device.type == "cpu":
+        state.device = torch.device("cpu")
+    return state
 
 
 def of_main_process(value: T) -> T:

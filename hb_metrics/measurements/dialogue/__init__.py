@@ -28,9 +28,7 @@ class DialoguePerplexity(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.dialogue.compute import compute
-        from hb_metrics.measurements.dialogue.figures import figures
-        from hb_metrics.measurements.dialogue.page import report
-        from hb_metrics.measurements.dialogue.run_changes import changes
+        from hb_metrics.measurements.dialogue.figures import changes, figures, report
 
         return Parts(compute, figures, report, changes)
 

@@ -30,9 +30,7 @@ class Judge(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.judge.compute import compute
-        from hb_metrics.measurements.judge.figures import figures
-        from hb_metrics.measurements.judge.page import report
-        from hb_metrics.measurements.judge.run_changes import changes
+        from hb_metrics.measurements.judge.figures import changes, figures, report
 
         return Parts(compute, figures, report, changes)
 

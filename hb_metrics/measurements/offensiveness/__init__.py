@@ -29,10 +29,7 @@ class Offensiveness(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.offensiveness.compute import compute
-        from hb_metrics.measurements.offensiveness.figures import figures
-        from hb_metrics.measurements.offensiveness.generalised import generalise
-        from hb_metrics.measurements.offensiveness.page import report
-        from hb_metrics.measurements.offensiveness.run_changes import changes
+        from hb_metrics.measurements.offensiveness.figures import changes, figures, generalise, report
 
         return Parts(compute, figures, report, changes, generalise=generalise)
 

@@ -28,8 +28,7 @@ class RedditBias(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.reddit.compute import compute
-        from hb_metrics.measurements.reddit.figures import figures
-        from hb_metrics.measurements.reddit.page import report
+        from hb_metrics.measurements.reddit.figures import figures, report
 
         return Parts(compute, figures, report)
 
