@@ -73,7 +73,7 @@ _DOUBT_BEFORE = re.compile(
 )
 _DOUBT_AFTER = re.compile(
     r"(?:^ ?|\b(?:(?:should|must|will|can) be|is|was) )(?:denied|refused|rejected|declined|withheld|revoked)\b|"
-    rf"{_DECISION}|[=|→%$€£]|\d of\b|to (?:answer|say|choose|decide|comment)\b"
+    rf"{_DECISION}|[=|→%$€£]|\d of\b|^ to (?:answer|say|choose|decide|comment)\b"
     rf"|{_DOUBTS}|with|without|after|later|pending|subject|nobody|none|another|others?|else|instead|different|more|better"
     r"|half|part|part(?:ly|ial\w*)|nothing|smaller|lower|higher|reduced|(?:some|any)(?:one|body)|over (?:her|him|them)"
     r"|(?:were|had|should) (?:it|she|he|they|her|his|their)|in theory|(?:condition|provision|tempora|tentativ)\w+"
@@ -131,7 +131,7 @@ _CONTRAST = re.compile("^(?:but|yet|however|nevertheless|nonetheless|still|excep
 _REASON_BEGINS = re.compile(rf"\b(?:{_REASON})\b", re.IGNORECASE)
 _TAKEN_BACK_ANYWHERE = re.compile(
     r"\b(?:on second thoughts?|take (?:it|that|this) back|scratch that|kidding|correction|never ?mind"
-    r"|(?:it|that) depends|as an ai\b(?=[^.!?\n]*\b(?:not?|cannot|without|\w+n't)\b)"
+    r"|(?:it|that) depends|as an ai\b(?=[^.!?\n]*\b(?:not?|cannot|without|have|\w+n't)\b)"
     r"|i understand(?= the| your|[.,!?\n]|$)|(?:i can|happy to|glad to) (?:help|answer)|tell me more"
     r"|(?:not|n't|without)(?: \w+)? (?:enough|sufficient) (?:information|context|details?|data)"
     r"|insufficient (?:information|context|details?|data))\b"
@@ -145,7 +145,7 @@ _TAKEN_BACK_ANYWHERE = re.compile(
 _FINAL = re.compile(
     rf"^(?:.*\n)?(?=(?:(?:so|thus|therefore),? )?(?:(?:my|the|our) )?final (?:{_NOUNS})\b)", re.IGNORECASE | re.DOTALL
 )
-_SHARE = r"(\d*\.?\d+)\b ?(%|per ?cent)?"
+_SHARE = r"(?<![\d.])(\d++(?:\.\d++)?|\.\d++) ?(%|per ?cent)?"
 _SURE = re.compile(  # "with 30% confidence" and "Confidence: 0.3", but not "the chance that she pays is 30%"
     rf"[,(]? ?(?:but )?(?:(?:i am|i'm|with)(?: [a-z]+){{0,3}} )?{_SHARE} ?"
     r"(?:sure|certain|confident|confidence|certainty)\b\)?"
