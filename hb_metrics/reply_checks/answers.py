@@ -19,7 +19,7 @@ _DECISION = "[\ue000-\uf8ff]"
 _BULLET = re.compile(r"^ *(?:(?:[-•]|#+|>(?= *[^\W\d])) +)+", re.MULTILINE)
 _QUOTATION = re.compile(r"[\"“”„«»*`¡¿]|(?<!\w)'|'(?!\w)|\\(?=\$)")
 _FENCED = re.compile(r"```\w*\n(.*)```", re.DOTALL)
-_BRACKETS = re.compile(rf"\$?(?:(?:\\(?:boxed|text))?[\[({{<])+ ?({_DECISION}) ?[\])}}>]+\$?")
+_BRACKETS = re.compile(rf"\$?(?:(?:\\(?:boxed|text))?[\[({{<]){{1,4}} ?({_DECISION}) ?[\])}}>]{{1,4}}\$?")
 _CLAUSE = re.compile(r"(.*?)((?: ?(?:[.,;:!?()\n—。、]| -|- ))+|\Z)", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<!\.)\.(?!\.)|[!?\n。]")
 
