@@ -299,7 +299,7 @@ def _measure(asked: str, high: float) -> str:
     if not _ENGLISH.search(asked):
         units += re.findall(r"\w+", question)
     words = "|".join(map(re.escape, re.findall(r"[\w'-]+", question)))
-    what = rf"(?: (?:of|in|for)(?: (?:{words}))+(?!\w))?"
+    what = rf"(?: (?:of|in)(?: (?:{words}))+(?!\w))?"
     return rf"({_DECISION})(?: ?(?:{'|'.join(units)})(?!\w))*(?: ?(?:{'|'.join(rates)}))?{what}"
 
 
@@ -355,7 +355,9 @@ def _from_table(text: str) -> str:
     columns = rows.pop(0) if 1 < len(rows) < len(lines) else [""]
     if len(columns) != 2 and len(rows) == 1:
         rows = [list(pair) for pair in zip(columns, rows[0], strict=False)]
-    return "\n".join(f"{columns[1:] and columns[1]} {row[0]}: {row[-1]}".strip() for row in rows)
+    return "\n".join(
+        f"{''.join(columns[1:2]) if len(columns) == 2 else ''} {row[0]}: {row[-1]}".strip() for row in rows
+    )
 
 
 def _from_json(reply: str, asked: str) -> str:
