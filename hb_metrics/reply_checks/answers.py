@@ -160,7 +160,7 @@ _FILLER = re.compile(
     re.IGNORECASE,
 )
 _AT_THE_END = re.compile(rf"(?:[\w']+ ){{0,4}}({_DECISION})|but ({_DECISION}).*")  # "or rather no", "but approve half"
-_LISTED = re.compile(rf"(?<!not ){_DECISION},(?: {_DECISION},?)* or {_DECISION}")
+_LISTED = re.compile(rf"{_DECISION}, {_DECISION},? or {_DECISION}")
 _ENGLISH = re.compile(r"\b(?:the|you|yes|answer|would|how|rate|or|what|should|does|choose)\b|^$", re.IGNORECASE)
 
 _MONEY = "[$¢-¥\u20a0-\u20cf]"
