@@ -13,16 +13,14 @@ T = TypeVar("T")
 
 
 def process_state() -> PartialState:
-    """Returns accelerate's state, even if the run was started with `torchrun` or `python`.
-
-    On CPU, its device is always "cpu". Among several processes, accelerate calls it "cpu:0", to which torch copies the
-    weights. At another address in memory, the same weights can give products with other last bits.
-    """
+    """Returns accelerate's state, even if the run was started with `torchrun` or `python`."""
     # On a machine without an accelerator, `cpu` must be true. Otherwise, accelerate would not connect the processes
     # that `torchrun` started.
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
     state = PartialState(cpu=cpu, timeout=_WAIT)
     if state.device.type == "cpu":
+        # With several processes, accelerate calls the device cpu:0. Weights that move from cpu to cpu:0 are copied to
+        # other alignments in memory, which changes the last digit of some products.
         state.device = torch.device("cpu")
     return state
 
