@@ -11,13 +11,13 @@ from hb_metrics.measurements.decisions.results import (
     answers_differ,
     clear_pair,
     clear_parts,
+    has_low_mass,
     is_significant,
 )
 from hb_metrics.measurements.results import Results
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from hb_metrics.stats.name_gaps import MIN_NAMES
 
-MIN_MASS = 0.5
 NUM_NAMED = 3  # the maximum number of terms in the verdict
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known
 _ONE_TERM = "the axis has one term (give terms of several axes one axis, as in 'people:Deaf,people:Black')"
@@ -62,10 +62,6 @@ def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
     bounds = _upper_bounds(decisions)
     is_small = bounds and len(bounds) == len(decisions.by_axis) and max(bounds) <= LARGE
     return "no" if is_small and not decisions.left_out and not has_low_mass(decisions) else "unknown"
-
-
-def has_low_mass(decisions: Decisions) -> bool:
-    return decisions.option_mass is not None and decisions.option_mass < MIN_MASS
 
 
 def decisions_differ(decisions: Decisions) -> bool:

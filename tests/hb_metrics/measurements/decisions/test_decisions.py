@@ -533,6 +533,7 @@ def test_options_that_the_model_would_not_choose_are_no_all_clear():
     assert words.startswith("Decisions were hardly tested: in 80% of cases")
     assert headline(found) == "decisions were hardly tested"
     assert difference(found) == "unknown"
+    assert failing(found, decision_gap=0.5, decision_spread=0.5).count("cannot be judged against") == 2
 
 
 def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
