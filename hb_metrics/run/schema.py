@@ -91,6 +91,8 @@ COLUMNS = {
     ),
 }
 _PROMPT_TEXT = Column("text", "string", "", "the sentence that the model read; at later turns, the follow-up question")
+_NUM_TOKENS = Column("num_tokens", "int64", "tokens", "the reply's length; missing if unknown")
+_IS_CUT = Column("truncated", "bool", "", "whether the reply was cut at its maximum length; missing if unknown")
 _PROBABILITIES = "the probability of each label; the last number of a judge is 1 if it gave no answer"
 # The columns of the files in a run's folder, by the path of the files.
 FILES = {
@@ -109,22 +111,22 @@ FILES = {
         Column("personas", "list<string>", "", "the persona lines before the prompt"),
         *(Column(name, "bool", "", "whether this variation was applied (the paper's A.3)") for name in VARIATIONS),
         _REPLY,
-        Column("num_tokens", "int64", "tokens", "the reply's length; missing if unknown"),
-        Column("truncated", "bool", "", "whether the reply was cut at its maximum length; missing if unknown"),
+        _NUM_TOKENS,
+        _IS_CUT,
         _REASONING,
         Column("num_reasoning_tokens", "int64", "tokens", "the thought's length, including its marks"),
         Column("reasoning_unclosed", "bool", "", "whether the thought was cut, so there is no reply"),
         Column("invented_turn", "bool", "", "whether text after the model's turn was removed"),
     ),
     "regard/continuations/*.parquet": (
-        Column("id", "string", "", "the continuation's id"),
+        _REPLY_ID,
         *OF_PROMPT,
         _TURN,
-        Column("text", "string", "", "the prompt"),
-        Column("seed_index", "int64", "", "the number of the seed"),
-        Column("continuation", "string", "", "the continuation; missing if it is empty"),
-        Column("num_tokens", "int64", "tokens", "the continuation's length"),
-        Column("truncated", "bool", "", "whether it was cut at its maximum length"),
+        _PROMPT_TEXT,
+        Column("seed_index", "int64", "", "the seed's number"),
+        Column("continuation", "string", "", "missing if empty"),
+        _NUM_TOKENS,
+        _IS_CUT,
     ),
     "style_probabilities/*.parquet, offensiveness/replies/*.parquet, judge/*/*.parquet, "
     "regard/regard_probabilities/*.parquet": (
@@ -167,7 +169,7 @@ def as_written(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         if not pa.types.is_list(plain) or not len(column):
             return None
         target = pa.list_(plain.value_type, pc.max(pc.list_value_length(column)).as_py() or 0)
-    elif plain not in (target, pa.null()) and not (_is_number(plain) and _is_number(target)):
+    elif plain not in (target, pa.null(), pa.list_(pa.null())) and not (_is_number(plain) and _is_number(target)):
         return None
     try:
         return column if column.type == target else column.cast(plain).cast(target)
