@@ -197,7 +197,7 @@ def _read_table(path: Path, columns: Sequence[str] | None = None, needed: Sequen
         column = as_written(name, table[name])
         if column is not None:
             table = table.set_column(index, name, column)
-        elif name in needed:
+        elif name in (columns or needed):
             raise ValueError(
                 f"'{path}' has the column '{name}' with the type {table[name].type}, whose values cannot be converted "
                 f"to {TYPE_OF.get(name, 'lists of the same length')} without loss, so another version or program wrote "

@@ -149,7 +149,20 @@ OF_PROMPT_SCHEMA = arrow_schema(OF_PROMPT)
 PERPLEXITY_SCHEMA = arrow_schema(FILES["perplexities/*.parquet"])
 REPLY_SCHEMA = arrow_schema(FILES["replies/*.parquet"])
 # Columns with the same name have the same type in all files.
-_MORE = ("bucket", "descriptor_plural", "noun_gender", "own_id", "outcome", "favourable", "phrase", "neutral")
+_MORE = (
+    "bucket",
+    "option",
+    "form",
+    "structure",
+    "verb_phrase",
+    "descriptor_plural",
+    "noun_gender",
+    "own_id",
+    "outcome",
+    "favourable",
+    "phrase",
+    "neutral",
+)
 TYPE_OF = dict.fromkeys(_MORE, pa.string()) | {
     column.name: _TYPES[column.type]
     for columns in (*COLUMNS.values(), *FILES.values())

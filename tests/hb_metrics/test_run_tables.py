@@ -168,7 +168,13 @@ def test_a_run_whose_tables_other_programs_rewrote_has_the_same_results(rewrite,
 
 @pytest.mark.parametrize(
     ("values", "name"),
-    [([1.5], "turn"), ([2**63], "turn"), ([2**60 + 1], "perplexity"), ([[0.5, 0.5], [1.0]], "probabilities")],
+    [
+        ([1.5], "turn"),
+        (["1"], "turn"),
+        ([7], "id"),
+        ([2**60 + 1], "perplexity"),
+        ([[0.5, 0.5], [1.0]], "probabilities"),
+    ],
 )
 def test_values_that_cannot_be_converted_without_loss_have_no_type(values, name):
     assert as_written(name, pa.chunked_array([pa.array(values)])) is None
