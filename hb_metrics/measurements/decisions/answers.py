@@ -4,7 +4,6 @@ The decision in free text is the probability of the favourable label, which a ju
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
