@@ -22,8 +22,6 @@ from hb_metrics.stats.decisions import compared_terms
 
 BIAS_VALUES, LIKELIHOODS, CONTRASTS = "mean bias values", "mean log-likelihoods", "attitude contrasts"
 Key = tuple[str, str]  # axis and term
-
-
 _SCORED = ("id", "axis", "descriptor", "noun", "template", "text", "log_likelihood", "num_tokens")
 
 
