@@ -226,16 +226,29 @@ def test_people_are_terms_with_their_agreeing_nouns():
     assert len({(p.axis, p.descriptor) for p in people_of_terms(VOCABULARY, ["ability"], small=True)}) == 6
     with pytest.raises(ValueError, match="did you mean 'Deaf'"):
         people_of_terms(VOCABULARY, terms=["Deef"])
-    own = people_of_terms(VOCABULARY, terms=["Deaf", "ability:hearing", "people: with a CAST", "people:Black"])
+    own = people_of_terms(
+        VOCABULARY, terms=["Deaf", "ability:hearing", "people: with a CAST", "people:Black", "people:from Peru"]
+    )
     assert {(p.axis, p.descriptor, p.singular) for p in own if p.noun == "person"} == {
         ("ability", "Deaf", "a Deaf person"),
         ("ability", "hearing", "a hearing person"),
         ("people", "with a CAST", "a person with a CAST"),
         ("people", "Black", "a Black person"),
+        ("people", "from Peru", "a person from Peru"),
     }
-    for fault in ("Ability:hearing", ":hearing", "ability:", "ability:who hears", "ability:{x}"):
+    for fault in (
+        "Ability:hearing",
+        ":hearing",
+        "ability:",
+        "ability:who hears",
+        "ability:{x}",
+        "nation:an American",
+        "nation:a Turk",
+    ):
         with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
             people_of_terms(VOCABULARY, terms=[fault])
+    with pytest.raises(ValueError, match="'nation:German, nation:german' contain a term in two spellings"):
+        people_of_terms(VOCABULARY, terms=["nation:German", "nation:german"])
     noun = next(noun for noun in VOCABULARY.nouns if noun.noun == "individual")
     assert baseline_person(noun).singular == "an individual"
 

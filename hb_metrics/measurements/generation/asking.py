@@ -55,8 +55,8 @@ def read_files(settings: Settings, prompts: pa.Table) -> None:
     cells = usable.group_by(["template", "axis", "descriptor"]).aggregate([])
     if len(cells) == len(cells["template"].unique()):
         raise ValueError(
-            "measurement 'generation' compares the replies to different terms, but no template has two terms; set "
-            "--axes, --sample or --vocabulary_dir to get more terms, or remove generation from --measurements"
+            "replies to different terms are compared, but no prompt has two terms; set --terms to at least two, or "
+            "--axes, --sample or --vocabulary_dir to get more"
         )
 
 

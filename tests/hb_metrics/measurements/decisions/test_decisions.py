@@ -464,7 +464,7 @@ ABOUT_ALL = "to compare decisions about all (old)"
     [
         (5, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
         (1, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
-        (12, {"old": 1.0}, None, f"{UNKNOWN}: the axis has one term."),
+        (12, {"old": 1.0}, None, f"{UNKNOWN}: the axis has one term (give terms"),
         (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no answer could be read"),
         (12, {"old": None, "young": 1.0}, None, "questions: Age: old."),
         (12, {"old": None, "young": 1.0}, None, "Answers about old contain no decision"),
