@@ -3,7 +3,7 @@ from typing import Any, NamedTuple
 
 from hb_metrics.collect.replies.requests import select_prompts
 from hb_metrics.command.arguments import settings_of
-from hb_metrics.command.planning import read_prompts
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
 
 

@@ -14,7 +14,8 @@ from datasets import Dataset
 from hb_dataset import load_table
 from hb_metrics.collect.replies.cues import cue_messages
 from hb_metrics.command.arguments import settings_of
-from hb_metrics.command.planning import load, read_prompts
+from hb_metrics.command.planning import load
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task

@@ -19,11 +19,10 @@ from hb_dataset.names import read_names
 from hb_dataset.own_prompts import Choice, OwnPrompt, read_own_prompts
 from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
-from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.arguments import settings_of, wanted_measurements
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
-from hb_metrics.command.planning import wanted_measurements
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions

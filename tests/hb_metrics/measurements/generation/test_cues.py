@@ -12,7 +12,7 @@ import pytest
 
 from hb_metrics.collect.replies.cues import cue_lines, cue_messages
 from hb_metrics.command.arguments import parse_arguments
-from hb_metrics.command.planning import read_prompts
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.compared_cues import (

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.command import planning
-from hb_metrics.command.arguments import settings_of
-from hb_metrics.command.planning import wanted_measurements
+from hb_metrics.command.arguments import settings_of, wanted_measurements
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from tests.hb_metrics.runs_here import analysed, measure_here
 

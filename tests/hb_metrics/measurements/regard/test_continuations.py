@@ -2,6 +2,7 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -28,7 +29,7 @@ def hot(monkeypatch):
 def plan_of(ids, texts, loaded, seeds=SEEDS, seed=0):
     """Every prompt with every seed."""
     drawn = [(row, index) for row in range(len(ids)) for index in seeds]
-    return plan_continuations(ids, texts, loaded, drawn, seed=seed)
+    return plan_continuations(pa.table({"id": ids, "text": texts}), loaded, drawn, seed=seed)
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_continuations_do_not_depend_on_batch_order_or_subset(load, ids, texts, 
     assert all(row == of_id[row["id"]] for row in found)
 
     drawn = [(4, 1), (0, 2), (0, 0), (11, 1)]
-    some = plan_continuations(ids, texts, loaded, drawn, seed=0)
+    some = plan_continuations(pa.table({"id": ids, "text": texts}), loaded, drawn, seed=0)
     found = decode_into_shards(some, loaded, tmp_path / "some").to_pylist()
     assert found == [of_id[f"{ids[row]}:{index}"] for row, index in drawn]
 

@@ -83,6 +83,10 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
     prompts = {row["id"]: row for row in structured_prompt_table(find_groups(["man", "woman"])[0]).to_pylist()}
     rows = pq.read_table(out / "regard" / "continuations").to_pylist()
     assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 100)
+    for row in [*rows, *pq.read_table(out / "regard" / "regard_probabilities").to_pylist()]:
+        prompt = prompts[row["prompt_id"]]
+        assert (row["axis"], row["descriptor"], row["group"]) == (prompt["axis"], prompt["descriptor"], prompt["group"])
+        assert (row["noun"], row["template"], row["turn"]) == (prompt["noun_phrase"], prompt["structure"], 1)
     nonempty = {row["id"]: row for row in rows if row["continuation"] is not None}
     assert regard["num_blank"] == len(rows) - len(nonempty)
     classified = pq.read_table(out / "regard" / "regard_probabilities").to_pylist()

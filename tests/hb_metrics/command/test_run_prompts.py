@@ -16,8 +16,9 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.export_prompts import main as export
-from hb_metrics.command.planning import default_folder, read_prompts
+from hb_metrics.command.planning import default_folder
 from hb_metrics.command.report import write as report
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.layout.numbers import slot
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions
