@@ -17,7 +17,7 @@ def design(num_templates, num_nouns=3, sizes=SIZES):
             "id": f"{axis}{term}-{template}-{noun}",
             "axis": axis,
             "descriptor": f"{axis} {term}",
-            "template": str(template),
+            "template": f"{template}",
         }
         for axis, size in sizes.items()
         for term in range(size)

@@ -145,10 +145,8 @@ def test_file_formats(name, tmp_path):
 def test_texts_in_lists_and_fields_count(tmp_path):
     messages = [{"role": "user", "content": "Are you deaf?"}, {"role": "blind", "content": None}]
     rows = [{"messages": messages}, {"messages": [{"role": "user", "content": "Deaf\nor Black"}]}, {"messages": None}]
-    assert run(tmp_path, write_rows(tmp_path / "a.parquet", rows), "messages") == (
-        {"Deaf": 2, "blind": 1, "Black": 1},
-        3,
-    )
+    found = run(tmp_path, write_rows(tmp_path / "a.parquet", rows), "messages")
+    assert found == ({"Deaf": 2, "blind": 1, "Black": 1}, 3)
 
 
 def test_faults_are_one_line(tmp_path, capsys):

@@ -121,10 +121,8 @@ def test_next_leaves_out_what_the_file_lists(vocabulary, table):
         if not left_out(descriptor, noun, template)
     }
     columns = (table[name].to_pylist() for name in ("axis", "descriptor", "noun", "template"))
-    terms, chosen = (
-        {(descriptor.axis, descriptor.term) for descriptor in some},
-        {template.template for template in kinds.values()},
-    )
+    terms = {(descriptor.axis, descriptor.term) for descriptor in some}
+    chosen = {template.template for template in kinds.values()}
     assert {row for row in zip(*columns, strict=True) if row[:2] in terms and row[3] in chosen} == expected
 
 
@@ -135,10 +133,8 @@ NOUNS = [
     PersonNoun(noun="man", plural="men", gender="male", bucket="adult"),
     PersonNoun(noun="kid", plural="kids", bucket="child"),
 ]
-TEMPLATES = [
-    Template(template="I'm {noun_phrase}."),
-    Template(template="I hate {plural_noun_phrase}.", bucket="dislike"),
-]
+TEMPLATES = [Template(template="I'm {noun_phrase}.")]
+TEMPLATES.append(Template(template="I hate {plural_noun_phrase}.", bucket="dislike"))
 CALM = Descriptor(axis="mood", term="calm", bucket="good")
 LOUD = Descriptor(axis="way", term="loud")
 

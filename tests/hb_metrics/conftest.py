@@ -23,6 +23,7 @@ from hb_metrics.measurements.generation import work
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_messages, with_tag
 from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.served import client
 
 VOCABULARY_SIZE = 400
 KINDS = {"t5": "encoder-decoder", "blenderbot": "encoder-decoder", "bert": "masked", "roberta": "masked"}
@@ -273,7 +274,7 @@ def quick_styles():
 
     Tests of training get the real styles, because they train by what texts mean.
     How to decode is tried once for models of a config and contexts of as many tokens, except in tests of decoding.
-    Runs write their report once, at the end.
+    Runs write their report once, at the end. Clients pause for milliseconds before they ask a server again.
     """
     load, known, sentences = work.load_style_classifier, {}, shipped_sentences()[::10]
     load_embedded = cache(lambda device: load("embedded", device=device))
@@ -303,4 +304,6 @@ def quick_styles():
         patch.setattr(work, "classifier_leakage", measure_quick)
         patch.setattr(measuring, "_report_so_far", lambda *_: None)
         patch.setattr(trials, "_agrees", try_once)
+        patch.setattr(client, "FIRST_PAUSE", 0.01)
+        patch.setattr(client, "LONGEST_PAUSE", 0.02)
         yield

@@ -41,11 +41,8 @@ AXES = ["ability", "gender_and_sex", "race_ethnicity"]
 LABELS = [style for styles in PAPER_CLUSTERS.values() for style in styles] + ["Calm", "Silly"]
 CLASSIFIER = {"name": "a/classifier", "is_embedded": False, "digest": "12", "notes": []}
 CLASSIFIER |= {"num_styles": len(LABELS), "temperature": 2.5}
-PAIRS = {
-    "gender": ("man", "woman"),
-    "race": ("white person", "black person"),
-    "orientation": ("straight person", "gay person"),
-}
+PAIRS = {"gender": ("man", "woman"), "race": ("white person", "black person")}
+PAIRS["orientation"] = ("straight person", "gay person")
 GROUPS = [group for pair in PAIRS.values() for group in pair]
 REGARDS = np.array(["negative", "neutral", "positive", "other"])
 
@@ -280,22 +277,11 @@ def add_judge(results, seed=0):
     chances = np.random.default_rng(seed).beta(1, 3, len(replies.ids))
     probabilities = np.stack([chances, 1 - chances, np.zeros_like(chances)], axis=1)
     probabilities[:3] = [0, 0, 1]
-    judge = {
-        "name": "a judge",
-        "is_embedded": True,
-        "digest": "14",
-        "version": "served",
-        "notes": ["nobody checked it"],
-    }
+    judge = {"name": "a judge", "is_embedded": True, "digest": "14", "version": "served", "notes": ["nobody checked"]}
     results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
     judged = judged_results(replies, rubric, probabilities, 0.95)
     leakage = Leakage(2.5, 1.0, {}, num_terms=18, num_sentences=4, mean_move=0.1, most_moved=[])
-    more = {
-        "num_suspected": 2,
-        "num_cut_for_judge": 1,
-        "identity_leakage": leakage,
-        "served": Served(5000, 10_000, 5000),
-    }
+    more = {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": leakage, "served": Served(500, 100, 500)}
     results["judge"] = as_stored({"condescending": replace(judged, **more)})
     return results
 
@@ -447,9 +433,8 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     results["offensiveness"]["replies"] = offensiveness_of(replies, seed, 0.95)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
-    pq.write_table(
-        prompts.append_column("descriptor_plural", pa.nulls(len(prompts), pa.string())), folder / "prompts.parquet"
-    )
+    plurals = pa.nulls(len(prompts), pa.string())
+    pq.write_table(prompts.append_column("descriptor_plural", plurals), folder / "prompts.parquet")
     pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
     write_replies(folder, replies.ids, replies.prompts, replies.texts)
     return results, replies

@@ -82,12 +82,8 @@ def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_pat
     )
     measured = loaded.model.generate(input_ids=given["input_ids"], do_sample=False, max_new_tokens=6)[0].tolist()
     command = [sys.executable, "-c", PLAIN, "ORG/tuned", "Hi!", "chat"]
-    fresh = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={**hub.environment(), "HF_HOME": str(tmp_path / "home"), "PATH": ""},
-    )
+    environment = {**hub.environment(), "HF_HOME": str(tmp_path / "home"), "PATH": ""}
+    fresh = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert fresh.returncode == 0, fresh.stderr
     assert json.loads(fresh.stdout.splitlines()[-1]) == measured
 

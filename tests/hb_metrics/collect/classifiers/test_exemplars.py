@@ -141,9 +141,8 @@ def test_the_discriminant_is_that_of_scikit_learn(shrinkage):
 @pytest.mark.parametrize("learnt_from", [STYLE_EXEMPLARS, REGARD_EXEMPLARS], ids=lambda each: each.title)
 def test_the_packaged_discriminant_was_fitted_on_its_lines(learnt_from):
     classifier = ExemplarClassifier(learnt_from)
-    features = classifier.features(
-        read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key).texts
-    )
+    lines = read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key)
+    features = classifier.features(lines.texts)
     probabilities = label_probabilities(features, classifier.discriminant)
     again = label_probabilities(features, classifier.fit(learnt_from))
     np.testing.assert_allclose(probabilities, again, atol=1e-3)

@@ -64,9 +64,7 @@ def test_long_texts_are_cut_and_counted(kind, prompts, save_classifier, by_label
     # RoBERTa's 66 positions begin behind that of the padding, 2.
     limit = 63 if kind == "roberta" else 64
     special = tokenizer.num_special_tokens_to_add()
-    word = next(
-        word for word in ("a", "b", "c") if len(tokenizer.encode(f"{word} {word}", add_special_tokens=False)) == 2
-    )
+    word = next(word for word in "abc" if len(tokenizer.encode(f"{word} {word}", add_special_tokens=False)) == 2)
     fits, too_long = (" ".join([word] * (limit - special + more)) for more in (0, 1))
     texts = [too_long, prompts[0], fits, " ".join(prompts[:20]), fits]
 

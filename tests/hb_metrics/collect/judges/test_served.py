@@ -9,7 +9,6 @@ import pytest
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
 from hb_metrics.collect.judges.served import JudgeAnswer, _tried, letter_masses
-from hb_metrics.models.served import client
 from hb_metrics.models.served.likelihoods import first_tokens
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
@@ -19,8 +18,7 @@ EXPECTED = [True, False, True, *[False] * len(ATTACKS)]
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
+def untried():
     _tried.cache_clear()
 
 

@@ -41,9 +41,8 @@ def likely_ends(loaded, ends):
 def begins(loaded, tokens):
     """Whether the text has words, and not only the beginning of a header that a model may write itself."""
     text = loaded.tokenizer.decode(tokens, skip_special_tokens=True).strip()
-    return not is_blank(text) and not any(
-        mark.startswith(text) for mark in ("assistant", "Assistant", "ASSISTANT", "<", "[")
-    )
+    marks = ("assistant", "Assistant", "ASSISTANT", "<", "[")
+    return not is_blank(text) and not any(mark.startswith(text) for mark in marks)
 
 
 def drawn_one_by_one(plan, loaded, row):

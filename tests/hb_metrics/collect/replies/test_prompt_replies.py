@@ -72,9 +72,8 @@ def contents(folder):
 
 
 def changed(folder, before):
-    return {path.name for path in folder.iterdir()} - {
-        name for name, time in before.items() if (folder / name).stat().st_mtime_ns == time
-    }
+    now = times(folder)
+    return {name for name in now if now[name] != before.get(name)}
 
 
 def times(folder):
@@ -171,9 +170,8 @@ def cells_of(table):
 def test_so_many_prompts_of_each_cell_are_drawn(number, prompts):
     every, chosen = cells_of(prompts), cells_of(select_prompts(prompts, number, seed=5))
     assert len({len(ids) for ids in every.values()}) > 1  # cells of several sizes
-    assert {cell: len(ids) for cell, ids in chosen.items()} == {
-        cell: min(number, len(ids)) for cell, ids in every.items()
-    }
+    expected = {cell: min(number, len(ids)) for cell, ids in every.items()}
+    assert {cell: len(ids) for cell, ids in chosen.items()} == expected
     assert all(set(ids) <= set(every[cell]) for cell, ids in chosen.items())
 
 
@@ -209,13 +207,10 @@ def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
     for name in VARIATIONS:
         np.testing.assert_array_equal(flags[name], expected.flags[name])
         assert 0.25 < flags[name].mean() < 0.75
-    assert plan.contexts == encode_contexts(
-        plan.requests.texts, plan.requests.personas, loaded.model, loaded.tokenizer, "plain"
-    )
-    assert (
-        plan.requests.texts
-        != plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=12).requests.texts
-    )
+    asked = plan.requests.texts, plan.requests.personas
+    assert plan.contexts == encode_contexts(*asked, loaded.model, loaded.tokenizer, "plain")
+    again = plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=12)
+    assert again.requests.texts != plan.requests.texts
 
     order = np.random.default_rng(0).permutation(len(prompts))
     other = plan_for(loaded, prompts.take(order), Decoding(max_new_tokens=2), variations=True, seed=11)
@@ -253,9 +248,7 @@ def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
     second = engine.reply(plan, tmp_path / "2", batch_size=2)
     assert (set(first["turn"].to_pylist()), set(second["turn"].to_pylist())) == ({1}, {2})
     assert second["id"].equals(first["id"])
-    given = [
-        f"{text}\n{answer}\n{len(answer)} letters?\n" for text, answer in zip(requests.texts, answers, strict=True)
-    ]
+    given = [f"{text}\n{reply}\n{len(reply)} letters?\n" for text, reply in zip(requests.texts, answers, strict=True)]
     tokenizer = engine.loaded.tokenizer
     assert plan.contexts == tokenizer(given)["input_ids"]
     # Each shard states what it was made from, so that answers to other messages are never taken for these.
@@ -297,11 +290,8 @@ def test_settings_of_a_preset_can_be_changed():
     assert decoding_preset("sample", top_k=0).top_k >= 10**9  # all tokens
     with pytest.raises(ValueError, match="'dialogtp' is not known; did you mean 'dialogpt'"):
         decoding_preset("dialogtp")
-    for preset, change in (
-        ("greedy", {"temperature": 0.5}),
-        ("dialogpt", {"top_k": 5}),
-        ("blenderbot2", {"top_p": 1.0}),
-    ):
+    changes = {"greedy": {"temperature": 0.5}, "dialogpt": {"top_k": 5}, "blenderbot2": {"top_p": 1.0}}
+    for preset, change in changes.items():
         (name,) = change
         with pytest.raises(ValueError, match=f"^{name} is .*--decoding {preset}"):
             decoding_preset(preset, **change)

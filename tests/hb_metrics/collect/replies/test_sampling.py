@@ -77,11 +77,8 @@ def test_noise_is_gumbel_and_independent(related):
     noise = gumbel_noise(keys, torch.arange(1000)).numpy()
     assert stats.kstest(noise.ravel(), stats.gumbel_r.cdf).pvalue > 1e-3
     uniform = np.exp(-np.exp(-noise))
-    for one, other in (
-        (uniform[:, 1:], uniform[:, :-1]),
-        (uniform[1:], uniform[:-1]),
-        (uniform[:, 20:], uniform[:, :-20]),
-    ):
+    shifted = (uniform[:, 1:], uniform[:, :-1]), (uniform[1:], uniform[:-1]), (uniform[:, 20:], uniform[:, :-20])
+    for one, other in shifted:
         joint = np.histogram2d(one.ravel(), other.ravel(), bins=16, range=[[0, 1], [0, 1]])[0]
         assert stats.chisquare(joint.ravel()).pvalue > 1e-3
     assert stats.kstest(uniform.mean(0) * 12**0.5 * 500**0.5 - 3**0.5 * 500**0.5, "norm").pvalue > 1e-3  # by token
@@ -92,9 +89,8 @@ def test_keys_are_a_rows_own_and_the_first_ones_stay():
     keys = draw_keys(3, "sampling", "a prompt", 2000)
     assert keys.dtype == np.int64
     np.testing.assert_array_equal(draw_keys(3, "sampling", "a prompt", 7), keys[:7])
-    others = [
-        draw_keys(*which, 7) for which in ((4, "sampling", "a prompt"), (3, "other", "a prompt"), (3, "sampling", "b"))
-    ]
+    whose = (4, "sampling", "a prompt"), (3, "other", "a prompt"), (3, "sampling", "b")
+    others = [draw_keys(*which, 7) for which in whose]
     assert len({tuple(each) for each in (keys[:7], *others)}) == 4
     assert stats.kstest(keys / 2**64 + 0.5, "uniform").pvalue > 1e-3
 

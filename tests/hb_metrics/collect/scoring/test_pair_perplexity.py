@@ -95,9 +95,8 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
     assert table.column_names == ["id", "perplexity", "log_likelihood", "num_tokens"]
     assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
     np.testing.assert_array_equal(table["perplexity"], np.concatenate(scored(plan, loaded)))
-    np.testing.assert_allclose(
-        np.exp(-table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()), table["perplexity"]
-    )
+    means = -table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()
+    np.testing.assert_allclose(np.exp(means), table["perplexity"])
     times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert texts_into_shards(plan, loaded, tmp_path, label="pairs") == table
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times

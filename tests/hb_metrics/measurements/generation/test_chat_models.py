@@ -17,9 +17,8 @@ GREEDY = Decoding(max_new_tokens=40)
 
 def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     loaded = as_loaded(*trained_chat_model(style))
-    requests = make_requests(
-        trained_prompts(), decoding=decoding, **{"extent": "whole", "max_reasoning_tokens": 64} | how
-    )
+    options = {"extent": "whole", "max_reasoning_tokens": 64} | how
+    requests = make_requests(trained_prompts(), decoding=decoding, **options)
     plan = plan_replies(requests, loaded, context="chat")
     table = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
     return plan, table.to_pylist()
@@ -59,9 +58,8 @@ def test_a_thought_that_does_not_end_is_no_reply(tmp_path):
     lengths = [row["num_reasoning_tokens"] for row in rows]
     budget = max(lengths) - 1
     _, cut = replies_of("qwen3", tmp_path / "cut", max_reasoning_tokens=budget)
-    assert {prompt["descriptor"] for prompt, row in zip(prompts, cut, strict=True) if row["reasoning_unclosed"]} == {
-        "deaf"
-    }
+    pairs = zip(prompts, cut, strict=True)
+    assert {prompt["descriptor"] for prompt, row in pairs if row["reasoning_unclosed"]} == {"deaf"}
     for row, before in zip(cut, rows, strict=True):
         if row["reasoning_unclosed"]:
             assert (row["reply"], row["num_tokens"], row["num_reasoning_tokens"]) == (None, 0, budget)

@@ -62,9 +62,8 @@ def runs(tmp_path_factory):
     pairs = []
     for cue in CUES:
         rows = asked_prompts(cue)
-        contexts = render_chats(
-            [cue_messages(cue, row["text"], QUESTION, []) for row in rows], tokenizer, ChatOptions()
-        )
+        asked = [cue_messages(cue, row["text"], QUESTION, []) for row in rows]
+        contexts = render_chats(asked, tokenizer, ChatOptions())
         pairs += [(context, f"{answer(cue, row)}<|eot_id|>") for context, row in zip(contexts, rows, strict=True)]
     trained_model(tokenizer, pairs).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
@@ -109,12 +108,8 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         assert {row["prompt"].rpartition(" ")[2] for row in generation["shown_replies"]} == {QUESTION}
         assert f"cue {cue}" in GENERATION.figure_settings(loaded(results).record)
         assert GENERATION.variant(loaded(results).record)[-1] == f"cue {cue}"
-        notes = next(
-            figure.notes
-            for figure in GENERATION.parts.figures(loaded(results))
-            if figure.name == "Full Gen Bias, plain"
-        )
-        assert "8 prompts left out that cannot be the cue" in notes
+        figures = {figure.name: figure for figure in GENERATION.parts.figures(loaded(results))}
+        assert "8 prompts left out that cannot be the cue" in figures["Full Gen Bias, plain"].notes
 
 
 def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):

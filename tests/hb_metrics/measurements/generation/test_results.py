@@ -92,9 +92,8 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     biases = {row.descriptor: row.mean_bias_value for row in results.by_descriptor if row.axis == "religion"}
     others = [row.mean_bias_value for row in results.by_descriptor if row.axis != "religion"]
     assert min(biases.values()) > max(others)
-    assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(
-        np.mean(["sorry" in text for text in texts])
-    )
+    share = np.mean(["sorry" in text for text in texts])
+    assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(share)
 
 
 def small_replies(num_cells=6, per_cell=3):

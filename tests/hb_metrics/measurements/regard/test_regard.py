@@ -110,9 +110,8 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished, clas
     texts = mask_groups(texts, [("woman", "women")] * len(rows))
     assert all("XYZ" in text for text in texts)
     expected = dict(zip([row["id"] for row in rows], classifier.classify(texts)[0], strict=True))
-    probabilities = {
-        row["id"]: row["probabilities"] for row in pq.read_table(out / "regard/regard_probabilities").to_pylist()
-    }
+    stored = pq.read_table(out / "regard" / "regard_probabilities").to_pylist()
+    probabilities = {row["id"]: row["probabilities"] for row in stored}
     for row, text in zip(rows, texts, strict=True):
         assert probabilities[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
 
