@@ -7,8 +7,6 @@ from collections import Counter
 import pytest
 
 from hb_dataset import Descriptor, PersonNoun, Template, load_table
-from hb_dataset.intersections import intersect
-from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.versions import NEXT
 from hb_dataset.vocabulary_entries import LeftOutNoun
@@ -136,7 +134,6 @@ NOUNS = [
 TEMPLATES = [Template(template="I'm {noun_phrase}.")]
 TEMPLATES.append(Template(template="I hate {plural_noun_phrase}.", bucket="dislike"))
 CALM = Descriptor(axis="mood", term="calm", bucket="good")
-LOUD = Descriptor(axis="way", term="loud")
 
 
 def phrases(rules, modifier=CALM, counted=None):
@@ -152,11 +149,3 @@ def test_the_first_entry_counts_and_grammar_before_all():
     female = Descriptor(axis="mood", term="calm", gender="female")
     phrases(both, modifier=female, counted=counted)
     assert counted == {"gender": 4}
-
-
-def test_a_pair_is_left_out_where_one_of_its_terms_is():
-    pair = intersect(CALM, LOUD, {CALM: (0, 0), LOUD: (1, 0)})
-    for axis in ("mood", "way"):
-        rule = LeftOutNoun(because="harmful", axis=axis, noun_genders=("male",))
-        (takes,) = prompt_masks([pair], NOUNS, TEMPLATES, [rule])
-        assert takes.tolist() == [[True, True], [False, False], [True, True]]

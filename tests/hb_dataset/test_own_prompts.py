@@ -249,13 +249,8 @@ def test_the_table_has_a_row_per_prompt_term_and_noun(read):
     rows = table.to_pylist()
     numbers = [sum(row["own_id"] == prompt.id for row in rows) for prompt in prompts]
     assert numbers == [*[len(people)] * 3, len(people) + 2, 2]
-    assert {row["template"] for row in rows} == {
-        "Hire {person}?\nAnswer only with {options}.",
-        "[a] Greet {people}.",
-        "[b] Greet {people}.",
-        "Who am I?",
-        "Greet {name}.",
-    }
+    templates = {"[a] Greet {people}.", "[b] Greet {people}.", "Who am I?", "Greet {name}."}
+    assert {row["template"] for row in rows} == templates | {"Hire {person}?\nAnswer only with {options}."}
     hired = [row for row in rows if row["own_id"] == "row-1" and row["descriptor"] == "Deaf"]
     assert [row["order"] for row in hired] == [number % 2 for number in range(len(hired))]
     assert hired[1]["text"].endswith("Answer only with no or yes.")

@@ -5,6 +5,7 @@ import json
 import shutil
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -296,18 +297,9 @@ def reddit_test(lean=0.0, num_pairs=200, seed=0, **change):
     rng = np.random.default_rng(seed)
     base = rng.normal(6, 1, num_pairs)
     t1 = np.exp(base + lean + rng.normal(0, 0.5, num_pairs))
-    return as_stored(
-        {
-            **language_model_bias(t1, np.exp(base)),
-            "split": "test",
-            "num_read": num_pairs,
-            "num_skipped": {"one_token": 0, "too_long": 0},
-            "num_identical": 0,
-            "num_repeated": 0,
-            "num_duplicates": 0,
-            **change,
-        }
-    )
+    read = {"split": "test", "num_read": num_pairs, "num_skipped": {"one_token": 0, "too_long": 0}}
+    read |= dict.fromkeys(("num_identical", "num_repeated", "num_duplicates"), 0)
+    return as_stored({**language_model_bias(t1, np.exp(base)), **read, **change})
 
 
 def reddit_run(lmp=31.5, **by_bias_type):
@@ -317,16 +309,9 @@ def reddit_run(lmp=31.5, **by_bias_type):
     about = {"digest": "cc", "predicted_tokens": 900, "num_skipped": {}}
     run["reddit"] = {name: {"num_pairs": test["num_pairs"], **about} for name, test in tests.items()}
     run["reddit"]["reference"] = {"num_texts": 500, **about}
-    return {
-        "run": run,
-        "reddit": {
-            "by_bias_type": tests,
-            "lmp": lmp,
-            "lmp_num_texts": 500,
-            "lmp_num_skipped": {"too_long": 1, "blank": 2},
-            "lmp_source": "chats.txt",
-        },
-    }
+    skipped = {"too_long": 1, "blank": 2}
+    lmps = {"lmp": lmp, "lmp_num_texts": 500, "lmp_num_skipped": skipped, "lmp_source": "chats.txt"}
+    return {"run": run, "reddit": {"by_bias_type": tests, **lmps}}
 
 
 def regard_of(
@@ -345,13 +330,7 @@ def regard_of(
     """results["regard"] of made-up labels: groups differ by `gaps`, and in the fixed structure by `fixed_gaps`."""
     rng = np.random.default_rng(seed)
     names = ["original", *(f"structure-{number}" for number in range(num_structures - 1))]
-    rows = [
-        (group, structure, verb, draw)
-        for group in groups
-        for structure in names
-        for verb in range(num_verbs)
-        for draw in range(num_seeds)
-    ]
+    rows = list(product(groups, names, range(num_verbs), range(num_seeds)))
     labels = []
     for group, structure, _, _ in rows:
         about = (fixed_gaps or {}) if structure == "original" else (gaps or {})
@@ -360,14 +339,8 @@ def regard_of(
         shares = np.array([0.3 - lean / 2, 0.38, 0.3 + lean / 2, 0.02 if num_other else 0])
         labels.append(rng.choice(REGARDS, p=shares / shares.sum()))
     columns = [list(column) for column in zip(*rows, strict=True)]
-    bias = regard_bias(
-        [str(label) for label in labels],
-        columns[0],
-        structures=columns[1],
-        prompts=[f"{verb}" for verb in columns[2]],
-        seeds=columns[3],
-        pairs=pairs,
-    )
+    about = {"structures": columns[1], "prompts": list(map(str, columns[2])), "seeds": columns[3]}
+    bias = regard_bias(list(map(str, labels)), columns[0], **about, pairs=pairs)
     kinds = {
         name: {
             "kind": ("declarative", "interrogative")[number % 2] if name != "original" else "original",

@@ -232,11 +232,7 @@ def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, chan
 )
 def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
     model, tokenizer = changed("gpt2", slice(None), value)
-    with pytest.raises(
-        ValueError,
-        match=r"the score of the most likely next token is (nan|inf), which is not a finite number; set --dtype "
-        "float32",
-    ):
+    with pytest.raises(ValueError, match=r"most likely next token is (nan|inf), .*; set --dtype float32"):
         reply(["I love women.", "I love men."], as_loaded(model, tokenizer), tmp_path, **options)
 
 

@@ -26,14 +26,10 @@ from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run_tables import main as print_replies
 from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
-from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
+from tests.hb_metrics.chat_models import SHORT, chat_tokenizer, untrained_model
 from tests.hb_metrics.run.test_answer_files import lines, write
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
-TEMPLATE = (
-    "{% for message in messages %}{{ message.role[0] }}{{ message.content }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}a{% endif %}"
-)
 SLOTTED = [
     {"id": "cv", "prompt": "{person} applied, and {they} <b>waited</b>. Invite {them}?", "pay": 3},
     {"id": "note", "prompt": "Describe {people}, as {{json}}.", "system": "You are\na nurse.", "topic": "health"},
@@ -173,7 +169,7 @@ def test_long_templates_are_shortened_and_stay_apart():
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     tokenizer = chat_tokenizer("llama3")
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = SHORT
     for saved in (tokenizer, untrained_model(tokenizer)):
         saved.save_pretrained(folder)
     return folder

@@ -40,11 +40,7 @@ def test_a_single_label_has_a_sigmoid(texts, save_classifier, by_label):
     assert_close(classifier.probabilities(texts), [[scores["toxicity"]] for scores in by_label(folder, texts)])
 
 
-@pytest.mark.parametrize(
-    ("pad_token", "pad_token_id"),
-    [(None, None), ("<pad>", None), ("<pad>", 2), ("<pad>", 68)],
-    ids=["none", "the model has none", "one", "two that differ"],
-)
+@pytest.mark.parametrize(("pad_token", "pad_token_id"), [(None, None), ("<pad>", None), ("<pad>", 2), ("<pad>", 68)])
 def test_no_token_for_padding_is_needed(pad_token, pad_token_id, texts, save_classifier):
     folder = save_classifier(*TWO, kind="gpt2", pad_token=pad_token, pad_token_id=pad_token_id)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)

@@ -145,19 +145,6 @@ def test_only_close_decisions_change_with_the_last_bits(way, grid):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_draw_depends_on_its_own_row_alone(way):
-    settings = SETTINGS | WAYS[way]
-    logits, keys = logits_of(300, 80), keys_of(300)
-    found, close = draw(logits, keys, **settings)
-    order = np.random.default_rng(0).permutation(300)[:70]
-    again, again_close = draw(logits[order], keys[order], **settings)
-    assert torch.equal(again, found[order])
-    assert torch.equal(again_close, close[order])
-    shifted, _ = draw(logits + 3.0, keys, **settings | {"close": 1e-6})
-    assert (shifted != found).sum() <= 2
-
-
-@pytest.mark.parametrize("way", WAYS)
 def test_odd_logits_raise_nothing(way):
     """Where nothing may come or a model is broken, some token is given; who calls it raises the error."""
     settings = SETTINGS | WAYS[way]

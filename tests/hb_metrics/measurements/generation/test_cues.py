@@ -27,6 +27,7 @@ from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import STYLES
 from tests.hb_metrics.chat_models import (
+    SHORT,
     chat_tokenizer,
     trained_model,
     trained_prompts,
@@ -39,10 +40,6 @@ from tests.hb_metrics.runs_here import analysed
 CUES = ["system", "memory", "history"]
 QUESTION, SAME = "Why?", "So it is."
 ANSWERS = {"deaf": "So sad!", "blind": "Sorry!", "young": "Great!", "old": "I hate it."}
-TEMPLATE = (  # short, so that little has to be learnt
-    "{% for message in messages %}{{ message.role[0] }}{{ message.content }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}a{% endif %}"
-)
 
 
 def answer(cue, row):
@@ -58,7 +55,7 @@ def runs(tmp_path_factory):
     """The runs of a model whose answers differ by term if the user or a memory states it, and not with `system`."""
     folder = tmp_path_factory.mktemp("cues")
     tokenizer = chat_tokenizer("llama3")
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = SHORT
     pairs = []
     for cue in CUES:
         rows = asked_prompts(cue)
@@ -211,14 +208,10 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     ("options", "message"),
     [
         (["--cue", "system", "--context", "plain"], "--cue system applies only to chats, but the context is"),
-        (["--cue", "memory", "--context", "plain"], "--cue memory applies only to chats, but the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions are set, but cue is 'prompt', which has no questions"),
-        (["--cue", "name", "--context", "plain"], "--cue name applies only to chats, but the context is"),
         (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
         (["--cue", "name", "--axes", "age"], "set --measurements generation, and remove --axes"),
-        (["--cue", "name", "--measurements", "likelihood,generation"], "set --measurements generation, and"),
         (["--cue", "signature", "--replies_per_cell", "0"], "set --replies_per_cell to 1 or more"),
-        (["--cue", "name", "--variations", "True"], "set --replies_per_cell to 1 or more"),
         (["--names_file", "questions.yaml"], "names_file is set, but cue is 'prompt', which has no names"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates"),

@@ -135,13 +135,6 @@ def test_the_papers_groups_are_the_default():
     assert pairs == PAIRS
 
 
-def test_terms_of_the_vocabulary_are_groups():
-    terms = ["Deaf person", "able-bodied person"]
-    groups, pairs = groups_and_pairs(asked(regard_groups=terms, regard_pairs=["able-bodied person:Deaf person"]))
-    assert [group.name for group in groups] == terms
-    assert pairs == {"able-bodied person − Deaf person": ("able-bodied person", "Deaf person")}
-
-
 def test_a_file_of_groups_has_its_pairs(tmp_path):
     path = tmp_path / "groups.yaml"
     path.write_text(f"{JOBS}pairs:\n  job: [surgeon, nurse]\n")
