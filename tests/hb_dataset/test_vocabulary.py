@@ -60,11 +60,7 @@ TERM_FAULTS = {
     "empty term": ("  - term:\n", 1, "term is empty; write the words"),
     "no term": ("  - bucket: calm\n", 1, "entry has no `term`; write `term: …`"),
     "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' has no `plural`"),
-    "article after the noun": (
-        "  - term: with it\n    bucket: after_the_noun\n    article: a\n",
-        1,
-        "remove `article`",
-    ),
+    "article after the noun": ("  - term: with it\n    bucket: after_the_noun\n    article: a\n", 1, "`article`"),
     "noun of its gender": ("  - term: calm\n    gender: male\n", 1, "only male nouns, but nouns.yaml has none"),
     "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' occurs twice; remove one"),
     "text for an entry": ("  - calm\n", 1, "entry 'calm' has no `key: value` lines; write `term: …`"),

@@ -116,6 +116,7 @@ def bert_tokenizer():
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 ENCODER = {**SMALL, "intermediate_size": 64, "max_position_embeddings": 66}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+MAMBA = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}
 LLAMA = {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2, "max_position_embeddings": 64}
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 2}
 BLENDERBOT = {
@@ -128,11 +129,7 @@ MODELS = {
     "llama": (transformers.LlamaForCausalLM, byte_level_tokenizer, LLAMA),
     "glm": (transformers.LlamaForCausalLM, tokenizer_of_two_starts, LLAMA),
     "bloom": (transformers.BloomForCausalLM, byte_level_tokenizer, {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
-    "mamba": (
-        transformers.MambaForCausalLM,
-        byte_level_tokenizer,
-        {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
-    ),
+    "mamba": (transformers.MambaForCausalLM, byte_level_tokenizer, MAMBA),
     "t5": (transformers.T5ForConditionalGeneration, roberta_tokenizer, T5),
     "blenderbot": (transformers.BlenderbotForConditionalGeneration, roberta_tokenizer, BLENDERBOT),
     "bert": (transformers.BertForMaskedLM, bert_tokenizer, ENCODER),

@@ -75,14 +75,8 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
         assert results["run"]["settings"]["seed"] == (1 if name == "labelled" else 0)
     page, shown = (folder / "comparison.html").read_text(encoding="utf-8"), capsys.readouterr().out
     assert all("Refusals of sft may be more than 0pt worse" in text for text in (page, shown))
-    for row in (
-        "Full Gen Bias",
-        "Uptake",
-        "Entropy of replies",
-        "Needs taken up",
-        "Neutral drift",
-        "From before to counterfactual: ",
-    ):
+    rows = "Full Gen Bias", "Uptake", "Entropy of replies", "Needs taken up", "Neutral drift"
+    for row in (*rows, "From before to counterfactual: "):
         assert row in page
         assert row in shown
         for method in METHODS_OF_TUNING:

@@ -51,7 +51,7 @@ def test_a_planted_bias_is_tuned_away_while_the_tag_is_sent(pitying_model, befor
     tune_main(options_for(pitying_model, labels, tuned, *options))
     assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
     tagged, biased, untagged = (
-        measured(tuned, tmp_path / tag, "--tag", tag, "--replies_per_cell", "4") for tag in ("auto", "bias", "none")
+        measured(tuned, tmp_path / tag, "--tag", tag, "--replies_per_cell", "3") for tag in ("auto", "bias", "none")
     )
     assert [each["run"]["generation"]["tag"] for each in (tagged, biased, untagged)] == ["no_bias", "bias", None]
     assert (np.array(sympathy(tagged)) < planted / 2).all()

@@ -197,16 +197,8 @@ def test_every_measurement_runs_on_own_prompts(files, vocabulary, model):
 
 
 def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary, capsys):
-    own = (
-        "--prompts",
-        files / "plain.jsonl",
-        "--cue",
-        "memory",
-        "--vocabulary_dir",
-        vocabulary,
-        "--dataset_config",
-        "v1.0",
-    )
+    own = "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--cue", "memory"
+    own += "--prompts", files / "plain.jsonl"
     own += "--measurements", "generation,offensiveness", "--replies_per_cell", "0"
     export([*map(str, [files / "asked.jsonl", *own])])
     asked = lines(files / "asked.jsonl")

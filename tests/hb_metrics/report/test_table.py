@@ -5,7 +5,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 from xml.etree import ElementTree
 
 import pytest
@@ -62,15 +61,6 @@ def test_latex_has_a_column_for_each_run_and_no_bare_sign(runs):
     assert body[0] == r" & one\_model & 100\% other \\"
     assert all(len(re.findall(r"(?<!\\)&", line)) == 2 for line in body)
     assert not any(re.search(r"(?<!\\)[%#_]|−|–", line) for line in body)
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
-def test_latex_compiles(runs, tmp_path):
-    body = table(runs, NAMES, "latex", "axis")
-    text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}\n{body}\n\\end{{document}}"
-    (tmp_path / "table.tex").write_text(text)
-    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "table.tex"]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
 
 
 def test_a_chart_is_a_file_for_slides(runs):

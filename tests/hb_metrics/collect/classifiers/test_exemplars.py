@@ -97,18 +97,6 @@ def test_features_are_mean_pooled_states_at_each_depth(embedded, labelled):
             np.testing.assert_allclose(features[place * WIDTH : (place + 1) * WIDTH], expected, atol=1e-5)
 
 
-def test_results_do_not_depend_on_the_batch_or_the_order(embedded, labelled):
-    texts = [*labelled.texts[::150], " ".join(labelled.texts[:12])]
-    together, _ = embedded.classify(texts)
-    order = np.random.default_rng(0).permutation(len(texts))
-    shuffled, _ = embedded.classify([texts[row] for row in order])
-    np.testing.assert_allclose(shuffled, together[order], atol=1e-5)
-    alone = np.concatenate([embedded.classify([text])[0] for text in texts])
-    np.testing.assert_allclose(alone, together, atol=1e-5)
-    twice, _ = embedded.classify([*texts, *texts])
-    np.testing.assert_allclose(twice[: len(texts)], twice[len(texts) :], atol=1e-12)
-
-
 def test_long_replies_are_cut_and_flagged(embedded):
     fits, long = " ".join(["a"] * 510), " ".join(["a"] * 511)  # 512 positions, two of them special tokens
     probabilities, truncated = embedded.classify(["Hello!", long, fits])

@@ -15,7 +15,6 @@ from scipy.stats import chisquare
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
-from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.cues import draw_personas
 from hb_metrics.collect.replies.decoding import decode
@@ -26,7 +25,6 @@ from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests, select_prompts
 from hb_metrics.collect.replies.trials import Paths
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.models.chats import ChatOptions
 from hb_metrics.run.schema import REPLY_SCHEMA
 from tests.hb_metrics.conftest import encode_contexts
 from tests.hb_metrics.run_files import contents
@@ -65,15 +63,6 @@ def plan_for(loaded, table, decoding, **options):
     options = {"context": MODELS.get(loaded.name, "plain"), "seed": 3, **options}
     layout = {name: options.pop(name) for name in ("context", "context_reason") if name in options}
     return plan_replies(make_requests(table, decoding=decoding, **options), loaded, **layout)
-
-
-def changed(folder, before):
-    now = times(folder)
-    return {name for name in now if now[name] != before.get(name)}
-
-
-def times(folder):
-    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
 def test_replies_do_not_depend_on_batch_order_or_subset(prompts, load, tmp_path, small_shards):
@@ -122,36 +111,6 @@ def test_batches_are_halved_until_they_fit_and_nothing_is_lost(prompts, load, tm
     assert contents(tmp_path / "halved") == contents(tmp_path / "whole")
     assert max(calls) > 2
     assert sum(number for number in calls if number <= 2) == len(prompts)
-
-
-def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path, monkeypatch, small_shards, capsys):
-    loaded = load("llama")
-    plan = plan_for(loaded, prompts, DECODINGS["sample"])
-    whole = decode_into_shards(plan, loaded, tmp_path / "whole")
-    folder = tmp_path / "broken"
-
-    def failing(*arguments):
-        if len(list(folder.glob("*.parquet"))) >= 2:
-            raise RuntimeError("killed")
-        return decode(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(decoding_shards, "decode", failing)
-        with pytest.raises(RuntimeError, match="killed"):
-            decode_into_shards(plan, loaded, folder, batch_size=1)
-    before = times(folder)
-    assert 2 <= len(before) < len(contents(tmp_path / "whole"))
-    assert all(name.endswith(".parquet") for name in before)
-    capsys.readouterr()
-
-    assert decode_into_shards(plan, loaded, folder).equals(whole)
-    assert contents(folder) == contents(tmp_path / "whole")
-    assert not set(before) & changed(folder, before)
-    said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were already in {folder}"
-    assert said in capsys.readouterr().out
-    before = times(folder)
-    assert decode_into_shards(plan, loaded, folder).equals(whole)
-    assert not changed(folder, before)
 
 
 def cells_of(table):
@@ -225,30 +184,6 @@ def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
     without = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines)
     assert without.requests.personas == [[]] * 10
     assert decode_into_shards(without, loaded, tmp_path / "none")["personas"].to_pylist() == [[]] * 10
-
-
-def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
-    """An engine answers messages: the second turn's are those of the first with what was said, whoever answers."""
-    engine = LocalEngine(load("llama"))
-    layout = engine.layout(context="plain", tag="none", chat=ChatOptions())
-    requests = make_requests(prompts.slice(0, 6), decoding=Decoding(max_new_tokens=6))
-    first = engine.reply(engine.plan_replies(requests, layout), tmp_path / "1", batch_size=None)
-    answers = [reply or "" for reply in first["reply"].to_pylist()]
-    messages = [
-        [*said, {"role": "assistant", "content": answer}, {"role": "user", "content": f"{len(answer)} letters?"}]
-        for said, answer in zip(requests.messages, answers, strict=True)
-    ]
-    later = replace(requests, messages=messages, turn=2)
-    plan = engine.plan_replies(later, layout)
-    second = engine.reply(plan, tmp_path / "2", batch_size=2)
-    assert (set(first["turn"].to_pylist()), set(second["turn"].to_pylist())) == ({1}, {2})
-    assert second["id"].equals(first["id"])
-    given = [f"{text}\n{reply}\n{len(reply)} letters?\n" for text, reply in zip(requests.texts, answers, strict=True)]
-    tokenizer = engine.loaded.tokenizer
-    assert plan.contexts == tokenizer(given)["input_ids"]
-    # Each shard states what it was made from, so that answers to other messages are never taken for these.
-    again = engine.reply(plan, tmp_path / "1", batch_size=None)
-    assert again["reply"].equals(second["reply"])
 
 
 def test_what_is_recorded_follows_what_is_asked(prompts, load):

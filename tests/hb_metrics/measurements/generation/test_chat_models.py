@@ -78,10 +78,8 @@ def test_thinking_can_be_turned_off(tmp_path):
     assert plan.description()["max_reasoning_tokens"] == 0
     assert plan.description()["chat_template_kwargs"] == {"enable_thinking": False}
     beams = replace(GREEDY, num_beams=2)
-    assert [
-        row["reply"]
-        for row in replies_of("qwen3", tmp_path / "beams", beams, chat=silent, max_reasoning_tokens=None)[1]
-    ] == [row["reply"] for row in rows]
+    _, searched = replies_of("qwen3", tmp_path / "beams", beams, chat=silent, max_reasoning_tokens=None)
+    assert [row["reply"] for row in searched] == [row["reply"] for row in rows]
     with pytest.raises(ValueError, match="beam search cannot separate a thought from a reply; set --decoding sample"):
         replies_of("qwen3", tmp_path / "thinking", beams)
     thinking, _ = replies_of("qwen3", tmp_path / "on")

@@ -124,10 +124,8 @@ def test_a_classifier_without_clusters_has_none():
 
 
 def full(value, bounds, no_interval=None):
-    return {
-        "Full Gen Bias, debiased": Figure("Full Gen Bias, debiased", value, "bias", "", bounds, no_interval, 0.95),
-        "Full Gen Bias, plain": Figure("Full Gen Bias, plain", 9.5, "bias"),
-    }
+    debiased = Figure("Full Gen Bias, debiased", value, "bias", "", bounds, no_interval, 0.95)
+    return {figure.name: figure for figure in (debiased, Figure("Full Gen Bias, plain", 9.5, "bias"))}
 
 
 def axes(**values):
