@@ -54,9 +54,8 @@ def drawn(svg):
     ticks = [(float(text.text.rstrip("%").replace("−", "-")), percent(text)) for text in area.findall(SVG + "text")]
     (low, first), *_, (high, last) = ticks
     marks = {mark.find(SVG + "title").text: mark for mark in area if mark.find(SVG + "title") is not None}
-    bars = [
-        (percent(line, "x1"), percent(line, "x2")) for line in area.findall(SVG + "line") if line.get("stroke-width")
-    ]
+    lines = [line for line in area.findall(SVG + "line") if line.get("stroke-width")]
+    bars = [(percent(line, "x1"), percent(line, "x2")) for line in lines]
     return marks, bars, lambda value: pytest.approx(first + (value - low) * (last - first) / (high - low), abs=0.02)
 
 
