@@ -1,6 +1,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 import torch
 
