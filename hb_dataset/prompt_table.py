@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.noun_phrases import Intersection, at_sentence_start, noun_phrase, plural_noun_phrase
-from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.noun_phrases import Intersection, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
 from hb_dataset.vocabulary_entries import Descriptor, LeftOutNoun, PersonNoun, Template
 
 _STRING_COLUMNS = [
@@ -50,7 +49,7 @@ def prompt_table(
     """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted by term, noun and template.
 
     `None` among the `descriptors` stands for the noun alone. `left_out` counts the excluded prompts by reason (see
-    `hb_dataset.prompt_masks`).
+    `hb_dataset.noun_phrases`).
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Ids depend only on the rows' contents, so they are the same in

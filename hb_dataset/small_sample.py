@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 
-from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.noun_phrases import prompt_masks
 from hb_dataset.prompt_table import content_digest
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, Descriptor, Template

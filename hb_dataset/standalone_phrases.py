@@ -8,7 +8,6 @@ from hb_dataset.noun_phrases import at_sentence_start
 from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
 from hb_dataset.vocabulary_entries import StandaloneNounPhrase, Template
 
-_ID_DIGITS = 20  # as long as the ids of other prompts
 
 
 def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_dataset.hints import AXIS_CUTOFF, check_known
+from hb_dataset.command_line import AXIS_CUTOFF, check_known
 from hb_dataset.names import NAME_CUES, NAMES_AXIS, has_names
 from hb_metrics.command.arguments import asked_measurements
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
@@ -50,8 +50,8 @@ def default_folder(settings: Settings) -> str:
 
 def read_prompts(settings: Settings) -> "pa.Table":
     """Reads the run's prompts. Adds a column of plurals for each column of terms, such as `descriptor_plural`."""
-    from hb_dataset.balanced_sample import balanced_sample
     from hb_dataset.prompts import config_vocabulary
+    from hb_dataset.seeded_draws import balanced_sample
 
     run, options = settings.run, settings.of(GenerationOptions)
     vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from hb_dataset.filled_prompts import own_prompt_table
 from hb_dataset.names import NAMES_AXIS
-from hb_dataset.prompt_slots import GENDERED
+from hb_dataset.own_prompts import GENDERED
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.own_prompts import own_people, own_prompts
 from hb_metrics.measurements.settings import Settings
@@ -29,7 +29,7 @@ def own_table(settings: Settings, vocabulary: "Vocabulary", *, compares_texts: b
 
 def show_prompts(settings: Settings, prompts: "pa.Table") -> None:
     """Prints some of a run's prompts, spread over terms and templates. With a cue, its text and question are shown."""
-    from hb_dataset.balanced_sample import balanced_sample
+    from hb_dataset.seeded_draws import balanced_sample
 
     run, cue = settings.run, settings.of(GenerationOptions).cue
     shown = balanced_sample(prompts, min(run.show or 1, len(prompts)), seed=run.seed)

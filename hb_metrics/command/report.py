@@ -7,8 +7,7 @@ holistic-bias report runs/before runs/no_bias runs/bias --names before no_bias b
 from collections.abc import Sequence
 from pathlib import Path
 
-from hb_dataset.command_line import CommandParser
-from hb_dataset.terminal import safe_terminal
+from hb_dataset.command_line import CommandParser, safe_terminal
 from hb_metrics.command.analyse import write_run_report
 from hb_metrics.command.gates import GATE_STATUS, write_gates
 from hb_metrics.measurements.results import read_run

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from datasets import Dataset
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.command_line import did_you_mean
 from hb_metrics.collect.scoring.options import forms_of
 from hb_metrics.harnesses.decision_prompts import DecisionRow, decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers

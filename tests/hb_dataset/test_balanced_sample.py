@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from hb_dataset import load_table
-from hb_dataset.balanced_sample import balanced_sample
+from hb_dataset.seeded_draws import balanced_sample
 
 SIZES = {"age": 10, "ability": 12, "nonce": 3, "religion": 5}
 

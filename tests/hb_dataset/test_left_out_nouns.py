@@ -8,7 +8,7 @@ import pytest
 
 from hb_dataset import Descriptor, PersonNoun, Template, load_table
 from hb_dataset.intersections import intersect
-from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.noun_phrases import prompt_masks
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.versions import NEXT
 from hb_dataset.vocabulary_entries import LeftOutNoun

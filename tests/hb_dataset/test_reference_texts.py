@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hb_dataset.reference_texts import read_reference_texts
+from hb_dataset.dialogue_pairs import read_reference_texts
 
 
 def test_reference_texts_come_from_a_file_of_lines_or_a_column(tmp_path):

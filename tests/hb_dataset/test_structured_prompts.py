@@ -4,8 +4,7 @@ import pytest
 
 from hb_dataset import structured_prompt_table
 from hb_dataset.prompt_groups import PromptGroup, find_groups
-from hb_dataset.structured_prompts import STRUCTURED_SCHEMA
-from hb_dataset.structures import read_structures, read_verb_phrases
+from hb_dataset.structures import STRUCTURED_SCHEMA, read_structures, read_verb_phrases
 from hb_dataset.versions import read_version
 
 VOCABULARY = read_version("next")

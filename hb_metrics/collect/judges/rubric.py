@@ -26,8 +26,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, read_document, shipped_or_own
-from hb_dataset.yaml_lines import Detail, Fault, FaultsError
+from hb_dataset.yaml_lines import (
+    STRICT_KEYS,
+    Detail,
+    Fault,
+    FaultsError,
+    Remark,
+    Text,
+    explained,
+    read_document,
+    shipped_or_own,
+)
 
 if TYPE_CHECKING:
     from hb_metrics.run.record import Judge

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from transformers import PreTrainedModel
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.command_line import did_you_mean
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.models.contexts import ContextFormat
 from hb_metrics.models.starts import decoder_start

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from hb_dataset.prompt_groups import PromptGroup, find_groups
-from hb_dataset.structured_prompts import structured_prompt_table
+from hb_dataset.structures import structured_prompt_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards

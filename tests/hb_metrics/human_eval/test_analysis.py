@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.human_eval.analysis import analyse, question_results
-from hb_metrics.human_eval.questions import QUESTIONS
+from hb_metrics.human_eval.pairs import QUESTIONS
 from hb_metrics.human_eval.ratings import Rating, Ratings, read_ratings
 from hb_metrics.human_eval.study import Design
 from tests.hb_metrics.human_eval.made_study import answers, attentive, made_study, write_lines

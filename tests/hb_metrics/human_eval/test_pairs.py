@@ -1,7 +1,6 @@
 import pytest
 
-from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
-from hb_metrics.human_eval.questions import INFLAMMATORY_TEMPLATES
+from hb_metrics.human_eval.pairs import INFLAMMATORY_TEMPLATES, REASONS, pairs_of_runs
 from hb_metrics.measurements.results import read_run
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 

@@ -7,9 +7,8 @@ import pytest
 import hb_dataset
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.human_eval.export import task_rows
-from hb_metrics.human_eval.questions import CHECK_REPLY, INFLAMMATORY_TEMPLATES, QUESTIONS
-from hb_metrics.human_eval.study import LAYOUT, Design, draw_study, read_study, speakers
-from hb_metrics.human_eval.study_files import study_text
+from hb_metrics.human_eval.pairs import CHECK_REPLY, INFLAMMATORY_TEMPLATES, QUESTIONS
+from hb_metrics.human_eval.study import LAYOUT, Design, draw_study, read_study, speakers, study_text
 from tests.hb_metrics.human_eval.made_study import about, made_study, pairs_of, screens_of
 
 NEXT = Path(hb_dataset.__file__).parent / "vocabulary" / "next"

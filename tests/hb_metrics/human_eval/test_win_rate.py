@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.human_eval.win_rate import degrees_of_freedom, win_rate
+from hb_metrics.human_eval.analysis import degrees_of_freedom, win_rate
 from tests.hb_metrics.stats.coverage import coverage
 
 LARGE = 200_000
