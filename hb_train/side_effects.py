@@ -28,8 +28,8 @@ from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_to_row
 from hb_metrics.collect.scoring.divergence import drift_per_token
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
+from hb_metrics.measurements.awareness.figures import cluster_change
 from hb_metrics.measurements.awareness.results import cluster_mean
-from hb_metrics.measurements.awareness.run_changes import cluster_change
 from hb_metrics.measurements.awareness.work import MAX_TOKENS
 from hb_metrics.measurements.generation.work import ask
 from hb_metrics.measurements.reply_requests import request_replies

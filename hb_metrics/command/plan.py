@@ -26,7 +26,7 @@ from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
 from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.measurements.offensiveness.figures import classified_replies
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.page import Longer

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hb_metrics.measurements.awareness.options import AwarenessOptions
+from hb_metrics.measurements.awareness.results import AwarenessOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ class Awareness(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.awareness.compute import compute
-        from hb_metrics.measurements.awareness.figures import figures
-        from hb_metrics.measurements.awareness.page import report
-        from hb_metrics.measurements.awareness.run_changes import changes
+        from hb_metrics.measurements.awareness.figures import changes, figures, report
 
         return Parts(compute, figures, report, changes)
 

@@ -1,5 +1,19 @@
+from markupsafe import Markup
+
 from hb_metrics.layout.figure import Figure, Unit
-from hb_metrics.measurements.results import Results
+from hb_metrics.layout.parts import Report
+from hb_metrics.layout.rendering import section
+from hb_metrics.measurements.awareness.results import (
+    MIN_CLUSTERS,
+    TABLE_FILE,
+    ClusterMean,
+    awareness_means,
+    cluster_covariance,
+)
+from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Results, Run
+from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
+from hb_metrics.run.finished_run import read_run_table
 
 # The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, Unit, str]] = {
@@ -47,3 +61,33 @@ def figures(results: Results) -> list[Figure]:
         )
         for key, (name, unit, meaning) in FIGURES.items()
     ]
+
+
+def report(results: Results) -> Report:
+    context = {"awareness": results.awareness, "figures": figures(results)}
+    files = Markup("replies and divergences of difference awareness in <code>awareness/*/*.parquet</code>")
+    return Report([section("awareness", "Difference awareness", "awareness/section.html.jinja", context)], files=files)
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    before, after = (read_run_table(run.folder / TABLE_FILE) for run in (first, second))
+    if before is None or after is None:
+        return FigureChanges({}, NO_FILES_REASON)
+    if first.record.awareness != second.record.awareness:
+        return FigureChanges({}, "the runs have different prompts or word lists")
+    means, others = awareness_means(before), awareness_means(after)
+    by_name = {}
+    for key, (name, *_) in FIGURES.items():
+        if key not in means or key not in others:
+            continue
+        by_name[name] = cluster_change(means[key], others[key], first.confidence_level)
+    return FigureChanges(by_name)
+
+
+def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: float) -> PairedChange:
+    """Computes the change in a mean over the same prompts. Its intervals are robust to clustering."""
+    number = min(first.num_clusters, second.num_clusters)
+    if number < MIN_CLUSTERS:
+        return PairedChange(first.value, second.value, None, None, f"fewer than {MIN_CLUSTERS} terms or questions")
+    covariance = cluster_covariance([first, second])
+    return change_from_covariance(first.value, second.value, covariance, number - 1, confidence_level)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hb_metrics.measurements.dialogue.options import DialogueOptions
+from hb_metrics.measurements.dialogue.results import DialogueOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ class DialoguePerplexity(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.dialogue.compute import compute
-        from hb_metrics.measurements.dialogue.figures import figures
-        from hb_metrics.measurements.dialogue.page import report
-        from hb_metrics.measurements.dialogue.run_changes import changes
+        from hb_metrics.measurements.dialogue.figures import changes, figures, report
 
         return Parts(compute, figures, report, changes)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.judge.options import JudgeOptions
+from hb_metrics.measurements.judge.results import JudgeOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.run.run_record import reply_settings
 
@@ -30,9 +30,7 @@ class Judge(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.judge.compute import compute
-        from hb_metrics.measurements.judge.figures import figures
-        from hb_metrics.measurements.judge.page import report
-        from hb_metrics.measurements.judge.run_changes import changes
+        from hb_metrics.measurements.judge.figures import changes, figures, report
 
         return Parts(compute, figures, report, changes)
 

@@ -1,9 +1,19 @@
+from markupsafe import Markup
+
 from hb_metrics.collect.judges.rubric import recorded_rubric
-from hb_metrics.layout.figure import Figure, pair
+from hb_metrics.layout.figure import Figure, by_part, pair
+from hb_metrics.layout.parts import Report
+from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.group_shares import group_figures
+from hb_metrics.measurements.judge.compute import flagged_replies
 from hb_metrics.measurements.judge.results import Judged
-from hb_metrics.measurements.results import Results
+from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
+from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.run.finished_run import read_stored_replies, read_vectors
+from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.run.run_folder import JUDGE
 
 
 def gate_name(rubric: str) -> str:
@@ -53,3 +63,58 @@ def rubric_figures(name: str, judged: Judged, label: str | None) -> list[Figure]
         gate=gate_name(name),
     )
     return [whole, *rows, *shares_by_axis(whole.name, shares), *group_figures(whole.name, judged.groups)]
+
+
+# This judge is better than the embedded judge, and many machines have enough memory for it (licence: Apache-2.0).
+_BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"
+
+
+def report(results: Results) -> Report:
+    sections, rubrics, answers = results.record.judge, [], []
+    for name, judged in results.judge.items():
+        whole, *parts = by_part(rubric_figures(name, judged, recorded_rubric(sections[name]).figure)).values()
+        by_axis = parts[0] if parts else []
+        rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
+        answers += [judge_answer(whole[0])] if whole[0].gate else []
+    embedded = any(section.is_embedded for section in sections.values())
+    return Report(
+        [section("judge", "Judges", "judge/section.html.jinja", {"rubrics": rubrics})],
+        answer=" ".join(answers) or None,
+        files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
+        embedded=_BETTER if embedded else None,
+    )
+
+
+def judge_answer(figure: Figure) -> str:
+    """States how many replies have the counted label of a rubric."""
+    return f"{figure.name}: {figure.words} of replies, according to a judge that people have not corrected."
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    if first.record.cue != second.record.cue:
+        return FigureChanges({}, "the runs describe the user with different cues")
+    found, reason = FigureChanges({}), None
+    others = second.record.judge
+    for name, judge in first.record.judge.items():
+        label = recorded_rubric(judge).figure
+        if label is None or name not in others:
+            continue
+        if judge.digest != others[name].digest:
+            reason = "different judges labelled the replies"
+            continue
+        before, after = (_judged(run, name) for run in (first, second))
+        by_name = reply_share_changes(f"Judged {label}", before, after, first.confidence_level)
+        if by_name is None:
+            reason = OTHER_TERMS_REASON
+        else:
+            found.by_name.update(by_name)
+    return found._replace(reason=reason)
+
+
+def _judged(run: Run, name: str) -> FlaggedReplies:
+    replies = read_stored_replies(run.folder)
+    assert replies is not None  # the judge has read them
+    rubric = recorded_rubric(run.record.judge[name])
+    flagged = flagged_replies(replies, rubric, read_vectors(run.folder / JUDGE / name).values)
+    assert flagged is not None  # the rubric has a counted label
+    return flagged

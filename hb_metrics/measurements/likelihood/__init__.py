@@ -27,11 +27,9 @@ class Likelihood(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.likelihood.compute import compute
-        from hb_metrics.measurements.likelihood.details import details
         from hb_metrics.measurements.likelihood.figures import figures
-        from hb_metrics.measurements.likelihood.generalised import generalise
-        from hb_metrics.measurements.likelihood.page import report
-        from hb_metrics.measurements.likelihood.run_changes import changes
+        from hb_metrics.measurements.likelihood.page import details, report
+        from hb_metrics.measurements.likelihood.run_changes import changes, generalise
 
         return Parts(compute, figures, report, changes, generalise=generalise, details=details)
 

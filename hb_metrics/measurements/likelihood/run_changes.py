@@ -32,6 +32,7 @@ from hb_metrics.stats.contrasts import (
     pair_contrasts,
     spread_without_nouns,
 )
+from hb_metrics.stats.generalising import Generalised, Influences, Over, generalised, pair_share_influences
 from hb_metrics.stats.inputs import text_codes
 
 
@@ -137,3 +138,26 @@ def _change(tests: PairTests, chosen: np.ndarray, level: float) -> PairedChange:
     _, groups = np.unique(tests.groups[terms], return_inverse=True)
     before, after = tests.significant[:, chosen]
     return pair_share_change(codes[: len(firsts)], codes[len(firsts) :], groups, (before, after), level)
+
+
+def generalise(run: Run, over: Over) -> dict[str, Generalised]:
+    level = run.confidence_level
+    return {name: generalised(influences, over, level) for name, influences in likelihood_influences(run).items()}
+
+
+def likelihood_influences(run: Run) -> dict[str, Influences]:
+    scores = read_scores(run.folder)
+    if scores is None:
+        raise ValueError(
+            f"'{run.folder}' lacks the perplexities that --generalise needs; measure again in a new folder"
+        )
+    alpha = run.results.likelihood.likelihood_bias.alpha
+    tests = pair_tests([scores], alpha)
+    found = {}
+    for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
+        _, templates = np.unique(tests.templates[chosen], return_inverse=True)
+        terms, codes = np.unique(np.stack([tests.firsts[chosen], tests.seconds[chosen]]), return_inverse=True)
+        firsts, seconds = codes.reshape(2, -1)
+        significant = tests.significant[0, chosen].astype(float)
+        found[name] = pair_share_influences(templates, firsts, seconds, significant, tests.groups[terms])
+    return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
-from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
+from hb_metrics.measurements.offensiveness.results import OffensivenessOptions
 from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ class Offensiveness(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.offensiveness.compute import compute
-        from hb_metrics.measurements.offensiveness.figures import figures
+        from hb_metrics.measurements.offensiveness.figures import changes, figures, report
         from hb_metrics.measurements.offensiveness.generalised import generalise
-        from hb_metrics.measurements.offensiveness.page import report
-        from hb_metrics.measurements.offensiveness.run_changes import changes
 
         return Parts(compute, figures, report, changes, generalise=generalise)
 

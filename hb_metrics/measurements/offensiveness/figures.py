@@ -1,10 +1,25 @@
+import numpy as np
+from markupsafe import Markup
+
+from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout import paper
-from hb_metrics.layout.figure import Figure, Number
-from hb_metrics.layout.numbers import axis_label, count, slot
+from hb_metrics.layout.figure import Figure, Number, by_part
+from hb_metrics.layout.numbers import axis_label, count, counted, slot, term_names
+from hb_metrics.layout.parts import Report
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.group_shares import group_figures
+from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
-from hb_metrics.measurements.results import Results
+from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.turn_shares import turn_share_figures
+from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
+from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.run.finished_run import read_stored_replies, read_vectors
+from hb_metrics.run.record import UsedClassifier
+from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies
+from hb_metrics.run.run_folder import OFFENSIVENESS
+from hb_metrics.stats.bias_values import DescriptorKey
 
 TURNS = "Offensive replies"
 AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"
@@ -89,3 +104,100 @@ def _by_template(prompts: Texts) -> list[Figure]:
             )
         )
     return rows
+
+
+NUM_EXTREMES = 10
+
+
+def report(results: Results) -> Report:
+    offensiveness, classifier = results.offensiveness, results.record.offensiveness_classifier
+    parts = by_part(figures(results))
+    context = {
+        "run": results.record,
+        "embedded": classifier.is_embedded,
+        "whole": {figure.name: figure for figure in parts[""]},
+        "by_axis": parts[AXES],
+        "by_template": parts[TEMPLATES],
+        "by_turn": parts.get(f"{TURNS} by turn"),
+        "threshold": offensiveness.prompts.threshold,
+        "num_truncated": offensiveness.replies and offensiveness.replies.num_truncated,
+        "extremes": extremes(offensiveness.prompts),
+    }
+    beside = list(parts[AXES][0].beside)
+    plots = {
+        "offensiveness-by-axis": [figures_plot(parts[AXES], "share found offensive", beside)],
+        "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
+    }
+    return Report(
+        [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
+        reading=render("offensiveness/reading.html.jinja", context),
+        files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
+        notes=_notes(classifier, offensiveness),
+        embedded=suggested("--offensiveness_classifier") if classifier.is_embedded else None,
+    )
+
+
+def _notes(classifier: UsedClassifier, offensiveness: Offensiveness) -> tuple[str, ...]:
+    notes = (f"{classifier.name}: {'; '.join(classifier.notes)}.",) if classifier.notes else ()
+    unanswered = sum(part.num_unanswered or 0 for part in (offensiveness.prompts, offensiveness.replies) if part)
+    why = "the offensiveness judge gave no answer, or several labels were equally likely"
+    return (*notes, *counted(unanswered, f"texts are left out, because {why}."))
+
+
+def extremes(prompts: Texts) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
+    """Returns the terms whose prompts are least and most likely to be offensive, with their mean probabilities.
+
+    The templates are those of the paper's Table 12 or, if the run contains none of these, the run's first template.
+    """
+    known = list(prompts.by_template)
+    chosen = [template for template in paper.PRINTED.offensive_extremes_templates if template in known] or known[:1]
+    values_of: dict[DescriptorKey, dict[str, float]] = {}
+    for axis, of_axis in prompts.by_descriptor_and_template.items():
+        values_of |= {DescriptorKey(axis, name): by_template for name, by_template in of_axis.items()}
+    names, rows = term_names(list(values_of), list(values_of)), []
+    for template in chosen:
+        values = []
+        for name, by_template in zip(names, values_of.values(), strict=True):
+            if template in by_template:
+                values.append((name, by_template[template]))
+        values.sort(key=lambda row: (row[1], row[0]))
+        shown = min(NUM_EXTREMES, len(values) // 2)
+        rows.append((template, values[:shown], values[::-1][:shown]))
+    return rows
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    results = [run.results.offensiveness.replies for run in (first, second)]
+    if results[0] is None or results[1] is None:
+        return FigureChanges({})  # prompts do not come from the model, so their offensiveness is not compared
+    used, others = first.record.offensiveness_classifier, second.record.offensiveness_classifier
+    if (used.digest, used.version) != (others.digest, others.version):
+        return FigureChanges({}, "different classifiers classified the replies")
+    if results[0].threshold != results[1].threshold:
+        return FigureChanges({}, "the runs have different offensiveness thresholds")
+    if first.record.cue != second.record.cue:
+        return FigureChanges({}, "the runs describe the user with different cues")
+    before, after = (classified_replies(run, results[0].threshold) for run in (first, second))
+    if before is None or after is None:
+        return FigureChanges({}, NO_FILES_REASON)
+    by_name = reply_share_changes("Offensive replies", before, after, first.confidence_level)
+    if by_name is None:
+        return FigureChanges({}, OTHER_TERMS_REASON)
+    return FigureChanges(by_name)
+
+
+def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
+    folder = run.folder / OFFENSIVENESS / "replies"
+    if not any(folder.glob("*.parquet")):
+        return None
+    replies = replies or read_stored_replies(run.folder)
+    if replies is None:
+        return None
+    shards = read_vectors(folder)
+    offensive = dict(zip(shards.ids, (shards.values[:, 0] >= threshold).tolist(), strict=True))
+    if offensive.keys() != set(replies.ids):
+        return None
+    if run.record.offensiveness_classifier.judge is not None:  # the second column means no answer
+        unanswered = dict(zip(shards.ids, shards.values[:, 1] > 0, strict=True))
+        replies = answered_replies(replies, ~np.array([unanswered[identifier] for identifier in replies.ids]))
+    return FlaggedReplies(replies, np.array([offensive[identifier] for identifier in replies.ids]))

@@ -1,5 +1,5 @@
-from hb_metrics.measurements.generalised_shares import generalised_shares
-from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.measurements.group_shares import generalised_shares
+from hb_metrics.measurements.offensiveness.figures import classified_replies
 from hb_metrics.measurements.results import Run
 from hb_metrics.stats.generalising import Generalised, Over
 

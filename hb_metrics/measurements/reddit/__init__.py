@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
-from hb_metrics.measurements.reddit.options import RedditOptions
+from hb_metrics.measurements.reddit.results import RedditOptions
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
@@ -28,8 +28,7 @@ class RedditBias(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.reddit.compute import compute
-        from hb_metrics.measurements.reddit.figures import figures
-        from hb_metrics.measurements.reddit.page import report
+        from hb_metrics.measurements.reddit.figures import figures, report
 
         return Parts(compute, figures, report)
 

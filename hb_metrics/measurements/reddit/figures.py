@@ -1,5 +1,13 @@
-from hb_metrics.layout.figure import Figure, Number
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.layout.numbers import axis_label, count
+from hb_metrics.layout.parts import Differs, Report
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render, section
+from hb_metrics.measurements.reddit.results import PairedTest
 from hb_metrics.measurements.results import Results
 
 GATE = "stereotyped_side_likelier"  # the name in --fail_above is followed by the bias type
@@ -58,3 +66,66 @@ def figures(results: Results) -> list[Figure]:
 
 def bias_type_label(name: str) -> str:
     return _LABELS.get(name) or axis_label(name)
+
+
+def report(results: Results) -> Report:
+    reddit, parts = results.reddit, by_part(figures(results))
+    *of_logs, lmp = parts[""]
+    tests = {bias_type_label(name): test for name, test in reddit.by_bias_type.items()}
+    labels = [figure.label for figure in parts[SHARES]]
+    context = {
+        "tests": [(label, tests[label]) for label in labels],
+        "reddit": reddit,
+        "lmp": lmp,
+        "lmp_left_out": sum(reddit.lmp_num_skipped.values()),
+    }
+    of_run = section(
+        "reddit",
+        "Language Model Bias",
+        "reddit/section.html.jinja",
+        context,
+        {
+            "reddit-t": [figures_plot(of_logs, "← stereotyped side likelier   t of logs   other side likelier →")],
+            "reddit-share": [figures_plot(parts[SHARES], "pairs in which the stereotyped side is likelier")],
+        },
+    )
+    return Report(
+        [of_run],
+        answer=reddit_answer(tests, of_logs, parts[SHARES]),
+        differs=difference(list(tests.values())),
+        reading=render("reddit/reading.html.jinja", {}),
+        files=Markup("the perplexity of both sides of each pair, by id, in <code>reddit/pairs/*/*.parquet</code>"),
+    )
+
+
+def difference(tests: Sequence[PairedTest]) -> Differs:
+    if any(test.p_value_log is not None and test.p_value_log < test.alpha for test in tests):
+        return "yes"
+    return "unknown" if any(test.t_log is None for test in tests) else "no"
+
+
+def reddit_answer(tests: Mapping[str, PairedTest], of_logs: list[Figure], shares: list[Figure]) -> str:
+    """States which side is likelier.
+
+    The test uses log-perplexities, because a few pairs could dominate a test of perplexities.
+    """
+    parts = []
+    for t_log, share in zip(of_logs, shares, strict=True):
+        test = tests[share.label]
+        if test.t_log is None or test.p_value_log is None:
+            why = "there is only one pair" if test.num_pairs == 1 else "all pairs have the same difference"
+            parts.append(f"{share.label}: unknown, because {why}")
+        elif test.p_value_log >= test.alpha:
+            parts.append(
+                f"{share.label}: neither side is likelier beyond chance (t = {t_log.shown} for log perplexities)"
+            )
+        else:
+            side = "stereotyped" if test.t_log < 0 else "other"
+            parts.append(
+                f"{share.label}: the {side} side is likelier beyond chance (t = {t_log.shown} for log perplexities; "
+                f"the stereotyped side is likelier in {share.shown} of pairs)"
+            )
+    return (
+        "Each pair consists of a stereotypical phrase about one group and the same phrase about another. "
+        f"{'; '.join(parts)}."
+    )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from hb_metrics.paired_changes.turn_changes import turn_changes
+from hb_metrics.paired_changes.gen_bias_covariance import turn_changes
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import debiased, dirichlet, softmax
 from tests.hb_metrics.stats.coverage import coverage
 

@@ -13,7 +13,7 @@ from scipy.stats import t
 
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.plan import main, pilot_spreads, plan
-from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.measurements.offensiveness.figures import classified_replies
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.finished_run import read_reply_table

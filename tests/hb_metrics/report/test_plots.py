@@ -7,9 +7,8 @@ import pytest
 from hb_metrics.layout import numbers
 from hb_metrics.layout.figure import PLAIN, Figure, Number
 from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plot
-from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
-from hb_metrics.measurements.generation.terms import Term
-from hb_metrics.measurements.likelihood.plots import perplexity_figure
+from hb_metrics.measurements.generation.plots import Term, frequency_figure, strip_figure
+from hb_metrics.measurements.likelihood.page import perplexity_figure
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hb_metrics.measurements.results import Run
-from hb_metrics.report.run_names import run_names
+from hb_metrics.report.comparison import run_names
 from tests.hb_metrics.made_results import loaded
 
 MODEL = {"digest": None, "kind": None, "dtype": None}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hb_train.tasks.state_dialogues import StateTurn, read_state_turns
+from hb_train.tasks.state_questions import StateTurn, read_state_turns
 
 EMPTY = {"book": {"booked": []}, "semi": {"leaveAt": "", "destination": "none"}}
 

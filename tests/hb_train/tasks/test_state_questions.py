@@ -5,8 +5,14 @@ from collections import Counter
 import pytest
 
 from hb_metrics.models.loading import load_model
-from hb_train.tasks.state_dialogues import StateTurn, read_state_turns, slot_ontology
-from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
+from hb_train.tasks.state_questions import (
+    SlotValue,
+    StateTurn,
+    encode_questions,
+    read_state_turns,
+    slot_ontology,
+    slot_values,
+)
 
 
 def turn(user, state, *, number=0, changed=None):

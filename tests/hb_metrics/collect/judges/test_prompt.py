@@ -8,8 +8,7 @@ import yaml
 from scipy.stats import chisquare
 
 from hb_metrics.collect.classifiers.styles import STYLE_DATA
-from hb_metrics.collect.judges.prompt import prompt_for, shared_beginning, talks_to_judge
-from hb_metrics.collect.judges.rubric import LETTERS, read_rubric
+from hb_metrics.collect.judges.rubric import LETTERS, prompt_for, read_rubric, shared_beginning, talks_to_judge
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages, render_chats
 from tests.hb_metrics.chat_models import HARMONY, LLAMA3, QWEN, R1
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, read_prompt

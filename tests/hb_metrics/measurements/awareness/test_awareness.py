@@ -19,6 +19,7 @@ from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.measurements import AWARENESS
 from hb_metrics.measurements.awareness import work
+from hb_metrics.measurements.awareness.figures import changes, cluster_change
 from hb_metrics.measurements.awareness.results import (
     AWARENESS_TABLE,
     TABLE_FILE,
@@ -26,7 +27,6 @@ from hb_metrics.measurements.awareness.results import (
     cluster_mean,
     takes_up,
 )
-from hb_metrics.measurements.awareness.run_changes import changes, cluster_change
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.results import Results, Run
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer

@@ -7,7 +7,7 @@ from hb_metrics.layout import paper
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
-from hb_metrics.measurements.offensiveness.page import extremes
+from hb_metrics.measurements.offensiveness.figures import extremes
 from tests.hb_metrics.made_results import AXES, full_run, loaded
 
 

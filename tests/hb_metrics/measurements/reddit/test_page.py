@@ -4,7 +4,7 @@ import pytest
 
 from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import REDDIT
-from hb_metrics.measurements.reddit.page import reddit_answer
+from hb_metrics.measurements.reddit.figures import reddit_answer
 from tests.hb_metrics.made_results import loaded, reddit_run, reddit_test
 
 
