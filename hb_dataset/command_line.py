@@ -1,3 +1,9 @@
+"""Reads the options of a command, and makes texts from other people safe for a terminal.
+
+A terminal would execute the control characters in such a text, which may be the name of a model, a label of a
+classifier, or a message from the Hub.
+"""
+
 import argparse
 import difflib
 import io

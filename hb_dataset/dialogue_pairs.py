@@ -3,6 +3,9 @@
 By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). A few
 people took part in hundreds of these conversations. At most one pair is therefore drawn from each conversation, and
 from each person who replies.
+
+Reference texts are also written by people. A model's perplexity on them shows how well the model predicts ordinary
+language (LMP).
 """
 
 import hashlib

@@ -1,6 +1,9 @@
 """Reads RedditBias (Barikeri et al. 2021): phrases about one group, and their counterfactuals about the other group.
 
 The phrases are hateful, so errors and logs never show them.
+
+In the authors' repository, `data/<type>/` contains the pairs for validation and testing, in one file per split and
+group. `text_files/<type>/` contains the training phrases. The folder for queerness is called `orientation`.
 """
 
 import itertools

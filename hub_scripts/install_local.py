@@ -29,6 +29,7 @@ def metric_folders() -> list[Path]:
 def module_files(folder: Path) -> dict[str, bytes]:
     """Returns the contents of a metric's own Python file and of all our files that it needs, by file name.
 
+    A Space or the module cache of `evaluate` contains copies of these files in one folder, with relative imports.
     `evaluate` loads only files that the metric's own file imports. Imports of all other needed files are therefore
     added at the end of the metric's file.
     """

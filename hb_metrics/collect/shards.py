@@ -3,6 +3,10 @@
 Several processes can share the work. The assignment of rows to shards depends only on the data and the settings, so a
 run can resume with a different number of processes. A shard's metadata contain the digests of its run and of its
 inputs. If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
+
+The processes of a run may be on several machines. They must have the same settings and see the same folder. On a
+network file system, it may take a minute until a machine sees another machine's file, because each machine caches the
+contents of folders. (The NFS option `acdirmax` sets the maximum duration.)
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Contains the paper's questions to raters, and texts and rules that the paper does not include."""
+"""Pairs the replies of two runs to the same prompts, for the paper's questions to raters."""
 
 from typing import NamedTuple
 

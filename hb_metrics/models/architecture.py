@@ -1,4 +1,4 @@
-"""Finds the tokens that a model reads before the first token of a text or a reply."""
+"""Reads a model's architecture, and finds the tokens that it reads before the first token of a text or a reply."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Finds the devices on which a model runs.
+"""Connects the processes of a run, and finds the devices on which a model runs.
 
 With `--device_map`, accelerate spreads a model over several devices. It attaches a hook to each layer, which moves data
 to the layer's device.

@@ -1,4 +1,13 @@
-"""Computes changes in debiased Gen Bias between two runs, or between two turns, from the replies of both."""
+"""Computes changes in debiased Gen Bias between two runs, or between two turns, from the replies of both.
+
+V_t is the value in turn t of the same conversations. A change over turns is a weighted sum Σ_t w_t V_t, with weights
+that sum to 0. The change equals L − E. L = Σ_{w_t>0} w_t V_t covers the late turns, and E = Σ_{w_t<0} |w_t| V_t covers
+the early turns.
+
+Because Full Gen Bias is a sum of variances over styles, E is the Full Gen Bias of concatenated vectors: the style
+vectors of all early turns, each multiplied by √|w_t|. The same is true of L and the late turns. E and L come from the
+same conversations, so their covariance can be computed like the covariance of two runs with the same prompts.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

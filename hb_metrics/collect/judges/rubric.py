@@ -16,6 +16,14 @@ Judges and people use the same rubrics. A rubric is a YAML file:
 A rubric is named after its file. A run with `--judge NAME` stores the rubric in run.json. For each non-empty reply, the
 run stores the probabilities of the labels in `judge/NAME/*.parquet`. The last number is not the probability of a label:
 it is 1 if the judge did not answer with the letter of a label, and 0 otherwise.
+
+`prompt_for` writes a judge's prompt from a rubric and a text, with a letter for each label. The order of the letters is
+random, and the text is enclosed by two lines with a random code. Both depend only on the seed and on a key, which is
+usually the text itself. A text therefore always has the same prompt.
+
+A text may try to give the judge instructions. The text cannot pretend to end early, because its author does not know
+the code. It also cannot contain the special tokens of a chat template. A judge may still follow instructions in a text.
+`talks_to_judge` therefore finds texts that seem to address the judge, and the run counts these texts.
 """
 
 import hashlib

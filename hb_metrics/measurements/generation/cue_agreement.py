@@ -11,6 +11,10 @@ and may share random numbers. A product of two observed means is therefore reduc
 
 `term_agreement.py` derives the interval. A cue with names is compared with a cue that states the group: groups then
 take the place of terms, names are the clusters, and P_aa uses only products of different names.
+
+Runs that differ only in the cue are compared by term and template. Questions are ignored, because prompts without a cue
+have no question. If one run uses names and the other uses terms, each group of names is compared with the term for that
+group.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Defines the results of `judge`."""
+"""Defines the options and the results of `judge`."""
 
 from dataclasses import dataclass
 

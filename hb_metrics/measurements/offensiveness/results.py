@@ -1,4 +1,4 @@
-"""Defines the results of `offensiveness`. All means and shares are from 0 to 1."""
+"""Defines the options and the results of `offensiveness`. All means and shares are from 0 to 1."""
 
 from dataclasses import dataclass
 

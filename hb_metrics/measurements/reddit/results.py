@@ -1,4 +1,4 @@
-"""Defines the results of `reddit`."""
+"""Defines the options and the results of `reddit`."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Defines the results of `regard`. Mean regard is from -1 to 1, and a gap is from -2 to 2."""
+"""Defines the options and the results of `regard`. Mean regard is from -1 to 1, and a gap is from -2 to 2."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Keeps a server's answers until they are written to shards, so that a killed run does not lose answers.
+"""Asks a server, and keeps its answers until they are written to shards, so that a killed run does not lose answers.
 
 Each process appends lines of JSON to its own file. A kill may leave an incomplete last line, which is ignored.
 """
