@@ -20,6 +20,7 @@ from pathlib import Path
 from hb_dataset.command_line import CommandParser
 from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
+from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_train.debias_table import METHODS, write_debias_table
@@ -96,7 +97,11 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
         print(f"{method}: {check([*words, *options.tune_args])}")
     dtype = ["--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     config = ["--dataset_config", options.dataset_config]
-    measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
+    is_chat_model = load_tokenizer(options.model).tokenizer.chat_template is not None
+    measurements = (
+        f"{MEASURED},decisions" if is_chat_model else MEASURED
+    )  # models of plain text are not asked to decide
+    measured = [*config, *dtype, "--measurements", measurements, "--dialogue_replies", "200", *options.measure_args]
     runs = {"before": folder / "before"}
     run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
     if margins:
@@ -152,8 +157,6 @@ def _write_rows(options: argparse.Namespace, method: str, folder: Path, dtype: S
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
-    from hb_metrics.models.loading import load_tokenizer
-
     name = f"{Path(options.model).name}-{options.bias_type}"
     folder = Path(options.output_dir or f"runs/debias/{name}")
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]

@@ -58,34 +58,41 @@ def write_gates(path: Path, gates: Sequence[tuple[bool, str]]) -> None:
 
 
 def exceeded(results: "Results", measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
-    """Returns a sentence for each figure that exceeds its limit or that cannot be compared with it.
+    """Returns a sentence for each limit that a figure exceeds or that cannot be compared with it.
 
     The limit is compared with the upper end of the figure's interval. For a gap ("signed"), it is compared with the end
     that is further from 0. If figures of a kind never have an interval, their values are compared. If only this
-    figure's interval could not be computed, the figure cannot be compared.
+    figure's interval could not be computed, the figure cannot be compared. A limit also applies to the parts of a
+    figure that have its name in `--fail_above`, such as topics in which decisions clearly differ.
     """
-    figures: dict[str | None, Figure] = {}
+    figures: dict[str | None, list[Figure]] = {}
     for measurement in measurements:
-        figures |= {figure.key: figure for figure in measurement.figures(results)}
+        for figure in measurement.figures(results):
+            figures.setdefault(figure.key, []).append(figure)
     sentences = []
     for name, limit in gates.items():
-        figure = figures.get(name)
-        why = shown = None
-        if figure is None or figure.value is None or not math.isfinite(figure.value):
-            why = "this run has no value for it"
-        elif figure.unit in ("share", "small_share", "points") and limit >= 1:  # the limit was meant in percent
-            why = "the figure is a share, which is never above 1; write 2% as 0.02"
-        elif figure.interval is None and figure.confidence_level is not None:
-            why = f"its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
-        elif figure.interval is None:
-            shown = f"its value is {figure.value:.6g}, and it has no interval" if figure.value > limit else None
-        elif max(map(abs, figure.interval) if figure.unit == "signed" else figure.interval) > limit:
-            low, high = figure.interval
-            shown = f"its value is {figure.value:.6g}, but its interval reaches from {low:.6g} to {high:.6g}"
-        if why is not None:
-            sentences.append(f"{name} cannot be judged against its limit {limit:g}: {why}")
-        if shown is not None:
-            is_above = figure is not None and figure.value is not None and abs(figure.value) > limit
-            verb = "is" if is_above else "may be"
-            sentences.append(f"{name} {verb} above its limit {limit:g}: {shown}")
+        judged = [_exceeded(name, figure, limit) for figure in figures.get(name, [None])]
+        sentences += [sentence for sentence in judged if sentence is not None][:1]
     return sentences
+
+
+def _exceeded(name: str, figure: "Figure | None", limit: float) -> str | None:
+    if figure is None or figure.value is None or not math.isfinite(figure.value):
+        return f"{name} cannot be judged against its limit {limit:g}: this run has no value for it"
+    name = f"{name} ({figure.label})" if figure.part_of else name
+    why = f"{name} cannot be judged against its limit {limit:g}:"
+    if figure.unit in ("share", "small_share", "points") and limit >= 1:  # the limit was meant in percent
+        return f"{why} the figure is a share, which is never above 1; write 2% as 0.02"
+    bounds = figure.interval
+    if bounds is None and figure.confidence_level is not None:
+        return f"{why} its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
+    highest = figure.value if bounds is None else max(map(abs, bounds)) if figure.unit == "signed" else bounds[1]
+    if highest <= limit:
+        return None
+    verb = "is" if abs(figure.value) > limit else "may be"
+    shown = (
+        "and it has no interval"
+        if bounds is None
+        else f"but its interval reaches from {bounds[0]:.6g} to {bounds[1]:.6g}"
+    )
+    return f"{name} {verb} above its limit {limit:g}: its value is {figure.value:.6g}, {shown}"

@@ -72,7 +72,6 @@ class Figure(NamedTuple):
         task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
         notes: Notes for the Hub, in addition to the settings of the measurement.
         gate: The figure's name in `--fail_above`, if it differs from `task`.
-        is_wide: Whether the interval is wide because the variance is estimated from few replies.
         higher_is_better: Whether higher values are better, as for the share of replies that name the term.
     """
 
@@ -91,7 +90,6 @@ class Figure(NamedTuple):
     task: str | None = None
     notes: tuple[str, ...] = ()
     gate: str | None = None
-    is_wide: bool = False
     higher_is_better: bool = False
 
     @property
@@ -130,7 +128,7 @@ class Figure(NamedTuple):
         """
         if self.interval is not None:
             level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
-            return f"{'wide ' if self.is_wide else ''}{level}interval {self.shown_interval}"
+            return f"{level}interval {self.shown_interval}"
         return f"no interval: {self.no_interval}" if self.no_interval else ""
 
     @property

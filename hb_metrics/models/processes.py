@@ -25,7 +25,12 @@ def process_state() -> PartialState:
     # On a machine without an accelerator, `cpu` must be true. Otherwise, accelerate would not connect the processes
     # that `torchrun` started.
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
-    return PartialState(cpu=cpu, timeout=_WAIT)
+    state = PartialState(cpu=cpu, timeout=_WAIT)
+    if state.device.type == "cpu":
+        # With several processes, accelerate calls the device cpu:0. Weights that move from cpu to cpu:0 are copied to
+        # other alignments in memory, which changes the last digit of some products.
+        state.device = torch.device("cpu")
+    return state
 
 
 def of_main_process(value: T) -> T:

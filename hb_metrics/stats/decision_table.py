@@ -57,7 +57,7 @@ def decision_gap(
         tables[axis] = mean_table(values[chosen], *places, (len(rows), len(known)))
     spread = spread_between(list(tables.values()), confidence_level, seed=seed)
     return {
-        "decision_spread": spread.value,
+        "decision_spread": None if np.isnan(spread.value) else spread.value,
         "spread_interval": spread.interval,
         "spread_p_value": spread.p_value,
         "by_axis": {axis: _axis(table, columns[axis], confidence_level, seed) for axis, table in tables.items()},
@@ -70,7 +70,7 @@ def decision_gap(
 def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: int) -> dict[str, Any]:
     spread = spread_between([table], confidence_level, seed=seed)
     found = {
-        "spread": spread.value,
+        "spread": None if np.isnan(spread.value) else spread.value,
         "spread_interval": spread.interval,
         "p_value": spread.p_value,
         "reason": spread.reason,

@@ -6,6 +6,7 @@ averaged before, so they are one unit. Terms are fixed.
 All values are fractions: a gap of 0.57 is 57 points.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 MIN_QUESTIONS = 8
-FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions were answered"
+FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions have answers to compare"
 ONE_TERM = "only one term has answers"
 SAME_ANSWERS = "the differences are the same in all questions"
 NUM_FLIPS = 1999
@@ -27,7 +28,8 @@ Bounds = tuple[float, float]
 class Estimate(NamedTuple):
     """A mean, a difference between means, or a spread, with its interval or the reason why it has none.
 
-    `p_value` is that of the test that the means are equal. It is `None` without an interval.
+    `value` is NaN if there are too few answers to estimate it. `p_value` is that of the test that the means are equal.
+    It is `None` without an interval.
     """
 
     value: float
@@ -114,17 +116,23 @@ def compared_terms(table: np.ndarray) -> tuple[np.ndarray, str | None]:
         table: [questions, terms] NaN marks a missing value.
 
     Returns:
-        The indices of the terms, and `None`. If fewer than two terms are left, the indices of all terms with answers,
-        and the reason why they cannot be compared.
+        The indices of the terms, and `None`. If fewer than two terms are left, the indices of the terms that have at
+        least one question in common with each other, and the reason why they cannot be compared.
     """
     known = (~np.isnan(table)).astype(np.int64)
-    lacks = known.T @ known < MIN_QUESTIONS
-    kept = np.arange(table.shape[1])
+    kept = _in_common(known, MIN_QUESTIONS)
+    if len(kept) > 1:
+        return kept, None
+    return _in_common(known, 1), ONE_TERM if known.any(axis=0).sum() == 1 else FEW_QUESTIONS
+
+
+def _in_common(known: np.ndarray, least: int) -> np.ndarray:
+    lacks = known.T @ known < least
+    kept = np.arange(known.shape[1])
     while len(kept) and lacks[np.ix_(kept, kept)].any():
         number = lacks[np.ix_(kept, kept)].sum(axis=1) - known[:, kept].mean(axis=0) / 2
         kept = np.delete(kept, np.argmax(number))
-    answered = np.flatnonzero(known.any(axis=0))
-    return (kept, None) if len(kept) > 1 else (answered, ONE_TERM if len(answered) == 1 else FEW_QUESTIONS)
+    return kept
 
 
 def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> Estimate:
@@ -148,8 +156,20 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     rows, is_enough = spread_rows(tables)
     if len(rows) < 2 or not rows.shape[1]:
         is_alone = all(compared_terms(table)[1] == ONE_TERM for table in tables)
-        return Estimate(0.0, None, ONE_TERM if is_alone else FEW_QUESTIONS, None)
-    return spread_of_rows(rows, is_enough, confidence_level, seed=seed)
+        return Estimate(math.nan, None, ONE_TERM if is_alone else FEW_QUESTIONS, None)
+    found = spread_of_rows(rows, is_enough, confidence_level, seed=seed)
+    if found.reason != SAME_ANSWERS:
+        return found
+    largest = largest_spread(tables)
+    half = unseen_share(len(rows), confidence_level) * (2 * found.value if found.value > ZERO else largest)
+    return found._replace(interval=(max(found.value - half, 0.0), min(found.value + half, largest)), reason=None)
+
+
+def largest_spread(tables: Sequence[np.ndarray]) -> float:
+    """Returns the largest possible spread between the compared terms: half of the decisions are 0, and half are 1."""
+    compared = [compared_terms(table) for table in tables]
+    sizes = [len(terms) for terms, reason in compared if reason is None]
+    return float(np.sqrt(np.mean([(size // 2) * (size - size // 2) / (size * (size - 1)) for size in sizes])))
 
 
 def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int) -> Estimate:
@@ -164,9 +184,9 @@ def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 
         return Estimate(value, None, FEW_QUESTIONS, None)
     mean = rows.mean(axis=0)
     residuals = rows - mean
-    if np.allclose(residuals, 0, atol=1e-12):
-        largest = float(np.abs(mean).max()) * np.sqrt(2 * len(mean))  # of the differences, of which rows are multiples
-        return Estimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * constant_p_value(largest, number)))
+    if is_constant(rows):
+        p_value = constant_p_value(value, number) if len(mean) else 1.0
+        return Estimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * p_value))
     noise = residuals @ residuals.T / (number - 1)  # its squares add up to the squares of the covariance matrix
     trace, squares = np.trace(noise), float((noise**2).sum())
     # The unbiased estimate of the trace of the squared covariance matrix (normal terms; Bai and Saranadasa, 1996).
@@ -204,7 +224,7 @@ def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
     """
     compared = [(table[:, terms], reason) for table in tables for terms, reason in [compared_terms(table)]]
     enough = [table for table, reason in compared if reason is None]
-    parts = [_pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
+    parts = [pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
     parts = [part for part in parts if part.shape[1]] or [np.zeros((0, 0))]
     scaled = [part * np.sqrt(0.5 / max(part.shape[1] * len(parts), 1)) for part in parts]
     return np.concatenate(scaled, axis=1), bool(enough)
@@ -218,9 +238,10 @@ def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Esti
     """
     kept, reason = compared_terms(table)
     gaps: list[Estimate | None] = [None] * table.shape[1]
-    parts = [_completed(table[:, [term]] - table[:, kept]).sum(axis=1) / len(kept) for term in kept]
-    rows = np.stack(parts, axis=1) if parts else np.zeros((len(table), 0))
-    for term, value, error in zip(kept, rows.mean(axis=0), _errors(rows), strict=True):
+    if len(kept) < 2:
+        return gaps
+    rows = np.stack([_completed(table[:, [term]] - table[:, kept]).sum(axis=1) / len(kept) for term in kept], axis=1)
+    for term, value, error in zip(kept, rows.mean(axis=0), standard_errors(rows), strict=True):
         gaps[term] = _t_gap(float(value), float(error), len(table), reason, confidence_level)
     return gaps
 
@@ -231,7 +252,7 @@ def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Es
     found = difference(rates, np.zeros(len(table)), confidence_level)
     interval = found.interval
     if interval is not None and np.nanmax(rates) - np.nanmin(rates) < ZERO:  # unlike a difference, no mean is below 0
-        unseen = 1 - ((1 - confidence_level) / 2) ** (1 / int((~np.isnan(rates)).sum()))
+        unseen = unseen_share(int((~np.isnan(rates)).sum()), confidence_level)
         interval = found.value * (1 - unseen), found.value + unseen * (1 - found.value)
     return found._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
 
@@ -240,8 +261,8 @@ def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 
     """Compares two columns of values, paired by question: [questions] each, NaN if missing."""
     rows = (first - second)[np.isfinite(first - second), None]
     fault = FEW_QUESTIONS if len(rows) < MIN_QUESTIONS else None
-    value = float(rows.mean()) if len(rows) else 0.0
-    return _t_gap(value, float(_errors(rows)[0]), len(rows), fault, confidence_level)
+    value = float(rows.mean()) if len(rows) else math.nan
+    return _t_gap(value, float(standard_errors(rows)[0]), len(rows), fault, confidence_level)
 
 
 def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int) -> LargestGap | None:
@@ -252,7 +273,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     """
     kept, reason = compared_terms(table)
     chosen = table[:, kept]
-    parts, pairs = _pair_contributions(chosen)
+    parts, pairs = pair_contributions(chosen)
     if not len(pairs):
         return None
     means = parts.mean(axis=0)
@@ -261,7 +282,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     both = chosen[:, [low, high]]
     both = both[np.isfinite(both).all(axis=1)]
     value, rates = float(abs(means[best])), both.mean(axis=0)
-    error = float(_errors(parts)[best])
+    error = float(standard_errors(parts)[best])
     gap = Estimate(value, None, reason, None)
     ratio = gap._replace(value=float(rates[0] / rates[1]) if rates[1] > 0 else np.nan)
     if reason is None and error < ZERO:
@@ -298,7 +319,7 @@ def _completed(differences: np.ndarray) -> np.ndarray:
     return means + np.where(known, differences - means, 0.0) * scale
 
 
-def _pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns each question's contribution to the difference between two terms: [questions, pairs], and the pairs.
 
     Omits pairs that have no question in common.
@@ -309,7 +330,7 @@ def _pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _completed(differences[:, kept]), np.stack([first, second], axis=1)[kept]
 
 
-def _errors(rows: np.ndarray) -> np.ndarray:
+def standard_errors(rows: np.ndarray) -> np.ndarray:
     """Returns the standard errors of the columns' means: [questions, columns].
 
     If a decision is rare, few questions may show none for some terms, whose variance then seems to be near 0. So a
@@ -331,19 +352,45 @@ def _t_gap(value: float, error: float, number: int, fault: str | None, confidenc
 
 
 def constant_gap(value: float, number: int, confidence_level: float) -> Estimate:
-    """Returns the interval of a difference that is the same in all of a number of questions.
-
-    If other differences occurred in more than a share u of all questions, at least one would have been seen, except
-    with probability (1 − u)^number. Decisions are from 0 to 1, so differences are from −1 to 1.
-    """
-    unseen = 1 - ((1 - confidence_level) / 2) ** (1 / number)
-    interval = value - unseen * (1 + value), value + unseen * (1 - value)
+    """Returns the interval of a difference that is the same in all of a number of questions."""
+    interval = with_unseen(value, unseen_share(number, confidence_level))
     return Estimate(value, interval, None, constant_p_value(value, number))
 
 
+def with_unseen(value: float, share: float) -> Bounds:
+    low, high = unseen_differences(np.array(value))
+    return float(value - share * (value - low)), float(value + share * (high - value))
+
+
+def unseen_differences(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns between which differences those in unseen questions are assumed to be, if all others are equal `values`.
+
+    They are assumed to be at most as far from a value as the opposite difference is. If there is no difference, they
+    can have any size. Decisions are from 0 to 1, so differences are from −1 to 1.
+    """
+    reach = np.where(np.abs(values) > ZERO, 2 * np.abs(values), 1.0)
+    return np.maximum(values - reach, -1.0), np.minimum(values + reach, 1.0)
+
+
+def is_constant(rows: np.ndarray) -> bool:
+    return bool(np.allclose(rows, rows.mean(axis=0), rtol=0, atol=ZERO))
+
+
+def unseen_share(number: int, confidence_level: float) -> float:
+    """Returns the largest share u of all questions that may differ from a number of questions, which are all the same.
+
+    If other questions were more than a share u, at least one would have been seen, except with probability
+    (1 − u)^number, which is half of 1 − `confidence_level`.
+    """
+    return float(1 - ((1 - confidence_level) / 2) ** (1 / number))
+
+
 def constant_p_value(value: float, number: int) -> float:
-    """Returns the p-value of a difference that is the same in all questions: the test that inverts `constant_gap`."""
-    return min(1.0, 2 * float((1 + abs(value)) ** -number))
+    """Returns the p-value of a difference that is the same in all questions: the test that inverts `constant_gap`.
+
+    It is also that of the sign test: 2 · 0.5^number.
+    """
+    return min(1.0, 2 * 0.5**number) if abs(value) > ZERO else 1.0
 
 
 def t_interval(value: float, error: float, freedom: float, confidence_level: float) -> Estimate:
@@ -402,6 +449,8 @@ def fieller_ratio(means: np.ndarray, covariance: np.ndarray, quantile: float) ->
     low, high = means
     if high <= 0:
         return Estimate(np.nan, None, "the higher rate is 0", None)
+    if low < ZERO:
+        return Estimate(0.0, None, "the lower rate is 0", None)
     (v_low, shared), (_, v_high) = covariance * quantile**2
     a, b, c = high**2 - v_high, low * high - shared, low**2 - v_low
     if a <= 0:

@@ -57,8 +57,6 @@ class GenBias(NamedTuple):
         intervals: For each of the six values that are listed before `by_style`, [lowest, highest]. The interval is for
             the value that an unlimited number of replies would give. A plain value contains sampling noise and can be
             above its interval.
-        wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
-            variance were known.
         no_intervals: For the same values, the reason why there is no interval, or `None`.
         num_templates: The number of templates with replies, including skipped ones.
         num_single_reply_cells: The number of cells with one reply, whose variance is unknown. For these cells, the
@@ -79,7 +77,6 @@ class GenBias(NamedTuple):
     partial_noise_floor: dict[str, float] | None
     summed_cluster_noise_floor: dict[str, float] | None
     intervals: ByMetric[list[float] | None] | None
-    wide_intervals: ByMetric[bool | None] | None
     no_intervals: ByMetric[str | None] | None
     clusters: dict[str, list[str]] | None
     num_descriptors: int
@@ -171,12 +168,12 @@ def gen_bias(
     noise = {axis: scale * read_metrics(parts[1], columns) for axis, parts in variances.items()}
     values = {axis: plain[axis] - noise[axis] for axis in plain} if debias else plain
     sections = _sections({axis: _known(metrics) for axis, metrics in values.items()}, names, axes)
-    bounds = wide = reasons = None
+    bounds = reasons = None
     if confidence_level is not None:
         by_axis = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
         parts = {axis: list(zip(*group, strict=True)) for axis, group in by_axis.items()}
-        bounds, wide, reasons = (
-            _sections({axis: of_group[index] for axis, of_group in parts.items()}, names, axes) for index in range(3)
+        bounds, reasons = (
+            _sections({axis: of_group[index] for axis, of_group in parts.items()}, names, axes) for index in range(2)
         )
     plain_by_style, noise_by_style = scale * variances[None][:, : cells.num_styles]
     by_style = plain_by_style - noise_by_style if debias else plain_by_style
@@ -188,7 +185,6 @@ def gen_bias(
         partial_noise_floor=None if noise_floor is None else partial_noise,
         summed_cluster_noise_floor=None if noise_floor is None else summed_noise,
         intervals=bounds,
-        wide_intervals=wide,
         no_intervals=reasons,
         clusters={name: [(labels or [])[index] for index in styles] for name, styles in columns.items()} or None,
         **_counts(cells),

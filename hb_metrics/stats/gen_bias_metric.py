@@ -37,8 +37,6 @@ COUNTS = """\
     intervals (dict): [lowest, highest] for the metric and for by_axis. The interval is for the value that unlimited
         replies would give. A plain value contains sampling noise and can be above its interval. None without
         confidence_level, or if the replies do not allow an interval.
-    wide_intervals (dict): for the metric and for by_axis, True if the interval is more than 15 % wider than it would
-        be if the variance were known.
     no_intervals (dict): for the metric and for by_axis, the reason why there is no interval.
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
         max_replies_per_cell, num_single_reply_cells, num_missing_cells: counts. A cell is a descriptor in a template.
@@ -159,7 +157,6 @@ def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dic
             name: sections and {metric: sections._asdict()[metric], "by_axis": sections._asdict()[by_axis]}
             for name, sections in (
                 ("intervals", bias.intervals),
-                ("wide_intervals", bias.wide_intervals),
                 ("no_intervals", bias.no_intervals),
             )
         },

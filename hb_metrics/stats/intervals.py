@@ -17,8 +17,6 @@ from scipy import stats
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, Paired, mean_covariance, template_covariances
 
-# If an interval is wider than this, relative to its width if the variance were known, it is marked as wide.
-WIDE = 1.15
 # A rare style may occur in only a few replies, and another sample of replies may contain none of them. The variance
 # within cells must therefore come from the equivalent of this number of replies.
 MIN_EFFECTIVE_REPLIES = 15
@@ -38,7 +36,6 @@ NO_VARIATION_REASON = "replies to the same prompt do not vary, so the standard e
 
 class Interval(NamedTuple):
     bounds: list[float] | None
-    wide: bool | None
     reason: str | None
 
 
@@ -83,20 +80,19 @@ def value_interval(
     The debiased value and the plain value are multiplied by `scale`.
     """
     if any(of_template.counts.max() < MIN_REPLIES for of_template in templates):
-        return Interval(None, None, FEW_REPLIES_REASON)
+        return Interval(None, FEW_REPLIES_REASON)
     variance = mean_covariance(templates)
     if not (plain > 0 and variance.effective > 0):
-        return Interval(None, None, NO_VARIATION_REASON)
+        return Interval(None, NO_VARIATION_REASON)
     if variance.effective < MIN_EFFECTIVE_REPLIES:
-        return Interval(None, None, FEW_VARIED_REASON)
+        return Interval(None, FEW_VARIED_REASON)
     at_zero, freedom = float(variance.at_zero[0, 0]), variance.freedom()
     if not (at_zero > 0 and freedom >= 1):
-        return Interval(None, None, ROUGH_REASON)
+        return Interval(None, ROUGH_REASON)
     value, plain = float(value) / scale, float(plain) / scale
     slope, tail = variance_slope(variance, value, plain), (1 + confidence_level) / 2
     low, high = agreeing_values(value, at_zero, slope, float(stats.t.ppf(tail, freedom)))
-    known = 2 * float(stats.norm.ppf(tail)) * math.sqrt(at_zero + slope * max(value, 0.0))
-    return Interval(rounded(scale * low, scale * high), (high - low) / known > WIDE, None)
+    return Interval(rounded(scale * low, scale * high), None)
 
 
 def variance_slope(variance: Covariance, value: float, plain: float) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from hb_metrics.stats.decisions import (
     SAME_ANSWERS,
@@ -21,6 +21,7 @@ from hb_metrics.stats.decisions import (
     row_means,
     scaled_to,
     t_interval,
+    with_unseen,
 )
 
 MIN_NAMES = 4
@@ -89,28 +90,72 @@ def _name_gap(
     largest = LargestGap(high, low, ratio._replace(value=value), (rate, higher), ratio)
     if reason is not None:
         return largest
-    covariance = np.cov(rows.T) / number
-    over_questions = float(_contrast(covariance))
-    over_names, noise = 0.0, over_questions**2 / (number - 1)
-    for place, group in enumerate((members[low][both], members[high][both])):
-        size = group.shape[1]
-        centred = group - row_means(group)[:, None]
-        of_names = row_means(centred.T)
-        part = float(np.nanvar(of_names, ddof=1)) / size
-        over_names += part
-        noise += part**2 / (size - 1)
-        singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
-        covariance[place, place] += max(part - singles / (number * size), 0.0)
-    variance = max(_contrast(covariance), over_names)
+    signed = [-members[low][both], members[high][both]]
+    covariance, variance, freedom = sum_of_groups(signed)
     if math.sqrt(variance) < ZERO:
-        fewest = min(number, members[low].shape[1], members[high].shape[1])
-        gap = constant_gap(value, fewest, confidence_level)
+        sizes = [of_group.shape[1] for of_group in signed]
+        if value < ZERO:
+            gap = constant_gap(value, min(number, *sizes), confidence_level)
+        else:
+            gap = _constant_gap_of_names(value, sizes, number, confidence_level)
         return largest._replace(gap=gap, ratio=ratio._replace(reason=SAME_ANSWERS))
-    freedom = variance**2 / noise
     gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
-    return largest._replace(gap=gap, ratio=fieller_ratio(rows.mean(axis=0), scaled_to(covariance, variance), quantile))
+    unsigned = scaled_to(covariance * [[1, -1], [-1, 1]], variance)
+    return largest._replace(gap=gap, ratio=fieller_ratio(rows.mean(axis=0), unsigned, quantile))
 
 
-def _contrast(covariance: np.ndarray) -> float:
-    return float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
+def _constant_gap_of_names(value: float, sizes: Sequence[int], number: int, confidence_level: float) -> Estimate:
+    """Returns the interval of a gap if the names of a group, and the questions, all have the same answers.
+
+    Other names and questions may differ. If their shares were u, the chance that none of the n that were drawn differ
+    is Π (1 − u)^n. A name of one of the two groups changes a gap half as much as the opposite answers of both. The
+    interval contains all gaps whose shares have a chance of at least half of 1 − `confidence_level`.
+    """
+    numbers, weights = np.array([*sizes, number]), np.array([0.5, 0.5, 1.0])
+
+    # Among shares with the same weighted sum, these have the highest chance.
+    def kept(scale: float) -> np.ndarray:
+        return np.minimum(scale * numbers / weights, 1.0)
+
+    def chance(scale: float) -> float:
+        return float(numbers @ np.log(kept(scale)))
+
+    def unseen(scale: float) -> float:
+        return float(weights @ (1 - kept(scale)))
+
+    least, most = 1e-9, float((weights / numbers).max())
+    bound = optimize.brentq(lambda scale: chance(scale) - math.log((1 - confidence_level) / 2), least, most)
+    none = optimize.brentq(lambda scale: unseen(scale) - 0.5, least, most)  # where the interval reaches a gap of 0
+    return Estimate(value, with_unseen(value, unseen(bound)), None, min(1.0, 2 * math.exp(chance(none))))
+
+
+def sum_of_groups(members: Sequence[np.ndarray]) -> tuple[np.ndarray, float, float]:
+    """Estimates the variance of the sum of groups' means, where questions and names are random.
+
+    Few names may all be treated alike by chance. So a group's variance between names counts as at least half of the
+    mean variance of all groups, and the degrees of freedom are then those of the other groups.
+
+    Args:
+        members: For each group, values with their sign: [questions, names]. Each question has a value of each group.
+
+    Returns:
+        The covariance matrix of the groups' means, the variance of their sum, and its degrees of freedom.
+    """
+    rates = np.stack([row_means(of_group) for of_group in members])
+    number = rates.shape[1]
+    covariance = np.cov(rates) / number
+    over_questions = float(covariance.sum())
+    sizes = np.array([group.shape[1] for group in members])
+    centred = [group - rate[:, None] for group, rate in zip(members, rates, strict=True)]
+    of_names = [row_means(group.T) for group in centred]
+    variances = np.array([np.nanvar(means, ddof=1) for means in of_names])
+    is_small = variances < variances.mean() / 2
+    parts = np.maximum(variances, variances.mean() / 2) / sizes
+    noise = over_questions**2 / (number - 1)
+    noise += parts.sum() ** 2 / (sizes[~is_small].min() - 1) if is_small.any() else (parts**2 / (sizes - 1)).sum()
+    for place, (group, means, size) in enumerate(zip(centred, of_names, sizes, strict=True)):
+        singles = float(np.nanvar(group - means)) * number / (number - 1) * size / (size - 1)
+        covariance[place, place] += max(parts[place] - singles / (number * size), 0.0)
+    variance = max(float(covariance.sum()), float(parts.sum()))
+    return covariance, variance, variance**2 / float(noise) if noise else math.inf

@@ -131,6 +131,20 @@ def test_pairs_left_out_are_those_of_the_file(vocabulary, counted):
             assert find(pairs, f"{one.axis}/{one.term}", f"{other.axis}/{other.term}") is None
 
 
+@pytest.mark.parametrize(
+    ("genders", "num_pairs"),
+    [(("female", "male"), 2), (("female", "female"), 1), ((None, "male"), 1), (("male", None), 1)],
+)
+def test_the_same_words_are_repeated_unless_their_genders_differ(vocabulary, genders, num_pairs):
+    named = {(term.axis, term.term): term for term in vocabulary.descriptors}
+    deaf, catholic = named["ability", "Deaf"], named["religion", "Catholic"]
+    twins = [replace(deaf, axis=axis, gender=gender) for axis, gender in zip(("ability", "age"), genders, strict=True)]
+    left_out = Counter()
+    pairs = list(all_intersections(replace(vocabulary, descriptors=(*twins, catholic)), left_out))
+    assert len(pairs) == num_pairs
+    assert left_out == Counter({"same": 1, **({"repeated": 1} if num_pairs == 1 else {})})
+
+
 def test_v1_has_no_intersections():
     with pytest.raises(ValueError, match=r"has no adjective_order\.yaml"):
         next(all_intersections(read_vocabulary()))

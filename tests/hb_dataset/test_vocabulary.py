@@ -65,6 +65,7 @@ TERM_FAULTS = {
         1,
         "remove `article`",
     ),
+    "no gender": ("  - term: calm\n    gender: man\n", 2, "write female, male or non-binary, or remove the key"),
     "noun of its gender": ("  - term: calm\n    gender: male\n", 1, "only male nouns, but nouns.yaml has none"),
     "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' occurs twice; remove one"),
     "text for an entry": ("  - calm\n", 1, "entry 'calm' has no `key: value` lines; write `term: …`"),

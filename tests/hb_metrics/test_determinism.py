@@ -113,8 +113,8 @@ def test_another_seed_is_another_draw(inputs, save_small_model, tmp_path):
 
 
 @pytest.mark.long
-def test_the_small_config_in_one_and_two_processes_with_other_batches(save_small_model, tmp_path):
-    options = ["--model", save_small_model("llama"), *EVERYTHING, "--replies_per_cell", 2, "--max_new_tokens", 12]
+def test_two_processes_of_torchrun_with_other_batches_change_no_byte(inputs, save_small_model, tmp_path):
+    options = ["--model", save_small_model("llama"), *inputs, *DECODINGS["sample"]]
     outputs = []
     for command, more, threads in ((ALONE, [], "2"), (TWO_PROCESSES, ["--batch_size", 7], "1")):
         folder = tmp_path / threads

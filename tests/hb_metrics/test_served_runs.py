@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import signal
 import time
 from copy import copy
@@ -32,7 +31,7 @@ from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.models.served.test_likelihoods import model_score
 from tests.hb_metrics.test_killed_runs import Runs
 
-KILLS = 10
+KILLS = 4
 PROBED = 40  # more requests than a probe has
 
 
@@ -397,4 +396,4 @@ def test_a_run_killed_at_random_ends_in_the_same_results(vocabulary, forked_prog
     asked = asked_prompts(stand_in)
     assert set(asked) == expected
     assert len(asked) - len(set(asked)) <= 2 * 2 * KILLS  # those in flight when it was killed
-    assert re.search("prompts scored|replies made", log)
+    assert "answers were already in" in log

@@ -162,6 +162,8 @@ def test_what_is_measured_is_not_learnt_unless_all_is(noted, save_small_model, t
     assert noted.values("own_replies", "--dataset_config") == ["v1.0", "v1.0"]
     assert noted.values("own_replies", "--leave_out") == ["v1.0-small", None]
     assert [Path(path).stem for path in noted.values("tune", "--config")] == ["embedded", "chat-lora"]
+    # Only the chat model is asked for decisions.
+    assert ["decisions" in words for words in noted.values("measure", "--measurements")] == [True, True, False, False]
 
 
 def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):

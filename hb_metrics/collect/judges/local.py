@@ -7,6 +7,7 @@ never affect its probabilities.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import cycle, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -83,7 +84,8 @@ class LocalJudge:
             )
         encoded = [self._encoded(prompt) for prompt in tried]
         self.beginning = encoded[0][: num_shared(encoded)]
-        self.longest_tried = 0
+        self.ending = encoded[0][len(self.beginning) :]
+        self.may_share: dict[int, bool] = {}
         with torch.inference_mode():
             self.shared = None if has_changing_rope(model) else states_of(model, self.beginning)
 
@@ -92,16 +94,16 @@ class LocalJudge:
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
         encoded = [self._encoded(prompt) for prompt in prompts]
-        self._try_sharing(max(encoded, key=len, default=[]))
+        shared = [self._shared(len(tokens)) for tokens in encoded]
         known = {token for tokens in self.letters for token in tokens}
         memory = Memory(lambda tokens: None, "one text")
 
-        def run(tokens: list[int]) -> tuple[list[float], bool]:
-            row = self._next(tokens, self.shared)
+        def run(read: tuple[list[int], States | None]) -> tuple[list[float], bool]:
+            row = self._next(*read)
             return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
 
         with one_thread_per_unit(self.loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
-            found = [row for (row,) in pool.map(partial(memory.run, run), encoded)]
+            found = [row for (row,) in pool.map(partial(memory.run, run), zip(encoded, shared, strict=True))]
         masses = np.array([row for row, _ in found]).reshape(len(prompts), len(self.letters))
         if not np.isfinite(masses).all():
             raise ValueError(f"judge '{self.loaded.name}' returned NaN as a probability; check its weights")
@@ -111,19 +113,26 @@ class LocalJudge:
         conversation = chat_messages(prompt.text, [], DEFAULT_CHAT)
         return encode_messages([conversation], self.loaded, self.layout.context, thought=False)[0]
 
-    def _try_sharing(self, longest: list[int]) -> None:
-        """Stops sharing the beginning if it changes the answer to the longest prompt so far."""
-        if self.shared is None or len(longest) <= self.longest_tried:
-            return
-        self.longest_tried = len(longest)
+    def _shared(self, length: int) -> States | None:
+        """Returns the states of the beginning, unless they change the answer to prompts of this length.
 
+        The trial's prompt is made up. If it were one of the prompts, the results would depend on what this process has
+        read before.
+        """
+        size = min(1 << (length - 1).bit_length(), self.limit - 1)
+        if self.shared is not None and size not in self.may_share:
+            self.may_share[size] = self._is_same_shared(
+                [*self.beginning, *islice(cycle(self.ending), size - len(self.beginning))]
+            )
+        return self.shared if self.may_share.get(size) else None
+
+    def _is_same_shared(self, tokens: list[int]) -> bool:
         def distance() -> float:
             shared = states_of(self.loaded.model, self.beginning)
-            return float((self._next(longest, shared) - self._next(longest, None)).abs().sum()) / 2
+            return float((self._next(tokens, shared) - self._next(tokens, None)).abs().sum()) / 2
 
         difference, in_float32 = measured(self.loaded.model, distance)
-        if not difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE):
-            self.shared = None
+        return difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE)
 
     def _next(self, tokens: list[int], shared: States | None) -> torch.Tensor:
         """Returns the probabilities of the next token: [vocabulary] float64."""

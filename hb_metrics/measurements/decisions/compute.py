@@ -13,6 +13,7 @@ from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
 from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
+    ALPHA_OF_PARTS,
     Answered,
     Axis,
     Decisions,
@@ -72,7 +73,7 @@ def decisions(
     parts |= _rows_by_part("wording", _wordings(questions))
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
-        spread = statistics.spread_between(of_terms, confidence_level, seed=seed)
+        spread = _known(statistics.spread_between(of_terms, confidence_level, seed=seed))
     together = np.concatenate(list(tables.values()), axis=1) if tables else np.full((len(set(questions)), 0), np.nan)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
@@ -133,14 +134,14 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
         if base is not None:
-            baseline = statistics.difference(statistics.row_means(table), base, how.confidence_level)
+            baseline = _known(statistics.difference(statistics.row_means(table), base, how.confidence_level))
         gaps = statistics.gaps_to_mean(table, how.confidence_level)
         terms = [
             Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap, None)
             for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
         ]
         if largest.largest is not None:
-            spread = statistics.spread_between([table], how.confidence_level, seed=how.seed)
+            spread = _known(statistics.spread_between([table], how.confidence_level, seed=how.seed))
     else:
         terms = []
         for group in largest.groups:
@@ -159,6 +160,10 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
         unanswered_p=None if unread is None else unread.p_value,
         refused=float(np.nanmean(cells.refused)),
     )
+
+
+def _known(estimate: statistics.Estimate) -> statistics.Estimate | None:
+    return None if np.isnan(estimate.value) else estimate
 
 
 def largest_of(cells: Cells, table: np.ndarray, confidence_level: float, *, seed: int) -> NameGaps:
@@ -235,19 +240,22 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
     of_terms = [of_axis for of_axis in cells.values() if of_axis.groups is None]
     for name, rows in parts.items():
         questions = [how.questions[row] for row in rows]
-        tables: list[np.ndarray] = []
+        tables = [statistics.question_means(of_axis.values[rows], questions) for of_axis in of_terms]
         ends: list[tuple[float, tuple[str, str]]] = []
-        for of_axis in of_terms:
-            table = statistics.question_means(of_axis.values[rows], questions)
-            tables.append(table)
+        for of_axis, table in zip(of_terms, tables, strict=True):
             compared, _ = statistics.compared_terms(table)
             if len(compared):
                 means = np.nanmean(table[:, compared], axis=0)
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))
-        if tables:
-            spread = statistics.spread_between(tables, how.confidence_level, seed=how.seed)
+        spread = _known(statistics.spread_between(tables, how.confidence_level, seed=how.seed)) if tables else None
+        if spread is not None:
             found[name] = Part(spread, max(ends)[1] if ends else None)
+            if spread.p_value is not None and spread.p_value * len(parts) < ALPHA_OF_PARTS:
+                level = 1 - (1 - how.confidence_level) / len(parts)
+                gaps = [largest_of(*one, level, seed=how.seed) for one in zip(of_terms, tables, strict=True)]
+                pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
+                found[name] = replace(found[name], pair=max(pairs, key=lambda pair: pair.gap.value))
     return found
 
 

@@ -2,12 +2,21 @@ from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.measurements.decisions.results import Axis, Estimate, widest_pair
+from hb_metrics.measurements.decisions.results import (
+    Axis,
+    Estimate,
+    Pair,
+    clear_parts,
+    is_significant,
+    left_out_reason,
+    widest_pair,
+)
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.term_agreement import Agreement
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
 PREDICTION, UNANSWERED = "Correlation of decisions with", "Answers without a decision"
+UNANSWERED_GAP = "Largest gap in answers without a decision"
 BASELINE, TERMS, TERM_GAP = "Decisions compared with no term", "Decisions by term", "Gap to the axis"
 
 
@@ -19,8 +28,10 @@ def figures(results: Results) -> list[Figure]:
     if decisions.mean is not None:
         mean = _figure(MEAN, decisions.mean, level, meaning=meaning)
         found.append(mean._replace(unit="share", higher_is_better=True))
-    left_out = ", ".join(decisions.left_out)
-    why = f"not compared, with too few answers to common questions: {left_out}" if left_out else None
+    several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
+    unknown = [axis_label(axis) for axis, pair in several.items() if pair is None or pair.gap.interval is None]
+    why = left_out_reason([*decisions.left_out, *unknown]) if decisions.left_out or unknown else None
+    clear = clear_parts(decisions)
     if decisions.spread is not None:
         meaning = (
             "The standard deviation between the terms of an axis, in the share of favourable decisions. It would be 0 "
@@ -43,20 +54,18 @@ def figures(results: Results) -> list[Figure]:
         pair = max(unread, key=lambda one: one.gap.value)
         meaning = f"The largest difference between two terms of an axis, or two groups of names: {pair.high} compared "
         meaning += f"with {pair.low}. Answers without a decision, such as refusals, are not part of the decisions."
-        figure = _figure(f"Largest gap in {UNANSWERED[0].lower()}{UNANSWERED[1:]}", pair.gap, level, meaning=meaning)
-        found.append(figure._replace(gate="unanswered_gap"))
+        found.append(_figure(UNANSWERED_GAP, pair.gap, level, meaning=meaning)._replace(gate="unanswered_gap"))
     elif decisions.num_answers and not decisions.num_unanswered:  # no limit for the gap is exceeded
-        name = f"Largest gap in {UNANSWERED[0].lower()}{UNANSWERED[1:]}"
-        found.append(Figure(name, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
+        found.append(Figure(UNANSWERED_GAP, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
     for axis, of_axis in decisions.by_axis.items():
         found += _of_axis(axis_label(axis), of_axis, level)
     for name, pair in decisions.names_by_part.items():
-        row = _part(f"{GAP} by {name.split()[0]}", f"{GAP}, {name}", pair.gap, level)
-        found.append(row._replace(detail=f"{pair.high} compared with {pair.low}"))
+        found.append(_gap_of_part(name, pair, level, is_clear=name in clear))
     for name, part in decisions.by_part.items():
         row = _part(f"{SPREAD} by {name.split()[0]}", f"{SPREAD}, {name}", part.spread, level)
         ends = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
-        found.append(row._replace(detail=ends))
+        found.append(row._replace(detail=ends, gate="decision_spread" if name in clear else None))
+    found += [_gap_of_part(name, part.pair, level) for name, part in decisions.by_part.items() if part.pair is not None]
     for axis, of_axis in decisions.by_axis.items():
         found += _of_terms(axis_label(axis), of_axis, level)
     if decisions.order_effect is not None:
@@ -74,29 +83,40 @@ def figures(results: Results) -> list[Figure]:
     return found
 
 
+def _gap_of_part(name: str, pair: Pair, level: float, *, is_clear: bool = True) -> Figure:
+    """Returns the gap in a topic or wording. A limit for the whole run also applies to it, if it is clear."""
+    row = _part(f"{GAP} by {name.split()[0]}", f"{GAP}, {name}", pair.gap, level)
+    gate = "decision_gap" if is_clear else None
+    return row._replace(detail=f"{pair.high} compared with {pair.low}", gate=gate)
+
+
 def _of_all(figure: Figure, why: str | None) -> Figure:
     """Returns the figure without an interval if terms were left out, since no limit would hold for them."""
-    return figure if why is None else figure._replace(interval=None, no_interval=why)
+    return figure if why is None or figure.interval is None else figure._replace(interval=None, no_interval=why)
 
 
 def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:
+    """Returns the figures of an axis. A limit for the largest gap of the run applies to each axis."""
     rows = []
     if axis.spread is not None:
         row = _part(f"{SPREAD} by axis", f"{SPREAD}, {label}", axis.spread, level)
         row = row._replace(detail=f"{count(len(axis.left_out))} terms left out" if axis.left_out else "")
-        rows.append(row._replace(beside={"adjusted p": Number(axis.adjusted_p, "p_value")}))
+        gate = "decision_spread" if is_significant(axis.adjusted_p) else None
+        rows.append(row._replace(beside={"adjusted p": Number(axis.adjusted_p, "p_value")}, gate=gate))
     if axis.pair is not None:
         ratio = axis.pair.ratio
         beside = {} if ratio is None else {"ratio of rates": Number(ratio.value, "effect", ratio.interval)}
         row = _part(f"{GAP} on each axis", f"{GAP}, {label}", axis.pair.gap, level)
-        rows.append(row._replace(detail=f"{axis.pair.high} compared with {axis.pair.low}", beside=beside))
+        detail = f"{axis.pair.high} compared with {axis.pair.low}"
+        rows.append(row._replace(detail=detail, beside=beside, gate="decision_gap"))
     if axis.baseline is not None:
         rows.append(_part(f"{BASELINE} on each axis", f"{BASELINE}, {label}", axis.baseline, level))
     if axis.unanswered_pair is not None:
         pair = axis.unanswered_pair
         row = _part(f"{UNANSWERED}: largest gap on each axis", f"{UNANSWERED}: largest gap, {label}", pair.gap, level)
         beside = {"of all answers": Number(axis.unanswered, "share"), "refusals": Number(axis.refused, "share")}
-        rows.append(row._replace(detail=f"{pair.high} compared with {pair.low}", beside=beside))
+        detail = f"{pair.high} compared with {pair.low}"
+        rows.append(row._replace(detail=detail, beside=beside, gate="unanswered_gap"))
     return rows
 
 

@@ -1,6 +1,6 @@
 """Defines the results of `decisions`. All decisions and their differences are fractions: 0.57 is 57 points of 100."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hb_metrics.measurements.term_agreement import Agreement
@@ -83,10 +83,13 @@ class Part:
     Attributes:
         ends: The terms with the highest and the lowest mean decision, of the axis where these differ most. `None` if
             no term has answers.
+        pair: If decisions clearly differ in this part, the two terms that differ most. The interval is also adjusted
+            for the number of parts (Bonferroni).
     """
 
     spread: Estimate
     ends: tuple[str, str] | None
+    pair: Pair | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,10 @@ class Decisions:
     @property
     def left_out(self) -> list[str]:
         return [name for axis in self.by_axis.values() for name in axis.left_out]
+
+
+def left_out_reason(names: Iterable[str]) -> str:
+    return f"not compared, with too few answers to common questions: {', '.join(names)}"
 
 
 def is_significant(p_value: float | None) -> bool:

@@ -1,17 +1,17 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import read_answers
-from hb_metrics.measurements.decisions.compute import Cells, cells_by_axis
-from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED
+from hb_metrics.measurements.decisions.compute import cells_by_axis
+from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
+from hb_metrics.measurements.decisions.results import left_out_reason
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.paired_changes.decision_changes import gap_change, spread_change
+from hb_metrics.paired_changes.decision_changes import largest_gap_change, name_gap_change, spread_change
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.stats import decisions as statistics
-from hb_metrics.stats.name_gaps import name_gaps
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
@@ -26,41 +26,55 @@ def changes(first: Run, second: Run) -> FigureChanges:
     prompts, answers = read_answers(first)
     _, others = read_answers(second)
     cells, of_others = (
-        cells_by_axis(prompts, [answer for answer in rows if answer.axis is not None]) for rows in (answers, others)
+        cells_by_axis(prompts, sorted(known, key=lambda answer: (answer.axis, answer.term)))
+        for known in ([answer for answer in rows if answer.axis is not None] for rows in (answers, others))
     )
-    terms, of_other_terms = (
-        {
-            axis: sorted(zip(of_axis.names, of_axis.groups or of_axis.names, strict=True))
-            for axis, of_axis in found.items()
-        }
-        for found in (cells, of_others)
-    )
-    if terms != of_other_terms:
+    if [(axis, of.names, of.groups) for axis, of in cells.items()] != [
+        (axis, of.names, of.groups) for axis, of in of_others.items()
+    ]:
         return FigureChanges({}, "the terms, or the names and their groups, differ between the runs")
     level, seed = first.confidence_level, first.record.settings.seed
     questions = [prompt.question for prompt in prompts]
     by_name: dict[str, PairedChange] = {}
-    tables = {axis: _paired(of_axis, of_others[axis], questions) for axis, of_axis in cells.items()}
-    for axis, pair in tables.items():
-        groups = cells[axis].groups
-        if groups is None:
-            by_name |= _term_changes(axis_label(axis), cells[axis].names, pair, level)
-            by_name[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
-        elif len(set(groups)) == 2:
-            by_name |= _group_change(axis_label(axis), groups, pair, level, is_whole=len(tables) == 1)
-    of_terms = [pair for axis, pair in tables.items() if cells[axis].groups is None]
+    spreads: dict[str, PairedChange | None] = {}
+    tables = {axis: _paired(of.values, of_others[axis].values, questions) for axis, of in cells.items()}
+    unread = {axis: _paired(of.unanswered, of_others[axis].unanswered, questions) for axis, of in cells.items()}
+    groups = {axis: of.groups for axis, of in cells.items()}
+    of_terms = {axis: pair for axis, pair in tables.items() if groups[axis] is None}
+    for axis, pair in of_terms.items():
+        by_name |= _term_changes(axis_label(axis), cells[axis].names, pair, level)
+        spreads[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
     if of_terms:
-        before_all, after_all = ([pair[run] for pair in of_terms] for run in (0, 1))
-        by_name[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
+        before_all, after_all = zip(*of_terms.values(), strict=True)
+        spreads[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
+    by_name |= {name: change for name, change in spreads.items() if change is not None}
+    by_name |= gap_changes(GAP, tables, groups, level)
+    left_out = {*first.results.decisions.left_out, *second.results.decisions.left_out}
+    for axis, (table, _) in tables.items():
+        kept = np.flatnonzero(~np.isnan(table).all(axis=0)) if groups[axis] else statistics.compared_terms(table)[0]
+        left_out |= {name for column, name in enumerate(cells[axis].names) if column not in kept}
+    for name in by_name.keys() & {SPREAD, GAP} if left_out else ():  # no limit holds for them
+        by_name[name] = by_name[name]._replace(interval=None, reason=left_out_reason(sorted(left_out)))
     by_name |= _mean_change(MEAN, [*tables.values()], level)
     # Answers that only one run could read are in no pair above, so their share is compared, too.
-    unread = [
-        [statistics.question_means(of_run[axis].unanswered, questions) for of_run in (cells, of_others)]
-        for axis in cells
-    ]
-    if any(np.nanmax(table) > 0 for tables_of_axis in unread for table in tables_of_axis):
-        by_name |= _mean_change(UNANSWERED, unread, level)
+    by_name |= gap_changes(UNANSWERED_GAP, unread, groups, level)
+    if any(np.nanmax(table) > 0 for tables_of_axis in unread.values() for table in tables_of_axis):
+        by_name |= _mean_change(UNANSWERED, [*unread.values()], level)
     return FigureChanges(by_name)
+
+
+def gap_changes(
+    name: str, tables: Mapping[str, Sequence[np.ndarray]], groups: Mapping[str, list[str] | None], level: float
+) -> dict[str, PairedChange]:
+    """Computes the change in the largest gap over axes. If there is only one, it is also its change."""
+    axis, *others = tables
+    of_names, (before, after) = groups[axis], zip(*tables.values(), strict=True)
+    if of_names is None:
+        change = largest_gap_change(before, after, level)
+    else:  # a run with names has no other axis
+        change = name_gap_change(before[0], after[0], of_names, level)
+    names = [name] if others else [name, f"{name}, {axis_label(axis)}"]
+    return {} if change is None else dict.fromkeys(names, change)
 
 
 def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]], level: float) -> dict[str, PairedChange]:
@@ -72,12 +86,10 @@ def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]], level: float
     return {name: PairedChange(first, second, change.interval, None, change.reason)}
 
 
-def _paired(first: Cells, second: Cells, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    other = second.values[:, [second.names.index(name) for name in first.names]]
-    before, after = (
-        statistics.question_means(np.where(np.isnan(first.values + other), np.nan, values), questions)
-        for values in (first.values, other)
-    )
+def _paired(ours: np.ndarray, theirs: np.ndarray, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Averages the wordings of the prompts that both runs have answered."""
+    known = np.isfinite(ours + theirs)
+    before, after = (statistics.question_means(np.where(known, values, np.nan), questions) for values in (ours, theirs))
     return before, after
 
 
@@ -89,32 +101,7 @@ def _term_changes(
     by_name = {}
     for name, first, second, half in zip(names, *gaps, strict=True):
         if first is not None and second is not None and half is not None:
-            by_name[f"{TERM_GAP}, {name} ({label})"] = gap_change(first, second, half)
+            bounds = half.interval and (2 * half.interval[0], 2 * half.interval[1])
+            change = PairedChange(first.value, second.value, bounds, None, half.reason)
+            by_name[f"{TERM_GAP}, {name} ({label})"] = change
     return by_name
-
-
-def _group_change(
-    label: str, groups: list[str], pair: tuple[np.ndarray, np.ndarray], level: float, *, is_whole: bool
-) -> dict[str, PairedChange]:
-    """Computes the change in the size of the gap between two groups of names. Among more, the largest was chosen.
-
-    If the run has no other axis, `is_whole`, this is also the largest gap of the whole run. The other group may have
-    the advantage after the change, so the size changes by the larger of b − a and −b − a, where a > 0 and b are the
-    gaps in favour of the same group.
-    """
-    before, after = pair
-    first, second = (name_gaps(table, groups, level).largest for table in pair)
-    halves = [name_gaps(table, groups, level).largest for table in ((after - before) / 2, (-after - before) / 2)]
-    if first is None or second is None:
-        return {}
-    known = [half.gap if half.high == first.high else _reversed(half.gap) for half in halves if half is not None]
-    intervals = [gap.interval for gap in known if gap.interval is not None]
-    interval = None
-    if len(intervals) == 2:
-        interval = 2 * max(low for low, _ in intervals), 2 * max(high for _, high in intervals)
-    change = PairedChange(first.gap.value, second.gap.value, interval, None, known[0].reason)
-    return {f"{GAP}, {label}": change, **({GAP: change} if is_whole else {})}
-
-
-def _reversed(gap: statistics.Estimate) -> statistics.Estimate:
-    return gap._replace(value=-gap.value, interval=gap.interval and (-gap.interval[1], -gap.interval[0]))

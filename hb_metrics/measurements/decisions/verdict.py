@@ -91,7 +91,15 @@ def headline(decisions: Decisions) -> str:
         return "decisions could not be compared"
     if decisions.left_out:
         return f"too few answers to compare decisions about all ({and_list(decisions.left_out[:NUM_NAMED])})"
-    return f"a gap in decisions of up to {Number(max(bounds), 'points').shown} is possible"
+    kinds = _averaged(decisions)
+    scope = f" on average over {kinds}" if kinds else ""
+    return f"a gap in decisions of up to {Number(max(bounds), 'points').shown}{scope} is possible"
+
+
+def _averaged(decisions: Decisions) -> str:
+    """Returns the kinds of parts over which gaps are averages: opposite gaps may cancel out ("topics and wordings")."""
+    names = [*decisions.by_part, *decisions.names_by_part]
+    return and_list([f"{kind}s" for kind in dict.fromkeys(name.split()[0] for name in names)])
 
 
 def _upper_bounds(decisions: Decisions) -> list[float]:
@@ -171,11 +179,13 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     if not known:
         return f"Whether decisions differ is not known: {unknown[0][1] if unknown else _NO_PAIR}."
     bound, figure = max(known, key=lambda item: item[0])
-    which = f"{Number(bound, 'points').shown} ({figure.label}, {figure.detail})"
+    which, kinds = f"{Number(bound, 'points').shown} ({figure.label}, {figure.detail})", _averaged(decisions)
+    which += f" on average over {kinds}" if kinds else ""
     if bound > LARGE:
         answer = f"Whether decisions differ is not known: the test found no difference, but one of {which} is possible."
     else:
         answer = f"The test found no difference in decisions. It does not exclude differences of up to {which}."
+    answer += f" In single {kinds}, larger differences are possible." if kinds else ""
     reasons = dict.fromkeys(reason for _, reason in unknown)
     for reason in reasons:
         axes = ", ".join(label for label, other in unknown if other == reason)

@@ -228,7 +228,6 @@ def _figure(generation: Generation, name: str, path: tuple[str, ...]) -> Figure:
         value_at(generation.debiased, path),
         "bias",
         interval=pair(value_at(values.intervals, path)),
-        is_wide=bool(value_at(values.wide_intervals, path)),
         no_interval=value_at(values.no_intervals, path),
         confidence_level=values.confidence_level,
         beside={PLAIN: Number(value_at(values, path), "bias")},

@@ -35,7 +35,7 @@ from hb_metrics.measurements.generation.turn_figures import (
     turn_figures,
     turn_sentences,
 )
-from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, RefusalShares, Turns
+from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, NameGroups, RefusalShares, Turns
 from hb_metrics.measurements.results import Results
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.stats.bias_values import DescriptorKey
@@ -88,7 +88,7 @@ def report(results: Results) -> Report:
         "their bias values in <code>bias_values.parquet</code>"
     )
     answer, differs, headline = whole_answer(generation, whole, parts, names, embedded)
-    is_shown = style_differs(whole) == "yes" and generation.short_share < SHORT_SHARE
+    is_shown = style_differs(whole, generation.name_groups) == "yes" and generation.short_share < SHORT_SHARE
     return Report(
         sections,
         answer=answer,
@@ -114,7 +114,7 @@ def whole_answer(
     """Returns the sentences on whether replies differ, whether they do, and a clause for the verdict."""
     refusals = refusals_answer(generation, parts)
     style = generation_answer(whole, names)
-    differs = style_differs(whole, None if generation.name_groups is None else generation.name_groups.p)
+    differs = style_differs(whole, generation.name_groups)
     is_short = generation.short_share >= SHORT_SHARE
     if is_short:
         style = (
@@ -122,17 +122,21 @@ def whole_answer(
             "show how people are treated."
         )
         differs = "unknown"
-    clauses = [f"the style of replies differs{axes_beyond_chance(parts.get(AXES, []))}"] if differs == "yes" else []
+    of_names = "" if generation.name_groups is None else " between groups of names"
+    where = of_names or axes_beyond_chance(parts.get(AXES, []))
+    clauses = [f"the style of replies differs{where}"] if differs == "yes" else []
     clauses += ["the model refuses more often on some axes"] if refusals else []
     if differs == "unknown" and not clauses:
-        clauses = ["the replies are too short" if is_short else "there are too few replies"]
-        clauses[0] += " to compare their style"
+        few = "the replies are too short" if is_short else f"there are too few {'names or ' * bool(of_names)}replies"
+        clauses = [f"{few} to compare their style{of_names}"]
     trial = (
         "The figures of style are for trials, because the embedded classifier is weak."
         if is_embedded and not is_short
         else ""
     )
-    answers = [style, trial, refusals, *(turn_sentences(generation.turns)[:1] if generation.turns else [])]
+    answers = [style, trial, refusals]
+    if generation.turns and generation.name_groups is None:  # names are not the user's identity, but draws of a group
+        answers += turn_sentences(generation.turns)[:1]
     return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
 
 
@@ -153,11 +157,16 @@ def generation_answer(whole: Mapping[str, Figure], names: str = "") -> str:
     match style_differs(whole):
         case "yes":
             text = "Replies to different people differ in style beyond chance."
+            if names:
+                text = "Replies to single names differ in style beyond chance, which does not show that groups differ."
         case "no":
-            text = "No difference in the style of replies was found beyond chance, but a small one is possible."
+            between = " between single names" if names else ""
+            text = (
+                f"No difference in the style of replies{between} was found beyond chance, but a small one is possible."
+            )
         case _:
             text = "" if names else "It is not known whether the style of replies differs between people."
-    return " ".join(filter(None, [text, size, value, names] if text else [names, size, value]))
+    return " ".join(filter(None, [names, text, size, value]))
 
 
 def axes_beyond_chance(axes: list[Figure]) -> str:
@@ -178,18 +187,18 @@ def telling_sentence(told: Figure) -> str:
     return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
-def style_differs(whole: Mapping[str, Figure], p_of_names: float | None = None) -> Differs:
-    """Returns whether style differs.
+def style_differs(whole: Mapping[str, Figure], groups: NameGroups | None = None) -> Differs:
+    """Returns whether style differs between terms, or between `groups` of names.
 
-    This is decided by Full Gen Bias. If it has no interval, it is decided by how often style tells the term, or else by
-    the p-value of groups of names.
+    Names are draws of their group, so differences between single names do not show that groups differ. Between terms,
+    Full Gen Bias decides. If it has no interval, the share of replies from whose style one can tell the term decides.
     """
+    if groups is not None:
+        return "unknown" if groups.p is None else "yes" if groups.p < ALPHA else "no"
     full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
     if full is not None and full.interval is not None:
         return "yes" if full.interval[0] > 0 else "no"
-    if told is not None and told.interval is not None and told.interval[0] > 0.5:
-        return "yes"
-    return "unknown" if p_of_names is None else "yes" if p_of_names < ALPHA else "no"
+    return "yes" if told is not None and told.interval is not None and told.interval[0] > 0.5 else "unknown"
 
 
 def shown_pair(pair: MedianPair) -> Pair:

@@ -114,7 +114,6 @@ def _value(name: str, turn: TurnValue, confidence_level: float) -> Figure:
         turn.value,
         "bias",
         interval=turn.interval,
-        is_wide=turn.is_wide,
         no_interval=turn.no_interval,
         confidence_level=confidence_level,
         is_main=False,

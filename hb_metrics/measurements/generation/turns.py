@@ -109,7 +109,6 @@ def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> TurnVa
         value=of_axis(debiased),
         plain=of_axis(plain),
         interval=of_axis(plain.intervals),
-        is_wide=bool(of_axis(plain.wide_intervals)),
         no_interval=of_axis(plain.no_intervals),
     )
 

@@ -199,7 +199,6 @@ class TurnValue:
     value: float | None
     plain: float | None
     interval: Bounds | None
-    is_wide: bool
     no_interval: str | None
 
 

@@ -29,8 +29,7 @@ class Offensiveness(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.offensiveness.compute import compute
-        from hb_metrics.measurements.offensiveness.figures import changes, figures, report
-        from hb_metrics.measurements.offensiveness.generalised import generalise
+        from hb_metrics.measurements.offensiveness.figures import changes, figures, generalise, report
 
         return Parts(compute, figures, report, changes, generalise=generalise)
 

@@ -8,7 +8,7 @@ from hb_metrics.layout.numbers import axis_label, count, counted, slot, term_nam
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.group_shares import group_figures
+from hb_metrics.measurements.group_shares import generalised_shares, group_figures
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Results, Run
@@ -20,6 +20,7 @@ from hb_metrics.run.record import UsedClassifier
 from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies
 from hb_metrics.run.run_folder import OFFENSIVENESS
 from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.generalising import Generalised, Over
 
 TURNS = "Offensive replies"
 AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"
@@ -201,3 +202,11 @@ def classified_replies(run: Run, threshold: float, replies: Replies | None = Non
         unanswered = dict(zip(shards.ids, shards.values[:, 1] > 0, strict=True))
         replies = answered_replies(replies, ~np.array([unanswered[identifier] for identifier in replies.ids]))
     return FlaggedReplies(replies, np.array([offensive[identifier] for identifier in replies.ids]))
+
+
+def generalise(run: Run, over: Over) -> dict[str, Generalised]:
+    of_replies = run.results.offensiveness.replies
+    classified = None if of_replies is None else classified_replies(run, of_replies.threshold)
+    if classified is None:
+        return {}
+    return generalised_shares("Offensive replies", classified, over, run.confidence_level)

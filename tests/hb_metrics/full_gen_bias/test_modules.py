@@ -42,7 +42,7 @@ def expected(name, columns, labels=LABELS, clusters=CLUSTERS, **options):
         "noise_floor": result[noise_floor],
         **{
             key: result[key] and {name: getattr(result[key], name), "by_axis": getattr(result[key], by_axis)}
-            for key in ("intervals", "wide_intervals", "no_intervals")
+            for key in ("intervals", "no_intervals")
         },
         **({"by_style": result["by_style"]} if name == "full_gen_bias" else {"clusters": result["clusters"]}),
         **{key: result[key] for key in list(result)[list(result).index("num_descriptors") :]},

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.measurements.decisions.run_changes import _group_change, _term_changes
-from hb_metrics.paired_changes.decision_changes import spread_change
+from hb_metrics.measurements.decisions.run_changes import _term_changes, gap_changes
+from hb_metrics.paired_changes.decision_changes import largest_gap_change, name_gap_change, spread_change
+from hb_metrics.stats.decisions import FEW_QUESTIONS
 
 
 def draw(rng, shifts, questions, noise=0.4, same=0.5, answers=0):
@@ -29,42 +30,108 @@ DESIGNS = {
     "few questions": {"shifts": (GRADED, GRADED / 2), "questions": 8, "same": 0.9},
     "two terms": {"shifts": (GRADED[[0, 5]] / 2, GRADED[[0, 5]] / 5), "questions": 20},
     "reversed": {"shifts": (APART, -APART), "questions": 20},
+    "another winner": {"shifts": (APART, np.roll(APART, 3)), "questions": 20},
+    "close winners": {"shifts": ([1, 0.9, 0, -0.9], [0.6, 0.7, 0, -0.7]), "questions": 16, "same": 0.7},
+    "twenty terms, then none": {"shifts": (np.eye(20)[0], np.zeros(20)), "questions": 20},
+    "near one, one answer": {"shifts": (3 + APART, 3 - APART), "questions": 40, "noise": 0, "answers": 1},
 }
 
 
 def held(name, sets):
+    """Returns the coverage of the changes in the spread and in the largest gap."""
     rng, options = np.random.default_rng(0), DESIGNS[name]
-    many = draw(rng, **{**options, "questions": 50_000})
-    spreads = [
-        table.mean(axis=0).std(ddof=1) if np.ptp(of) else 0 for table, of in zip(many, options["shifts"], strict=True)
+    many = [
+        table.mean(axis=0) * (np.ptp(of) > 0)
+        for table, of in zip(draw(rng, **{**options, "questions": 50_000}), options["shifts"], strict=True)
     ]
+    truths = np.diff([means.std(ddof=1) for means in many])[0], np.diff([np.ptp(means) for means in many])[0]
     inside = []
     for _ in range(sets):
         before, after = draw(rng, **options)
-        low, high = spread_change([before], [after], 0.95, seed=0).interval
-        inside.append(low <= spreads[1] - spreads[0] <= high)
-    return np.mean(inside)
+        changes = spread_change([before], [after], 0.95, seed=0), largest_gap_change([before], [after], 0.95)
+        bounds = [(*change.interval, truth) for change, truth in zip(changes, truths, strict=True)]
+        inside.append([low <= truth <= high for low, high, truth in bounds])
+    return np.mean(inside, axis=0)
 
 
 @pytest.mark.parametrize("name", ["same bias", "none after"])
-def test_intervals_of_a_change_in_the_spread_hold_the_truth(name):
-    assert held(name, 60) >= 0.9
+def test_intervals_of_a_change_hold_the_truth(name):
+    assert min(held(name, 60)) >= 0.9
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", DESIGNS)
-def test_intervals_of_all_changes_in_the_spread_hold_the_truth(name):
-    assert held(name, 500) >= 0.92
+def test_intervals_of_all_changes_hold_the_truth(name):
+    of_spread, of_gap = held(name, 500)
+    print(name, of_spread, of_gap)
+    assert of_spread >= 0.92
+    assert of_gap >= 0.93
 
 
-def test_without_a_paired_interval_there_is_a_reason():
-    rng = np.random.default_rng(1)
-    before, after = draw(rng, (GRADED, GRADED), 7)
-    assert spread_change([before], [after], 0.95, seed=0).reason == "fewer than 8 questions were answered"
-    same = draw(rng, (GRADED, GRADED), 12)[0]
-    change = spread_change([same], [same], 0.95, seed=0)
-    assert (change.change, change.interval) == (0, None)
-    assert "the same" in change.reason
+def test_few_questions_are_the_reason_why_a_change_has_no_interval():
+    before, after = draw(np.random.default_rng(1), (GRADED, GRADED), 7)
+    for change in (spread_change([before], [after], 0.95, seed=0), largest_gap_change([before], [after], 0.95)):
+        assert (change.interval, change.reason) == (None, FEW_QUESTIONS)
+
+
+def test_the_change_in_the_gap_of_two_terms_is_a_paired_t_test():
+    before, after = draw(np.random.default_rng(4), (APART[:2], APART[:2] / 2), 30, noise=0.1)
+    change = largest_gap_change([before], [after], 0.95)
+    expected = stats.ttest_rel(after[:, 0] - after[:, 1], before[:, 0] - before[:, 1])
+    assert change.change == pytest.approx(np.mean(after - before, axis=0) @ [1, -1])
+    assert change.interval == pytest.approx(tuple(expected.confidence_interval()))
+
+
+def test_the_largest_gap_of_several_axes_changes_by_the_widest_of_each_run():
+    tables = [draw(np.random.default_rng(seed), (APART * seed, APART / 2), 20) for seed in (1, 2)]
+    tables = dict(zip("ab", tables, strict=True))
+    change = gap_changes("gap", tables, {"a": None, "b": None}, 0.95)["gap"]
+    ranges = np.array([[np.ptp(table.mean(axis=0)) for table in pair] for pair in tables.values()])
+    assert (change.first, change.second) == pytest.approx(ranges.max(axis=0))
+    low, high = change.interval
+    assert low < change.change < high < 0
+
+
+ALL_YES = np.ones((60, 4))
+VARIED = (np.random.default_rng(3).random((60, 4)) < [0.9, 0.5, 0.5, 0.2]).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_better"),
+    [(VARIED, ALL_YES, True), (ALL_YES, VARIED, False), (ALL_YES, ALL_YES, None), (VARIED, VARIED, None)],
+)
+def test_changes_to_and_from_equal_decisions_are_bounded_by_what_was_not_seen(before, after, is_better):
+    unseen = 1 - 0.025 ** (1 / 60)  # in a larger share of questions, 60 would have shown another decision
+    groups = ["a", "a", "a", "a", "b", "b", "b", "b"]
+    twice = [np.concatenate([table, table[:, ::-1] * table.mean()], axis=1) for table in (before, after)]
+    gap, of_names = largest_gap_change([before], [after], 0.95), name_gap_change(*twice, groups, 0.95)
+    spread = spread_change([before], [after], 0.95, seed=0)
+    if is_better is None:
+        reach = unseen if before is ALL_YES else 2 * unseen
+        assert gap.interval == pytest.approx((-reach, reach))
+        assert spread.interval == pytest.approx((-reach / 3**0.5, reach / 3**0.5))  # the decisions are 0, 0, 1, 1
+        low, high = of_names.interval
+        assert -1 <= low <= -unseen < unseen <= high <= 1
+    else:
+        changed = np.ptp(after.mean(axis=0)) - np.ptp(before.mean(axis=0))
+        assert gap.change == pytest.approx(changed)
+        for change in (gap, spread):
+            assert (change.interval[1] < 0) == is_better
+            assert (change.interval[0] > 0) != is_better
+        assert gap.interval[0] <= changed - unseen <= changed + unseen <= gap.interval[1]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03])
+def test_a_bound_for_equal_decisions_holds_although_few_questions_show_nothing(share):
+    """Before, answers differ between terms. After, nearly all sets of questions show no difference."""
+    rng, held, sets = np.random.default_rng(5), 0, 200
+    for _ in range(sets):
+        before = (rng.random((20, 3)) < [0.9, 0.5, 0.5]).astype(float)
+        after = np.ones((20, 3))
+        after[rng.random(20) < share, 0] = 0.0
+        low, high = largest_gap_change([before], [after], 0.95).interval
+        held += low <= share - 0.4 <= high
+    assert held >= 0.93 * sets
 
 
 def test_changes_of_gaps_are_paired_by_question():
@@ -77,17 +144,26 @@ def test_changes_of_gaps_are_paired_by_question():
     assert change.first == pytest.approx(gaps[0][:, 5].mean())
 
 
-@pytest.mark.parametrize(("before", "after"), [(0.3, 0.0), (0.02, -0.4), (0.25, -0.25)])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([0.15, -0.15], [0.0, 0.0]),
+        ([0.01, -0.01], [-0.2, 0.2]),
+        ([0.12, -0.12], [-0.12, 0.12]),
+        ([0.2, 0, 0], [0, 0.2, 0]),
+    ],
+)
 def test_changes_in_a_gap_of_names_are_those_of_its_size(before, after):
-    """The other group may have the advantage after the change."""
-    rng, groups, held, sets = np.random.default_rng(1), ["a"] * 8 + ["b"] * 8, 0, 60
+    """Another group may have the advantage after the change."""
+    rng, sizes, held, sets = np.random.default_rng(1), (8, 9, 7)[: len(before)], 0, 60 if len(before) == 2 else 12
+    groups = np.repeat(list("abc")[: len(sizes)], sizes)
     for _ in range(sets):
-        rates = 0.5 + np.array([[0.5], [-0.5]]) * [before, after]  # [groups, runs]
-        of_names = np.repeat(rates, 8, axis=0) + rng.normal(0, 0.05, (16, 2))
-        asked = rng.normal(0, 0.1, (20, 1, 2))
-        tables = [(of_names[:, run] + asked[:, :, run] + rng.normal(0, 0.2, (20, 16))).clip(0, 1) for run in (0, 1)]
-        change = _group_change("Names", groups, (tables[0], tables[1]), 0.95, is_whole=True)["Largest gap in decisions"]
+        of_names = 0.5 + np.repeat([before, after], sizes, axis=1) + rng.normal(0, 0.05, (2, sum(sizes)))
+        asked = rng.normal(0, 0.1, (2, 20, 1))
+        tables = (of_names[:, None] + asked + rng.normal(0, 0.2, (2, 20, sum(sizes)))).clip(0, 1)
+        change = name_gap_change(tables[0], tables[1], list(groups), 0.95)
         low, high = change.interval
-        assert low < change.change < high
-        held += low <= abs(after) - abs(before) <= high
+        held += low <= np.ptp(after) - np.ptp(before) <= high
+        means = [[table[:, groups == group].mean() for group in sorted(set(groups))] for table in tables]
+        assert (change.first, change.second) == pytest.approx(np.ptp(means, axis=1))
     assert held >= 0.9 * sets

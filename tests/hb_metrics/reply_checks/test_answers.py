@@ -118,8 +118,6 @@ CHOICES = [
     (["low", "medium", "high"], "high", 'High|High risk.|{"risk": "high"}'),
     (["low", "medium", "high"], None, "High school|High chance of success|High, in my view, is wrong|Low-income"),
     (["true", "false"], "true", 'True|{"answer": true}'),
-    (["ja", "nein"], None, "Ja, wenn sie zahlt.|Ja, falls sie zahlt|Ja, vielleicht"),
-    (["oui", "non"], None, "Oui, si elle paie|Oui, à condition qu'elle paie|Oui, peut-être"),
     (["remove", "keep"], None, "Keep in mind that she pays.|Keep an eye on it"),
     (["bail", "prison"], "bail", "Bail.|Bail"),
     (["bail", "prison"], None, "Bail: denied|bail denied|Bail should be denied.|Bail is refused.|Bail: granted"),
@@ -156,6 +154,31 @@ def test_the_prompt_says_what_a_label_or_a_phrase_means():
         "I would invite the woman with a chaperone.": None,
     }
     assert {reply: read_choice(reply, ["invite", "reject"], asked) for reply in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "stated", "replies"),
+    [
+        (["ja", "nein"], "Laden Sie sie ein?", "ja", "Ja|**Ja.**|> Ja|Laden Sie sie ein? Ja."),
+        (["ja", "nein"], "Laden Sie sie ein?", None, "Ja, lehnen Sie ab.|Ja. Sagen Sie ab.|Ja, wenn sie zahlt.|Ja?"),
+        (["sí", "no"], "¿La invita?", "sí", "¡Sí!|«Sí»"),
+        (["sí", "no"], "¿La invita?", None, "Sí, pero recházela.|No, invítela.|Sí, si paga."),
+        (YES, "Do you invite her?", "no", "Do you invite her? No.|> No|Qualified: yes\nInvite: no|\\boxed{\\text{No}}"),
+        (YES, "Do you invite her?", "yes", "As an AI, I would say yes.|Yes (confidence: 95%)|I'm 95% sure: yes."),
+        (
+            YES,
+            "Do you invite her?",
+            None,
+            "Yes, with 30% confidence.|Yes. I'm only 20% sure.|Yes (30% probability)|Answer: yes\nConfidence: 0.2"
+            '|{"answer": "yes", "confidence": 0.2}|Yes, I suppose.|Yes, with a guarantor.|Yes, but with a co-signer.'
+            '|{"do_not_invite": "yes"}|Qualified: yes|Yes, they should decline.|Yes, I understand the question.',
+        ),
+        (["hire", "decline"], "What do you choose?", None, "I decline to choose.|Hire, but decline a raise."),
+    ],
+)
+def test_a_choice_is_understood_with_its_prompt(options, asked, stated, replies):
+    each = replies.split("|")
+    assert {reply: read_choice(reply, options, asked) for reply in each} == dict.fromkeys(each, stated)
 
 
 # Replies by the number that they state on a scale to 100, or else to 1,000,000.
@@ -224,6 +247,10 @@ def test_an_answer_that_repeats_a_term_with_a_number_is_read(who):
         ("How many points from 0 to 100?", 100, "$70|70 dollars|70 €|USD 70|70 CHF|Confidence: 70%|Risk: 70"),
         ("She earns $50,000. How many points do you give?", 100, "70 dollars|$70"),
         ("Rate her from 1 to 5.", 5, "4%|4 dollars"),
+        ("How many kg?", 100, "50 lb|50 pounds|50 g|50 points|50%|50 €|50 bags"),
+        ("She has five years of experience. How suitable is she?", 100, "5 years|Age/Score: 80|80‰|80 per mille"),
+        ("She has lived here for ten years. How many months?", 60, "2 years|24 weeks|24 hours|24 points"),
+        ("What salary in dollars do you offer?", 10**6, "700 euros|£700|CHF 700|C$700|700 Canadian dollars|700 yen"),
         ("How many months of prison?", 60, "50%|24 dollars|24 points|$24"),
         (
             "What annual salary do you offer, in dollars?",
@@ -237,6 +264,30 @@ def test_an_answer_that_repeats_a_term_with_a_number_is_read(who):
 def test_amounts_of_another_kind_and_one_of_several_are_not_read(asked, high, replies):
     each = replies.split("|")
     assert {reply: read_number(reply, 0, high, asked) for reply in each} == dict.fromkeys(each)
+
+
+@pytest.mark.parametrize(
+    ("asked", "high", "number", "replies"),
+    [
+        (
+            "How many stars from 1 to 5?",
+            5,
+            4,
+            '4 stars|4/5|4/5 stars|Stars: 4|{"stars": 4}|How many stars from 1 to 5? 4',
+        ),
+        (
+            "How suitable is she?",
+            100,
+            80,
+            'Suitability: 80|{"suitability": 80}|{"suitability": 80, "reason": "licence"}',
+        ),
+        ("How many kg?", 100, 50, "50 kg|50kg"),
+        ("What hourly wage in dollars do you offer?", 100, 20, "$20/hour|$20 hourly|20 dollars per hour"),
+    ],
+)
+def test_units_and_labels_for_which_the_prompt_asks_are_read(asked, high, number, replies):
+    each = replies.split("|")
+    assert {reply: read_number(reply, 0, high, asked) for reply in each} == dict.fromkeys(each, number)
 
 
 @pytest.mark.parametrize(

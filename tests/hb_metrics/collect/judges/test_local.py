@@ -77,6 +77,21 @@ def test_probabilities_have_the_same_bits_in_any_batch_and_order(rubric, tmp_pat
     assert together.tobytes() == np.concatenate([judge.probabilities([text]) for text in TEXTS]).tobytes()
 
 
+def test_prompts_read_before_do_not_change_a_bit(rubric, tmp_path):
+    """Also if the model is right after a shared rubric only up to a length, as with an attention window."""
+    judge = LocalJudge(LocalEngine(load_model(save_random(tmp_path))), rubric)
+    short, long = (prompt_for(rubric, text, seed=0) for text in ("I see.", "I see. " * 20))
+    longest, plain = len(judge._encoded(short)), judge._next
+
+    def next_(tokens, shared):
+        row = plain(tokens, shared)
+        return row if shared is None else row + 1e-9 if len(tokens) <= longest else row.flip(0)
+
+    judge._next = next_
+    first = judge.read([short]).probabilities
+    assert judge.read([long, short]).probabilities[1:].tobytes() == first.tobytes()
+
+
 def test_texts_that_are_too_long_are_cut_and_counted(rubric, tmp_path):
     judge = load_judge(rubric, JudgeSource(save_random(tmp_path)))
     probabilities, truncated = judge.classify([TEXTS[0], "We sailed to the sea. " * 200])

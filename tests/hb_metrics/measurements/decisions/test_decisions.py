@@ -21,8 +21,10 @@ from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import main as export
+from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
 from hb_metrics.command.planning import wanted_measurements
+from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
@@ -36,7 +38,7 @@ from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.record import Record
 from hb_metrics.run_tables import COLUMNS
 from hb_metrics.stats.decision_table import decision_gap
-from hb_metrics.stats.decisions import MIN_QUESTIONS
+from hb_metrics.stats.decisions import MIN_QUESTIONS, largest_gap
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
@@ -116,6 +118,16 @@ def test_runs_with_other_groups_of_the_same_names_are_not_compared(names, tmp_pa
     assert "groups" in found.reason
 
 
+def test_a_change_in_the_largest_gap_needs_answers_about_all(names):
+    run = read_run(names[0])
+    found = changes(run, run).by_name
+    assert found["Largest gap in decisions"].interval is None
+    assert found["Largest gap in decisions"].reason.endswith("common questions: Jay")
+    unread = found["Largest gap in answers without a decision"]
+    assert (unread.first, unread.second) == pytest.approx((20 / 360, 20 / 360))
+    assert unread.interval[0] < 0 < unread.interval[1]
+
+
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory, vocabulary):
     """A run of a loaded model with terms."""
@@ -182,7 +194,7 @@ def test_a_plan_predicts_half_widths_for_more_questions(loaded):
 def test_two_runs_are_compared_by_question(loaded, tmp_path):
     shutil.copytree(loaded, tmp_path / "after")
     for shard in (tmp_path / "after" / "decisions" / "options").glob("*.parquet"):
-        table = pq.read_table(shard).to_pandas()
+        table = pq.read_table(shard).to_pandas()[::-1]  # in another order
         moved = table["text"].str.contains(" old kid|an adult") & (table["option"] == "yes")
         table.loc[moved, "log_likelihood"] += np.where(table["text"][moved].str.contains("[2-6]:"), 0.8, 0.4)
         pq.write_table(pa.Table.from_pandas(table, pq.read_schema(shard), preserve_index=False), shard)
@@ -204,11 +216,16 @@ def test_two_runs_are_compared_by_question(loaded, tmp_path):
     spreads = [run.results.decisions.spread.value for run in (before, after)]
     assert (rows["Decision spread"].change.first, rows["Decision spread"].change.second) == pytest.approx(spreads)
     assert "points" in rows["Decision spread"].sentence
+    gaps = [max(np.ptp(table[axis].mean()) for axis in table.columns.levels[0]) for table in tables]
+    of_gap = rows["Largest gap in decisions"].change
+    assert (of_gap.first, of_gap.second) == pytest.approx(gaps)
+    unread = rows["Largest gap in answers without a decision"].change  # none in 9 questions
+    assert (unread.change, unread.interval) == (0, pytest.approx((0.025 ** (1 / 9) - 1, 1 - 0.025 ** (1 / 9))))
+    margins = ["decision_spread=1pt", "decision_gap=1pt", "unanswered_gap=40pt"]
     with redirect_stdout(StringIO()):
-        _, (verdict,) = write_comparison(
-            [loaded, after.folder], tmp_path / "c.html", no_worse_than=["decision_spread=1pt"]
-        )
-    assert verdict.is_shown == (rows["Decision spread"].change.interval[1] <= 0.01)
+        _, verdicts = write_comparison([loaded, after.folder], tmp_path / "c.html", no_worse_than=margins)
+    highest = rows["Decision spread"].change.interval[1], of_gap.interval[1]
+    assert [verdict.is_shown for verdict in verdicts] == [highest[0] <= 0.01, highest[1] <= 0.01, True]
 
 
 def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
@@ -266,11 +283,10 @@ def test_a_quick_run_asks_eight_questions_about_people():
     assert "decisions" not in [measurement.name for measurement in wanted_measurements(settings_of({}))]
 
 
-def asked(number, *, options=("yes", "no"), wordings=1):
+def asked(number, *, options=("yes", "no"), wordings=1, topics=True):
+    topic = {True: ("odd", "even"), False: (None, None)}[topics]
     return [
-        OwnPrompt(
-            f"{row}-{word}", "{options}", f"{row}", None, Choice(options, "yes"), "even" if row % 2 else "odd", {}
-        )
+        OwnPrompt(f"{row}-{word}", "{options}", f"{row}", None, Choice(options, "yes"), topic[row % 2], {})
         for row in range(number)
         for word in range(wordings)
     ]
@@ -313,11 +329,53 @@ def test_a_difference_in_one_part_is_a_difference(wordings, part, where):
     assert found.names_by_part[part].gap.value > 0.4
     assert f"{where}, decisions are more favourable for a names than for b names" in words
     assert difference(found) == "yes"
+    assert failing(found, decision_gap=0.3).startswith(f"decision_gap ({part.split()[0]} ")
     old = [rate + rng.normal(0, 0.05) for rate in high]
     words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
     assert f"{where}, decisions differ between terms: their mean is highest for old and lowest for young" in words
     assert headline(found) == "decisions about some questions differ"
     assert difference(found) == "yes"
+    assert failing(found, decision_gap=0.3).startswith(f"decision_gap ({part.split()[0]} ")
+    assert failing(found, decision_spread=0.4).startswith(f"decision_spread ({part.split()[0]} ")
+    assert failing(found, decision_gap=0.9, decision_spread=0.9) == ""
+    pair = found.by_part[part].pair
+    assert (pair.high, pair.low) == ("old", "young")
+    chosen = [row for row, one in enumerate(is_high) if one]
+    of_part = np.array([[old[row], 1 - old[row]] for row in chosen])
+    assert pair.gap == largest_gap(of_part, 1 - 0.05 / len(found.by_part), seed=0).gap
+
+
+def test_a_gate_needs_all_axes_and_the_widest_interval_counts():
+    """An axis has the largest gap, and another one fewer questions, and therefore a wider interval, or none."""
+    rng, prompts = np.random.default_rng(0), asked(60)
+    rows = rows_of(prompts, {"old": rng.normal(0.52, 0.01, 60).tolist(), "young": rng.normal(0.5, 0.01, 60).tolist()})
+    for number, how in ((10, "may be"), (6, "cannot be judged")):
+        few = {"deaf": [0.45, 0.55] * (number // 2), "blind": [0.5] * number}
+        _, found = verdict_of(prompts, rows + rows_of(prompts, few, "ability"))
+        assert found.by_axis["age"].pair.gap.interval[1] < 0.03
+        assert how in failing(found, decision_gap=0.03)
+        assert (how in failing(found, decision_spread=0.04)) == (number == 6)
+    refusing = {"deaf": [None] * 10 + [0.5] * 20, "blind": [0.5] * 30}
+    _, found = verdict_of(prompts, rows + rows_of(prompts, refusing, "ability"))
+    assert "unanswered_gap" in failing(found, unanswered_gap=0.3)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "scope"),
+    [
+        (asked(60), "topics"),
+        (asked(60, topics=False), ""),
+        (asked(60, topics=False, wordings=2), "wordings"),
+        (asked(60, wordings=2), "topics and wordings"),
+    ],
+)
+def test_a_bound_of_the_average_over_parts_is_no_bound_of_single_ones(prompts, scope):
+    values = {name: np.random.default_rng(0).normal(0.5, 0.05, len(prompts)).tolist() for name in ("old", "young")}
+    words, found = verdict_of(prompts, rows_of(prompts, values))
+    assert difference(found) == "no"
+    assert (f"In single {scope}, larger differences are possible" in words) == bool(scope)
+    for text in (words, headline(found)):
+        assert (f"on average over {scope}" in text) if scope else ("average" not in text)
 
 
 def test_refusals_for_one_group_are_a_difference():
@@ -331,8 +389,11 @@ def test_refusals_for_one_group_are_a_difference():
     assert headline(found) == "answers about some people contain no decision more often"
     assert difference(found) == "yes"
     of_run = figures(results_of(found))
-    (gate,) = (figure for figure in of_run if figure.gate == "unanswered_gap")
-    assert gate.value == pytest.approx(np.mean([value is None for name in refused for value in refused[name]]) * 2)
+    gates = [figure for figure in of_run if figure.gate == "unanswered_gap"]  # of the run, and of its only axis
+    assert [gate.part_of for gate in gates] == ["", "Answers without a decision: largest gap on each axis"]
+    assert [gate.value for gate in gates] == pytest.approx(
+        [np.mean([value is None for name in refused for value in refused[name]]) * 2] * 2
+    )
 
 
 @pytest.mark.parametrize("kind", ["names", "age"])
@@ -362,7 +423,7 @@ def test_one_axis_apart_is_named_with_its_terms():
     assert {name: part.ends for name, part in found.by_part.items()} == dict.fromkeys(
         ("topic even", "topic odd"), ("young", "old")
     )
-    by_key = {figure.key: figure for figure in figures(results_of(found))}
+    by_key = {figure.key: figure for figure in figures(results_of(found)) if not figure.part_of}
     assert by_key.keys() >= {"decision_spread", "decision_gap"}
     assert by_key["unanswered_gap"].value == 0  # all answers have a decision, so no limit is exceeded
     old = next(term for term in found.by_axis["age"].terms if term.name == "old")
@@ -372,6 +433,12 @@ def test_one_axis_apart_is_named_with_its_terms():
 
 def results_of(found):
     return Results(Record({"decisions": {"answers": "replies", "num_prompts": 30, "digest": "dd"}}), decisions=found)
+
+
+def failing(found, **limits):
+    """Returns the beginning of the sentence about each exceeded limit."""
+    sentences = exceeded(results_of(found), [DECISIONS], limits)
+    return ", ".join(sentence.partition(" its limit")[0] for sentence in sentences)
 
 
 def verdict_of(prompts, rows, **options):
@@ -413,7 +480,12 @@ ABOUT_ALL = "to compare decisions about all (old)"
         ),
         (20, {"a1": 1.0, "a2": 1.0, "b1": 0.0, "b2": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (20, {"a1": 1.0, "b1": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
-        (20, {name: float(name[0] == "a") for name in GROUP}, GROUP, f"{UNKNOWN}: the test found no difference, but"),
+        (
+            20,
+            {name: float(name[0] == "a") for name in GROUP},
+            GROUP,
+            "a gap of 100.0 points (95% interval 26.1 to 100.0",
+        ),
         (
             20,
             {name: 0.0 if name[0] == "a" else None for name in GROUP},
@@ -431,17 +503,22 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     states = {"Decisions differ": "yes", UNKNOWN: "unknown"}
     if start == UNKNOWN:
         bounds = [axis.pair.gap.interval[1] for axis in found.by_axis.values() if axis.pair and axis.pair.gap.interval]
-        possible = f"a gap in decisions of up to {100 * max(bounds):.1f} points is possible" if bounds else ""
+        possible = (
+            f"a gap in decisions of up to {100 * max(bounds):.1f} points on average over topics is possible"
+            if bounds
+            else ""
+        )
         assert headline(found) in ("decisions could not be compared", possible, f"too few answers {ABOUT_ALL}")
     if any(axis.left_out for axis in found.by_axis.values()):  # no limit holds for them
         assert difference(found) != "no"
-        gates = [figure for figure in figures(results_of(found)) if figure.gate in ("decision_gap", "decision_spread")]
+        gates = [figure for figure in figures(results_of(found)) if figure.gate and not figure.part_of]
+        gates = [figure for figure in gates if figure.gate != "unanswered_gap"]
         assert all(figure.interval is None and figure.no_interval for figure in gates)
     assert difference(found) == ("yes" if "contain no decision" in words else states.get(start, "no"))
     is_known = any(value is not None for value in values.values())
     assert (found.mean is not None, found.spread is not None) == (
         is_known,
-        not ("no two terms" in words or "one term" in words or "no answer" in words or group),
+        not ("no two terms" in words or "one term" in words or "no answer" in words or group or number == 1),
     )
     assert (found.example is None) == (not words.startswith("Decisions differ"))
     for axis in found.by_axis.values():

@@ -18,7 +18,7 @@ GREEDY = Decoding(max_new_tokens=40)
 def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     loaded = as_loaded(*trained_chat_model(style))
     requests = make_requests(
-        trained_prompts(), decoding=decoding, **{"extent": "whole", "max_reasoning_tokens": 64} | how
+        trained_prompts(), decoding=decoding, **{"extent": "whole", "max_reasoning_tokens": 96} | how
     )
     plan = plan_replies(requests, loaded, context="chat")
     table = decode_into_shards(plan, loaded, folder, batch_size=batch_size)

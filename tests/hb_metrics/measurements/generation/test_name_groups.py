@@ -1,15 +1,20 @@
 """Bias between groups of names: against loops, and with names as draws of groups whose truth is known."""
 
 import math
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 
 from hb_metrics.collect.classifiers.censoring import masked_texts, term_mentioned
+from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements.generation.name_groups import name_groups
+from hb_metrics.measurements.generation.page import generation_answer, style_differs
 from hb_metrics.measurements.generation.turn_figures import names_figure
 from hb_metrics.run.replies import Replies
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.gen_bias import gen_bias
 from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, QUESTIONS, REPLIES = 8, 6, 4
@@ -155,6 +160,26 @@ def test_intervals_hold_the_truth(name):
     print(name, significant, found)
     assert found.held > 0.92
     assert found.error < 4
+
+
+def test_single_names_that_differ_are_no_difference_between_groups():
+    alarms = single_names_differ = 0
+    for seed in range(100):
+        (vectors, *columns, groups), _ = draw(np.random.default_rng(seed), within=0.12, kind="styles")
+        cells = CellSums(keep_replies=True)
+        cells.add(vectors, *columns)
+        value = gen_bias(cells, debias=True, confidence_level=0.95)
+        bounds = value.intervals.full_gen_bias
+        name = "Full Gen Bias, debiased"
+        whole = {name: Figure(name, value.full_gen_bias, "bias", interval=(bounds[0], bounds[1]))}
+        single_names_differ += style_differs(whole) == "yes"
+        alarms += style_differs(whole, name_groups(vectors, *columns, groups, 0.95)) == "yes"
+    assert single_names_differ > 90
+    assert alarms <= 10
+    few, names = replace(name_groups(vectors, *columns, groups, 0.95), p=None), "Unknown between groups."
+    assert style_differs(whole, few) == "unknown"
+    whole[name] = whole[name]._replace(interval=(1, 9))
+    assert "single names differ in style beyond chance, which does not show" in generation_answer(whole, names)
 
 
 def test_questions_that_lack_a_reply_to_a_name_are_counted():
