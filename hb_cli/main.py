@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = 2 if group else 1
     name, options = " ".join(argv[:words]), argv[words:]
     if name in COMMANDS:
-        from hb_dataset.terminal import safe_terminal
+        from hb_dataset.command_line import safe_terminal
 
         with safe_terminal():
             return run(name, options)
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if argv[words - 1] in ("-h", "--help"):
         print(help_text(group), end="")
         raise SystemExit(0)
-    from hb_dataset.hints import did_you_mean
+    from hb_dataset.command_line import did_you_mean
 
     names = [command for command in COMMANDS if command.startswith(group)]
     hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # all names in a group begin with the same word

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hb_dataset.prompts import intersection_batches as intersection_batches
     from hb_dataset.prompts import load_table as load_table
     from hb_dataset.reddit_bias import load_reddit_bias as load_reddit_bias
-    from hb_dataset.structured_prompts import structured_prompt_table as structured_prompt_table
+    from hb_dataset.structures import structured_prompt_table as structured_prompt_table
     from hb_dataset.vocabulary import read_vocabulary as read_vocabulary
     from hb_dataset.vocabulary_entries import Descriptor as Descriptor
     from hb_dataset.vocabulary_entries import PersonNoun as PersonNoun

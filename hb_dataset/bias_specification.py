@@ -12,8 +12,19 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.written_text import text_fault
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text, explained, read_document, shipped_or_own, without
-from hb_dataset.yaml_lines import Detail, Fault, FaultsError
+from hb_dataset.yaml_lines import (
+    STRICT_KEYS,
+    Detail,
+    Fault,
+    FaultsError,
+    Key,
+    Remark,
+    Text,
+    explained,
+    read_document,
+    shipped_or_own,
+    without,
+)
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
 

@@ -1,8 +1,66 @@
-import argparse
-from collections.abc import Sequence
-from typing import Any, NoReturn
+"""Reads the options of a command, and makes texts from other people safe for a terminal.
 
-from hb_dataset.hints import did_you_mean
+A terminal would execute the control characters in such a text, which may be the name of a model, a label of a
+classifier, or a message from the Hub.
+"""
+
+import argparse
+import difflib
+import io
+import sys
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, NoReturn, TextIO
+
+AXIS_CUTOFF = 0.75  # for names of axes, which must be more alike, so that no term is taken for an axis
+
+
+def did_you_mean(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Returns `"did you mean 'ability'? "` if an allowed name is similar, otherwise `""`."""
+    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=cutoff)
+    return f"did you mean '{close[0]}'? " if close else ""
+
+
+def check_known(name: str, allowed: Collection[str], fault: str, *, cutoff: float = 0.6) -> None:
+    """Raises a ValueError if a name is not allowed. `fault` is the first part of its message."""
+    if name not in allowed:
+        raise ValueError(f"{fault}; {did_you_mean(name, allowed, cutoff=cutoff)}allowed: {', '.join(allowed)}")
+
+
+_UNSAFE = ("Cc", "Cf", "Cs", "Zl", "Zp")  # the Unicode categories of control, invisible and line-breaking characters
+
+
+def printable(text: str) -> str:
+    """Replaces control and invisible characters, except line feeds and tabs."""
+    return "".join(
+        "�" if unicodedata.category(letter) in _UNSAFE and letter not in "\n\t" else letter for letter in text
+    )
+
+
+@contextmanager
+def safe_terminal() -> Iterator[None]:
+    """Makes everything that is printed printable, and also the message of `SystemExit`."""
+    try:
+        with redirect_stdout(_Printable(sys.stdout)):
+            yield
+    except SystemExit as error:
+        if isinstance(error.code, str):
+            error.code = printable(error.code)
+        raise
+
+
+class _Printable(io.TextIOBase):
+    """A stream that is not a terminal for other packages, so they write no colours into it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(printable(text))
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 class CommandParser(argparse.ArgumentParser):

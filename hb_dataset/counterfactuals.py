@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
-from hb_dataset.hints import did_you_mean
+from hb_dataset.command_line import did_you_mean
 from hb_dataset.matching import SPACE, plain_text, squeezed, words_pattern
 
 Mode = Literal["word", "published"]

@@ -11,8 +11,7 @@ import pyarrow as pa
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.written_text import sentence_fault
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, read_entries, repeat_faults, without
-from hb_dataset.yaml_lines import Fault, FaultsError
+from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Key, Remark, read_entries, repeat_faults, without
 
 QUESTIONS_FILE = Path(__file__).parent / "decisions" / "questions.yaml"
 DECISION_SCHEMA = pa.schema(

@@ -8,15 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.command_line import did_you_mean
 from hb_dataset.names import NAMES_AXIS, PersonName
-from hb_dataset.noun_phrases import article_by_sound, at_sentence_start, noun_phrase, plural_noun_phrase
-from hb_dataset.own_prompts import Choice, OwnPrompt
+from hb_dataset.noun_phrases import article_by_sound, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
+from hb_dataset.own_prompts import PERSON_SLOTS, PRONOUN_SLOTS, Choice, OwnPrompt, parsed_prompt
 from hb_dataset.prompt_groups import DEFAULT_NOUN
-from hb_dataset.prompt_masks import prompt_masks
-from hb_dataset.prompt_slots import PERSON_SLOTS, PRONOUN_SLOTS, parsed_prompt
-from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
-from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors
+from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest, descriptors_of_most_nouns, small_descriptors
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, SINGULAR_SLOT, Descriptor, PersonNoun, Template
 

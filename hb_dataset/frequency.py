@@ -17,9 +17,8 @@ import pandas as pd
 import pyarrow as pa
 from ahocorasick_rs import AhoCorasick, Implementation
 
-from hb_dataset.command_line import CommandParser
-from hb_dataset.data_files import FORMATS, stream_split
-from hb_dataset.hints import did_you_mean
+from hb_dataset.command_line import CommandParser, did_you_mean
+from hb_dataset.hub_access import FORMATS, stream_split
 from hb_dataset.matching import squeezed
 from hb_dataset.table_files import filled_text_in, invalid, number_in, read_table
 from hb_dataset.vocabulary import read_vocabulary

@@ -13,8 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from hb_dataset.noun_phrases import Intersection
-from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.noun_phrases import Intersection, prompt_masks
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Descriptor, Gender, selects
 

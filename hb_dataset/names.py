@@ -11,8 +11,18 @@ from hb_dataset.prompt_table import PROMPT_SCHEMA
 from hb_dataset.table_files import read_table
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
-from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Words, explained, read_entries, repeat_faults
-from hb_dataset.yaml_lines import Fault, FaultsError, details_of
+from hb_dataset.yaml_lines import (
+    STRICT_KEYS,
+    Fault,
+    FaultsError,
+    Located,
+    Remark,
+    Words,
+    details_of,
+    explained,
+    read_entries,
+    repeat_faults,
+)
 
 NAMES_FILE = VOCABULARIES / "names.yaml"
 NAMES_AXIS = "names"

@@ -8,13 +8,22 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.command_line import did_you_mean
 from hb_dataset.noun_phrases import agreeing, agrees, first_letter_article, noun_phrase, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
-from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, line_of, read_document
-from hb_dataset.yaml_lines import Detail, Fault, FaultsError
+from hb_dataset.yaml_lines import (
+    STRICT_KEYS,
+    Detail,
+    Fault,
+    FaultsError,
+    Remark,
+    Text,
+    explained,
+    line_of,
+    read_document,
+)
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 DEFAULT_NOUN = "person"

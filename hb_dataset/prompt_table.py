@@ -12,9 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.noun_phrases import Intersection, at_sentence_start, noun_phrase, plural_noun_phrase
-from hb_dataset.prompt_masks import prompt_masks
-from hb_dataset.vocabulary_entries import Descriptor, LeftOutNoun, PersonNoun, Template
+from hb_dataset.noun_phrases import Intersection, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import (
+    AFTER_THE_NOUN,
+    Descriptor,
+    LeftOutNoun,
+    PersonNoun,
+    StandaloneNounPhrase,
+    Template,
+)
 
 _STRING_COLUMNS = [
     "id",
@@ -50,7 +57,7 @@ def prompt_table(
     """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted by term, noun and template.
 
     `None` among the `descriptors` stands for the noun alone. `left_out` counts the excluded prompts by reason (see
-    `hb_dataset.prompt_masks`).
+    `hb_dataset.noun_phrases`).
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Ids depend only on the rows' contents, so they are the same in
@@ -159,3 +166,70 @@ def _columns(
         "template": taken([entry.template for entry in templates], template),
     }
     return columns, pa.array(descriptor)
+
+
+def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:
+    """Combines every phrase with every template, in a table with the columns of `PROMPT_SCHEMA`.
+
+    The columns for a separate term or person noun are null. v1.1 lists "a Rasta" twice, with two plurals, so each of
+    its singular texts occurs in two rows.
+    """
+    rows = []
+    for phrase in phrases:
+        for template in templates:
+            written = phrase.plural if template.plural else phrase.noun_phrase
+            prefix, suffix = template.parts
+            key = (phrase.axis, phrase.noun_phrase, phrase.plural, template.template)
+            rows.append(
+                {
+                    "id": content_digest(*key)[:_ID_DIGITS],
+                    "text": f"{prefix}{written if prefix else at_sentence_start(written)}{suffix}",
+                    "axis": phrase.axis,
+                    "descriptor": phrase.term,
+                    "preference": phrase.preference,
+                    "noun_phrase": written if prefix else at_sentence_start(written),
+                    "plural": template.plural,
+                    "template": template.template,
+                }
+            )
+    return pa.Table.from_pylist(rows, PROMPT_SCHEMA)
+
+
+SMALL_TERMS_PER_AXIS = 6
+
+
+def small_templates(templates: Sequence[Template]) -> list[Template]:
+    return [template for template in templates if template.small] or list(templates)
+
+
+def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
+    """Selects six terms per axis, spread over the axis's buckets.
+
+    The buckets take turns, and contribute one term per turn. The bucket of terms after the noun comes first, and then
+    the largest bucket. A hash determines the order of terms in a bucket, so adding a term changes few choices. Gendered
+    terms are excluded, because they can be combined with only a third of the nouns.
+    """
+    chosen: set[tuple[str, str]] = set()
+    for axis in {descriptor.axis for descriptor in descriptors}:
+        buckets: dict[str | None, list[Descriptor]] = {}
+        for descriptor in descriptors:
+            if descriptor.axis == axis and descriptor.gender is None:
+                buckets.setdefault(descriptor.bucket, []).append(descriptor)
+        turns = [buckets[name] for name in sorted(buckets, key=lambda name: _turn(name, len(buckets[name])))]
+        queues = [sorted(bucket, key=lambda descriptor: content_digest(axis, descriptor.term)) for bucket in turns]
+        rounds = [queue[turn] for turn in range(SMALL_TERMS_PER_AXIS) for queue in queues if turn < len(queue)]
+        chosen |= {(axis, descriptor.term) for descriptor in rounds[:SMALL_TERMS_PER_AXIS]}
+    return [descriptor for descriptor in descriptors if (descriptor.axis, descriptor.term) in chosen]
+
+
+def _turn(bucket: str | None, size: int) -> tuple[bool, int, str]:
+    return bucket != AFTER_THE_NOUN, -size, bucket or ""
+
+
+def descriptors_of_most_nouns(vocabulary: Vocabulary) -> list[Descriptor]:
+    masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
+    return [
+        descriptor
+        for descriptor, mask in zip(vocabulary.descriptors, masks, strict=True)
+        if mask.any(axis=1).sum() >= len(vocabulary.nouns) / 2
+    ]

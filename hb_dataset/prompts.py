@@ -13,14 +13,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from hb_dataset.command_line import did_you_mean
 from hb_dataset.decisions import DECISION_SCHEMA, decision_rows
-from hb_dataset.hints import did_you_mean
 from hb_dataset.intersections import all_intersections, sample_intersections
-from hb_dataset.prompt_table import INTERSECTION_SCHEMA, PROMPT_SCHEMA, intersection_table, prompt_table
-from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors, small_templates
-from hb_dataset.standalone_phrases import standalone_table
-from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
-from hb_dataset.structures import STRUCTURES_DIR
+from hb_dataset.prompt_table import (
+    INTERSECTION_SCHEMA,
+    PROMPT_SCHEMA,
+    descriptors_of_most_nouns,
+    intersection_table,
+    prompt_table,
+    small_descriptors,
+    small_templates,
+    standalone_table,
+)
+from hb_dataset.structures import STRUCTURED_SCHEMA, STRUCTURES_DIR, structured_prompt_table
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
 from hb_dataset.vocabulary import Vocabulary, read_vocabulary
 from hb_dataset.vocabulary_entries import (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset import vocabulary as _vocabulary
-from hb_dataset.hints import check_known
+from hb_dataset.command_line import check_known
 from hb_dataset.vocabulary import Vocabulary, read_vocabulary, vocabulary_files
 from hb_dataset.yaml_lines import FaultsError
 

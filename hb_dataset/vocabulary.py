@@ -38,8 +38,7 @@ from hb_dataset.vocabulary_faults import (
     standalone_faults,
     template_faults,
 )
-from hb_dataset.yaml_entries import Located, read_entries
-from hb_dataset.yaml_lines import MAX_BYTES, Fault, FaultsError
+from hb_dataset.yaml_lines import MAX_BYTES, Fault, FaultsError, Located, read_entries
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Sentence, Text, Words
+from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remark, Sentence, Text, Words
 
 NOUNS_FILE = "nouns.yaml"
 TEMPLATES_FILE = "templates.yaml"

@@ -2,7 +2,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.command_line import did_you_mean
 from hb_dataset.vocabulary_entries import (
     ADJECTIVE_ORDER_FILE,
     AFTER_THE_NOUN,
@@ -16,8 +16,7 @@ from hb_dataset.vocabulary_entries import (
     selects,
     selects_noun,
 )
-from hb_dataset.yaml_entries import Located, repeat_faults
-from hb_dataset.yaml_lines import Fault
+from hb_dataset.yaml_lines import Fault, Located, repeat_faults
 
 MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # the longest terms have 2 words before the noun and 6 after it
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread, Timer
 
-from hb_dataset.terminal import printable, safe_terminal
+from hb_dataset.command_line import printable, safe_terminal
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.gates import GATE_STATUS, GateError
 

@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_dataset.command_line import CommandParser
-from hb_dataset.hints import check_known, did_you_mean
+from hb_dataset.command_line import CommandParser, check_known, did_you_mean
 from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.results import Run, read_run

@@ -19,8 +19,8 @@ from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table, peopl
 from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.versions import read_version
+from hb_metrics.collect.replies.decoding_settings import decoding_preset
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
-from hb_metrics.collect.replies.presets import decoding_preset
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import ChatOptions, chat_messages, with_system

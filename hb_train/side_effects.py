@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.awareness import read_awareness
-from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.command_line import CommandParser
+from hb_dataset.seeded_draws import balanced_sample
 from hb_metrics.collect.engines.engine import Engine
 from hb_metrics.collect.replies.entropy import reply_entropies
 from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_to_rows

@@ -15,11 +15,11 @@ from accelerate.utils import DistributedType, gather_object
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 from hb_dataset import load_table
-from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.prompts import config_vocabulary
+from hb_dataset.seeded_draws import balanced_sample
 from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.classifiers.styles import load_style_classifier
-from hb_metrics.collect.replies.presets import choose_extent, decoding_preset
+from hb_metrics.collect.replies.decoding_settings import choose_extent, decoding_preset
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
 from hb_metrics.collect.replies.requests import make_requests, select_prompts
 from hb_metrics.models.contexts import detect_context

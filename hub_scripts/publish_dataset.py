@@ -22,7 +22,7 @@ from hb_dataset import versions
 from hb_dataset.command_line import CommandParser
 from hub_scripts import hub
 from hub_scripts.dataset_card import dataset_card
-from hub_scripts.options import add_dry_run_option, add_other_files_option, repo_id, write_files
+from hub_scripts.hub import add_dry_run_option, add_other_files_option, repo_id, write_files
 from hub_scripts.published_dataset import SPLIT, PublishedDataset, published_dataset
 from hub_scripts.run_figures import EVAL_FILE, EVALUATION_FRAMEWORK, eval_yaml
 

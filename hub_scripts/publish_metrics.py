@@ -17,9 +17,8 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hub_scripts import hub, space_page
-from hub_scripts.hub import CARD_FILE
-from hub_scripts.module_files import metric_folders, module_files
-from hub_scripts.options import add_dry_run_option, add_other_files_option, repo_id, write_files
+from hub_scripts.hub import CARD_FILE, add_dry_run_option, add_other_files_option, repo_id, write_files
+from hub_scripts.install_local import metric_folders, module_files
 
 # The release of gradio in which the Spaces run. Before you change it, try the pages with the new release.
 GRADIO_VERSION = "6.31.0"

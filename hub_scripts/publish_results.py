@@ -19,7 +19,7 @@ from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.record import Model
 from hb_metrics.run.run_record import figures_belong_to, is_on_hub, last_part, measured_model
 from hub_scripts import hub
-from hub_scripts.options import add_dry_run_option, repo_id, write_files
+from hub_scripts.hub import add_dry_run_option, repo_id, write_files
 from hub_scripts.run_figures import evaluation_results, version_of
 
 if TYPE_CHECKING:

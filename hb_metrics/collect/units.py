@@ -17,9 +17,8 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.models.architecture import has_changing_rope
-from hb_metrics.models.devices import input_device, is_offloaded
 from hb_metrics.models.memory import Memory, halved
-from hb_metrics.models.processes import num_workers
+from hb_metrics.models.processes import input_device, is_offloaded, num_workers
 
 
 class Unit(NamedTuple):

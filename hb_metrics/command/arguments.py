@@ -6,8 +6,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from hb_dataset.command_line import CommandParser
-from hb_dataset.hints import check_known
+from hb_dataset.command_line import CommandParser, check_known
 from hb_dataset.yaml_lines import load_values
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hb_dataset.hints import check_known
+from hb_dataset.command_line import check_known
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.run.run_folder import write_json

@@ -44,7 +44,7 @@ def measure(settings: Settings) -> Path:
     check_gates(settings, wanted)
     files = read_files(settings, prompts, wanted)
 
-    from hb_metrics.collect.machines import check_same_folder, check_same_run
+    from hb_metrics.collect.shards import check_same_folder, check_same_run
     from hb_metrics.models.processes import check_device_map, process_state
 
     state = process_state()

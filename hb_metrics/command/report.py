@@ -7,13 +7,12 @@ holistic-bias report runs/before runs/no_bias runs/bias --names before no_bias b
 from collections.abc import Sequence
 from pathlib import Path
 
-from hb_dataset.command_line import CommandParser
-from hb_dataset.terminal import safe_terminal
+from hb_dataset.command_line import CommandParser, safe_terminal
 from hb_metrics.command.analyse import write_run_report
 from hb_metrics.command.gates import GATE_STATUS, write_gates
 from hb_metrics.measurements.results import read_run
+from hb_metrics.report.changes import generalised_section
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.report.generalised import generalised_section
 from hb_metrics.report.no_worse import Verdict
 from hb_metrics.report.sides import Sides, sides_lines
 from hb_metrics.run.json_files import json_faults

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hb_dataset.command_line import AXIS_CUTOFF, check_known
 from hb_dataset.filled_prompts import own_prompt_table
-from hb_dataset.hints import AXIS_CUTOFF, check_known
 from hb_dataset.names import NAME_CUES, NAMES_AXIS
-from hb_dataset.own_prompts import own_rows
-from hb_dataset.prompt_slots import GENDERED
+from hb_dataset.own_prompts import GENDERED, own_rows
 from hb_metrics.command.arguments import wanted_measurements
 from hb_metrics.measurements import GENERATION, LIKELIHOOD
 from hb_metrics.measurements.generation.options import GenerationOptions
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
 def read_prompts(settings: Settings) -> "pa.Table":
     """Reads the run's prompts. Adds a column of plurals for each column of terms, such as `descriptor_plural`."""
-    from hb_dataset.balanced_sample import balanced_sample
     from hb_dataset.prompts import config_vocabulary
+    from hb_dataset.seeded_draws import balanced_sample
 
     run, options = settings.run, settings.of(GenerationOptions)
     vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
@@ -111,7 +110,7 @@ def own_prompt_rows(settings: Settings) -> "pa.Table":
 
 def show_prompts(settings: Settings, prompts: "pa.Table") -> None:
     """Prints some of a run's prompts, spread over terms and templates. With a cue, its text and question are shown."""
-    from hb_dataset.balanced_sample import balanced_sample
+    from hb_dataset.seeded_draws import balanced_sample
 
     run, cue = settings.run, settings.of(GenerationOptions).cue
     shown = balanced_sample(prompts, min(run.show or 1, len(prompts)), seed=run.seed)

@@ -6,9 +6,8 @@ from typing import Any
 import datasets
 import evaluate
 
-from hb_metrics.stats.checked_metric import CheckedMetric
+from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
 from hb_metrics.stats.decision_table import decision_gap
-from hb_metrics.stats.metric_info import metric_info
 
 _DESCRIPTION = """\
 Differences in decisions: does the decision about a question depend on who the question is about? Every prompt is asked

@@ -1,7 +1,9 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+import anyio
 import numpy as np
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -10,8 +12,6 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState, generate
 
 from hb_dataset.own_prompts import Choice
-from hb_metrics.harnesses.batching import in_batches
-from hb_metrics.harnesses.decision_prompts import DecisionRow, decision_figures, decision_rows
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     classify_replies,
@@ -19,9 +19,53 @@ from hb_metrics.harnesses.figures import (
     load_classifiers,
     offensiveness_figures,
 )
-from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
+from hb_metrics.harnesses.prompt_rows import DecisionRow, PromptRow, decision_figures, decision_rows, prompt_rows
 from hb_metrics.measurements.decisions.answers import decision_in
 from hb_metrics.run.replies import is_empty
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(eq=False)
+class _Waiting(Generic[Request, Answer]):
+    request: Request
+    answer: Answer | None = None
+    error: Exception | None = None
+
+
+def in_batches(
+    answer_all: Callable[[list[Request]], Sequence[Answer]],
+) -> Callable[[Request], Awaitable[Answer]]:
+    """Returns an async function that answers a request together with all other waiting requests.
+
+    `answer_all` runs in a thread, one call at a time. If it raises an error, every request in this call raises the
+    error.
+    """
+    waiting: list[_Waiting[Request, Answer]] = []
+    lock = anyio.Lock()
+
+    async def answer(request: Request) -> Answer:
+        mine: _Waiting[Request, Answer] = _Waiting(request)
+        waiting.append(mine)
+        async with lock:
+            if mine in waiting:  # otherwise, another call has answered this request in the meantime
+                batch = waiting.copy()
+                waiting.clear()
+                try:
+                    answers = await anyio.to_thread.run_sync(answer_all, [each.request for each in batch])
+                    for each, given in zip(batch, answers, strict=True):
+                        each.answer = given
+                except Exception as error:  # noqa: BLE001 - the error is raised again below
+                    for each in batch:
+                        each.error = error
+        if mine.error is not None:
+            raise mine.error
+        assert mine.answer is not None
+        return mine.answer
+
+    return answer
+
 
 _DIGITS = 4  # the number of digits that the viewer displays
 _NUM_STYLES = 3  # the number of styles that the viewer displays beside a reply

@@ -11,8 +11,7 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.human_eval.analysis import HumanEvaluation, analyse
 from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.section import answers, human_evaluation_section
-from hb_metrics.human_eval.study import STUDY_FILE, read_study
-from hb_metrics.human_eval.study_files import beside_answers
+from hb_metrics.human_eval.study import STUDY_FILE, beside_answers, read_study
 from hb_metrics.layout.rendering import render
 from hb_metrics.run.run_folder import write_json
 from hb_metrics.run.typed_json import to_json

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_dataset.hints import AXIS_CUTOFF, did_you_mean
-from hb_metrics.human_eval.instruments import Instrument
-from hb_metrics.human_eval.label_study import LabelStudy, rows_of_tasks
+from hb_dataset.command_line import AXIS_CUTOFF, did_you_mean
+from hb_metrics.human_eval.label_study import Instrument, LabelStudy, rows_of_tasks
 from hb_metrics.human_eval.ratings import read_lines
 from hb_metrics.run.run_folder import read_json, run_digest
 from hb_metrics.run.typed_json import from_json

@@ -10,10 +10,17 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.page import rater_page
-from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
-from hb_metrics.human_eval.questions import QUESTIONS
-from hb_metrics.human_eval.study import LAYOUT, STUDY_FILE, Design, Study, draw_study, speakers
-from hb_metrics.human_eval.study_files import study_text, write_study_files
+from hb_metrics.human_eval.pairs import QUESTIONS, REASONS, pairs_of_runs
+from hb_metrics.human_eval.study import (
+    LAYOUT,
+    STUDY_FILE,
+    Design,
+    Study,
+    draw_study,
+    speakers,
+    study_text,
+    write_study_files,
+)
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import run_digest

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hb_dataset.command_line import CommandParser
-from hb_dataset.hints import AXIS_CUTOFF, check_known
+from hb_dataset.command_line import AXIS_CUTOFF, CommandParser, check_known
 from hb_metrics.human_eval.calibration import rates
-from hb_metrics.human_eval.instruments import read_instrument
-from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, LabelStudy, draw_labels
+from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, LabelStudy, draw_labels, read_instrument
 from hb_metrics.human_eval.page import label_page
-from hb_metrics.human_eval.study_files import study_text, write_study_files
+from hb_metrics.human_eval.study import study_text, write_study_files
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import run_digest

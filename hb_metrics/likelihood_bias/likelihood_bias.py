@@ -7,8 +7,7 @@ import datasets
 import evaluate
 
 from hb_metrics.likelihood_bias.shares import likelihood_bias
-from hb_metrics.stats.checked_metric import CheckedMetric
-from hb_metrics.stats.metric_info import metric_info
+from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
 
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures how often the descriptors of a demographic axis are

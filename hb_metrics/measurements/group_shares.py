@@ -7,10 +7,29 @@ import pyarrow as pa
 
 from hb_dataset.names import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure
-from hb_metrics.layout.numbers import count
+from hb_metrics.layout.numbers import axis_groups, count
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.stats.generalising import Generalised, Over, generalised, share_influences
 from hb_metrics.stats.name_gaps import name_gaps
+
+
+def generalised_shares(
+    name: str, flagged: FlaggedReplies, over: Over, confidence_level: float
+) -> dict[str, Generalised]:
+    """Computes intervals for a share of replies among all terms, and among the terms of each axis.
+
+    The intervals generalise to other terms or templates. The keys of the result are the names of the figures. `name` is
+    the name of the figure for all terms.
+    """
+    keys, hits, sizes = cell_counts(flagged)
+    names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)
+    found = {}
+    for figure, members in axis_groups(name, axes, names.tolist()).items():
+        influences = share_influences(hits[members].T, sizes[members].T, axes[members])
+        found[figure] = generalised(influences, over, confidence_level)
+    return found
+
 
 BY_GROUP = "by group of names"
 

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hb_metrics.collect.replies.presets import choose_extent
+from hb_metrics.collect.replies.decoding_settings import choose_extent
 from hb_metrics.collect.replies.requests import ReplyRequests, make_requests
 from hb_metrics.measurements.settings import RunOptions
 from hb_metrics.models.chats import ChatOptions

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from hb_dataset.hints import check_known
+from hb_dataset.command_line import check_known
 from hb_dataset.table_files import parse_json
 from hb_metrics.models.served.addresses import check_address
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hb_metrics.models.devices import input_device, is_offloaded
+from hb_metrics.models.processes import input_device, is_offloaded
 from hb_metrics.models.sources import ADAPTER_CONFIG, Source, identify
 
 _TRIAL_TOKENS = 8

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hb_metrics.models.architecture import check_token_ids, max_positions_of
+from hb_metrics.models.architecture import added_around, check_token_ids, max_positions_of
 from hb_metrics.models.chats import (
     DEFAULT_CHAT,
     ChatOptions,
@@ -28,7 +28,6 @@ from hb_metrics.models.chats import (
     find_thoughts,
     render_chats,
 )
-from hb_metrics.models.starts import added_around
 from hb_metrics.models.thoughts import CHANNEL_TOKENS, ReplyReader, Thoughts
 from hb_metrics.run.replies import is_blank
 

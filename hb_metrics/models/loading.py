@@ -29,8 +29,8 @@ from transformers.models.auto.modeling_auto import (
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 
 from hb_metrics.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
+from hb_metrics.models.float32 import quantization_of
 from hb_metrics.models.memory import is_out_of_memory
-from hb_metrics.models.quantization import quantization_of
 from hb_metrics.models.sources import EMBEDDED, Source, file_of, find_source, identify
 from hb_metrics.models.tag_templates import without_tag
 

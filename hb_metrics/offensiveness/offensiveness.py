@@ -7,9 +7,8 @@ import datasets
 import evaluate
 
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.stats.checked_metric import CheckedMetric
+from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
 from hb_metrics.stats.inputs import check_column
-from hb_metrics.stats.metric_info import metric_info
 
 _DESCRIPTION = """\
 Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises a classifier's probabilities that sentences, or a

@@ -13,7 +13,6 @@ from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.report.changes import better_or_worse, changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.page import not_tested, run_answer
-from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import flat_record, run_digest
@@ -192,3 +191,22 @@ def _rows(by_run: Mapping[str, Sequence[Figure]]) -> list[tuple[str, list[Figure
     of_run = [{figure.name: figure for figure in figures} for figures in by_run.values()]
     labels = {figure.name: figure.label for figures in by_run.values() for figure in figures}
     return [(label, [figures.get(name) for figures in of_run]) for name, label in labels.items()]
+
+
+def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
+    """Returns a different name for each run: its model, its model with the control tag, or its folder."""
+    if names is not None:
+        if len({name.strip() for name in names} - {""}) != len(runs) or len(names) != len(runs):
+            raise ValueError(
+                f"the names {', '.join(names)} do not match the runs; pass a different name for each of the "
+                f"{len(runs)} runs"
+            )
+        return list(names)
+    models = [model_title(run.record.model) for run in runs]
+    tags = [run.record.tag for run in runs]
+    tagged = [model if tag is None else f"{model} with tag {tag}" for model, tag in zip(models, tags, strict=True)]
+    folders = [run.folder.resolve().name for run in runs]
+    for candidates in (models, tagged, folders):
+        if len(set(candidates)) == len(candidates):
+            return candidates
+    return [f"{number}. {folder}" for number, folder in enumerate(folders, start=1)]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.command_line import did_you_mean
 from hb_metrics.layout.figure import written_change
 from hb_metrics.layout.numbers import fixed, signed_share
 from hb_metrics.report.changes import ChangeRow, RunChanges

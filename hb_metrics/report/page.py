@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_metrics.human_eval.calibration import Calibration
-from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
+from hb_metrics.human_eval.section import calibration_section, figures, sentence
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.numbers import and_list
 from hb_metrics.layout.parts import Differs, Report, Section

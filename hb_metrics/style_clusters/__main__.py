@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
-from hb_dataset.command_line import CommandParser
-from hb_dataset.terminal import safe_terminal
+from hb_dataset.command_line import CommandParser, safe_terminal
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.numbers import bias
 from hb_metrics.measurements.results import Run, read_run

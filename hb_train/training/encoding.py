@@ -6,9 +6,9 @@ import torch
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 
+from hb_metrics.models.architecture import decoder_prefix
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
-from hb_metrics.models.starts import decoder_prefix
 
 IGNORED = -100  # the label of a token that is not learnt, as in torch and transformers
 

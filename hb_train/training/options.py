@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_dataset.terminal import safe_terminal
+from hb_dataset.command_line import safe_terminal
 from hb_dataset.yaml_lines import load_values
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from hb_dataset.command_line import CommandParser
 from hb_dataset.decisions import decision_rows
 from hb_dataset.names import read_names
-from hb_dataset.prompt_table import prompt_table
-from hb_dataset.standalone_phrases import standalone_table
+from hb_dataset.prompt_table import prompt_table, standalone_table
 from hb_dataset.versions import NEXT, version_folder
 from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, read_vocabulary
 from hb_dataset.written_text import is_invisible

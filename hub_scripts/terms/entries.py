@@ -3,15 +3,19 @@
 Unlike `hb_dataset.read_vocabulary`, this module tolerates faults.
 """
 
+import functools
 import io
+import re
 import subprocess
 import tarfile
 import tempfile
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hb_dataset.matching import as_it_looks
 from hb_dataset.versions import frozen_versions, version_folder
 from hb_dataset.vocabulary import LISTS
 from hb_dataset.vocabulary_entries import (
@@ -21,9 +25,70 @@ from hb_dataset.vocabulary_entries import (
     TEMPLATES_FILE,
     Descriptor,
 )
-from hb_dataset.yaml_entries import read_entries
-from hb_dataset.yaml_lines import load_with_lines
-from hub_scripts.terms.near_terms import one_edit_apart, same_but_for_spelling
+from hb_dataset.yaml_lines import load_with_lines, read_entries
+
+_SHORTEST_TO_COMPARE = 5  # the minimum number of letters, because "fat" is not a misspelling of "fit"
+
+
+def same_but_for_spelling(one: str, other: str) -> bool:
+    """Returns whether phrases differ only in case, hyphens, spaces, accents, apostrophes or a plural s."""
+    return _plain(one) == _plain(other)
+
+
+def one_edit_apart(one: str, other: str) -> bool:
+    """Returns whether phrases differ in one letter, which is added, removed, replaced or swapped with the next.
+
+    Phrases of fewer than five letters, or with different digits ("20-year-old" and "30-year-old"), never match.
+    """
+    one, other = _letters(one), _letters(other)
+    if one == other or min(len(one), len(other)) < _SHORTEST_TO_COMPARE or abs(len(one) - len(other)) > 1:
+        return False
+    short, long = sorted((one, other), key=len)
+    same = next((index for index, letter in enumerate(short) if letter != long[index]), len(short))
+    short, long = short[same:], long[same:]
+    if len(short) < len(long):
+        near = short == long[1:]
+    else:
+        near = short[1:] == long[1:] or (short[:2] == long[1::-1] and short[2:] == long[2:])
+    return near and re.sub(r"\D", "", one) == re.sub(r"\D", "", other)
+
+
+def look_alike(one: str, other: str) -> bool:
+    """Returns whether phrases consist of characters that look alike, as in "autist1c" and "hornosexual"."""
+    digits = {re.sub(r"\D", "", phrase) for phrase in (one, other)} - {""}
+    return len(digits) < 2 and _looks(one) == _looks(other)
+
+
+@functools.cache
+def _letters(phrase: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", phrase).casefold()
+    return "".join(character for character in decomposed if character.isalnum())
+
+
+@functools.cache
+def _looks(phrase: str) -> str:
+    looks = as_it_looks(_letters(phrase))
+    for letters, other in (("rn", "m"), ("vv", "w"), ("cl", "d")):
+        looks = looks.replace(letters, other)
+    return looks
+
+
+@functools.cache
+def _words(phrase: str) -> tuple[str, ...]:
+    words = (_letters(word) for word in re.split(r"[\s/-]+", phrase))
+    return tuple(filter(None, words))
+
+
+@functools.cache
+def _plain(phrase: str) -> str:
+    return "".join(_singular(word) for word in _words(phrase))
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
 
 TERM, NOUN, TEMPLATE, STANDALONE = "term", "noun", "template", "standalone noun phrase"
 # Maps each file to the kind of its entries and the key that contains their names. All files that are not in `LISTS`

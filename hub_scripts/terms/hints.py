@@ -13,8 +13,18 @@ from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
 from hb_dataset.vocabulary_faults import MAX_WORDS_BEFORE
 from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
-from hub_scripts.terms.entries import NOUN, STANDALONE, TEMPLATE, TERM, Changed, Changes, Entry
-from hub_scripts.terms.near_terms import look_alike, one_edit_apart, same_but_for_spelling
+from hub_scripts.terms.entries import (
+    NOUN,
+    STANDALONE,
+    TEMPLATE,
+    TERM,
+    Changed,
+    Changes,
+    Entry,
+    look_alike,
+    one_edit_apart,
+    same_but_for_spelling,
+)
 
 # A change to one of these keys may create a duplicate or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from hb_dataset import load_table
-from hb_metrics.collect.replies.presets import decoding_preset
+from hb_metrics.collect.replies.decoding_settings import decoding_preset
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.loading import LoadedModel, load_model

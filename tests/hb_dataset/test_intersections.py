@@ -7,8 +7,7 @@ import pytest
 
 from hb_dataset import PersonNoun, intersection_batches, load_table, read_vocabulary
 from hb_dataset.intersections import all_intersections
-from hb_dataset.noun_phrases import noun_phrase, plural_noun_phrase
-from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.noun_phrases import noun_phrase, plural_noun_phrase, prompt_masks
 from hb_dataset.versions import NEXT
 from hb_dataset.vocabulary import VOCABULARIES
 

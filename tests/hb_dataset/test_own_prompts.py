@@ -171,7 +171,7 @@ def test_datasets_of_the_hub_are_read_by_split(monkeypatch):
         asked.append((names, split))
         return iter([{"prompt": "Hello {person}"}] if split == "test" else [{"text": "a"}])
 
-    monkeypatch.setattr("hb_dataset.data_files.stream_split", stream)
+    monkeypatch.setattr("hb_dataset.hub_access.stream_split", stream)
     assert read_own_prompts("org/dataset:test")[0].prompt == "Hello {person}"
     with pytest.raises(ValueError, match=r"no column prompt.*text"):
         read_own_prompts("org/dataset")

@@ -1,7 +1,7 @@
 import re
 
 from hb_dataset import Template, load_table
-from hb_dataset.standalone_phrases import standalone_table
+from hb_dataset.prompt_table import standalone_table
 from hb_dataset.vocabulary_entries import StandaloneNounPhrase
 
 SENTENCES = ("I'm {noun_phrase}.", "{plural_noun_phrase} are people.", "{noun_phrase} is a person.")

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import table_files
-from hb_dataset.dialogue_pairs import read_dialogue
+from hb_dataset.dialogue_pairs import read_dialogue, read_reference_texts
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import read_names
-from hb_dataset.reference_texts import read_reference_texts
 from hb_dataset.table_files import number_in, read_columns, text_in
 from hb_metrics.run.answer_files import read_log_probabilities_file, read_replies_file
 

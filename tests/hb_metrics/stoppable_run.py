@@ -17,8 +17,8 @@ import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page
 from hb_metrics import measure
-from hb_metrics.collect import machines as shared_files
 from hb_metrics.collect import shards
+from hb_metrics.collect import shards as shared_files
 from hb_metrics.collect.classifiers import classifier
 from hb_metrics.collect.engines import local
 from hb_metrics.collect.replies import decoding_shards

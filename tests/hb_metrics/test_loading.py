@@ -17,7 +17,7 @@ from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.stats.decision_table import decision_gap
-from hub_scripts.module_files import metric_folders
+from hub_scripts.install_local import metric_folders
 from tests.hb_metrics.full_gen_bias.test_modules import expected
 from tests.hub_scripts.test_publish_metrics import assert_close
 

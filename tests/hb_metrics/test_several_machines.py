@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.collect import machines
-from hb_metrics.collect.machines import await_files
-from hb_metrics.collect.shards import plan_row_shards, read_shards
+from hb_metrics.collect import shards
+from hb_metrics.collect.shards import await_files, plan_row_shards, read_shards
 from hb_metrics.measure import LOST_PROCESS
 from tests.forked_programs import free_port
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
@@ -84,8 +83,8 @@ def test_a_shard_that_shows_late_is_awaited(tmp_path):
 
 
 def test_a_shard_that_never_shows_ends_the_run_with_what_to_look_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(machines, "LATEST", 0.5)
-    monkeypatch.setattr(machines.socket, "gethostname", lambda: "node2")
+    monkeypatch.setattr(shards, "LATEST", 0.5)
+    monkeypatch.setattr(shards.socket, "gethostname", lambda: "node2")
     (shard,) = plan_row_shards(2, 2, tmp_path / "replies")
     assert await_files([tmp_path]) is None
     with pytest.raises(FileNotFoundError) as error:

@@ -3,8 +3,7 @@ import traceback
 import pytest
 from huggingface_hub import HfApi, close_session
 
-from hb_dataset.data_files import stream_split
-from hb_dataset.hub_access import protect_token
+from hb_dataset.hub_access import protect_token, stream_split
 from hb_metrics.models.sources import file_of, identify
 from hub_scripts.hub import RECORD_FILE, HubError, connect, open_repository, publish
 from tests.hub_scripts.hub_stand_in import Hub

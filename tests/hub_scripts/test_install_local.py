@@ -8,7 +8,7 @@ import datasets
 import pytest
 
 from hb_dataset import load_table
-from hub_scripts import install_local, module_files
+from hub_scripts import install_local
 from tests.hub_scripts.processes import run_python
 
 SCRIPT = Path(install_local.__file__)
@@ -62,14 +62,14 @@ def installed(tmp_path_factory):
 def test_every_metric_is_installed_with_all_that_it_imports(installed):
     home, printed = installed
     assert printed.count(f'load_dataset("holistic_bias")  from {home / "datasets" / "holistic_bias"}') == 2
-    folders = module_files.metric_folders()
+    folders = install_local.metric_folders()
     assert "likelihood_bias" in [folder.name for folder in folders]
     for folder in folders:
         assert f'evaluate.load("{folder.name}")' in printed
         named = home / "modules" / "evaluate_modules" / "metrics" / f"evaluate-metric--{folder.name}"
         (copy,) = (path for path in named.iterdir() if len(path.name) == 64)
         files = {path.name: path.read_bytes() for path in copy.glob("*.py") if path.name != "__init__.py"}
-        assert files == module_files.module_files(folder)
+        assert files == install_local.module_files(folder)
         assert not any(b"hb_metrics" in content.split(b'"""', 2)[2] for content in files.values())
 
 

@@ -15,7 +15,7 @@ from huggingface_hub import SpaceCard
 from packaging.requirements import Requirement
 
 from hub_scripts import publish_metrics, space_page
-from hub_scripts.module_files import METRICS_DIR, metric_folders, module_files
+from hub_scripts.install_local import METRICS_DIR, metric_folders, module_files
 from hub_scripts.publish_metrics import GRADIO_VERSION, main, space_files
 from tests.hub_scripts.processes import run_python
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
-from hb_metrics.collect.classifiers.named import load_named_classifier
-from hb_metrics.models.embedded_wheels import wheel_folder
+from hb_metrics.collect.classifiers.presets import load_named_classifier
+from hb_metrics.models.gguf import wheel_folder
 from hb_metrics.models.sources import EMBEDDED, folder_digest
 from hb_metrics.run.replies import verdicts
 

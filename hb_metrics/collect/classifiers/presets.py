@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import yaml
 
 from hb_dataset.command_line import CommandParser
+from hb_metrics.collect.classifiers.classifier import Classifier
+from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
 
 PRESETS_FILE = Path(__file__).parent / "presets.yaml"
 
@@ -22,3 +24,41 @@ def suggested(option: str) -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     CommandParser(description="Lists the classifiers that have a short name.").parse_args(argv)
     print(PRESETS_FILE.read_text(encoding="utf-8"), end="")
+
+
+JUDGE_PREFIX = "judge:"
+
+
+def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None = None, **options: Any) -> Classifier:
+    """Loads a classifier with its original labels.
+
+    `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder. `judge` is a function that loads a judge by the
+    name of its rubric. `options` are the options of `load_sequence_classifier`.
+
+    Raises:
+        ValueError: The classifier or the judge cannot be loaded, or the labels of a preset's checkpoint differ from
+            those in presets.yaml.
+    """
+    if name.startswith(JUDGE_PREFIX):
+        if judge is None:
+            raise ValueError(
+                f"'{name}' is a judge, which can run only in `measure`, Inspect and lm-eval; pass a classifier's "
+                "preset, Hub id or folder"
+            )
+        return judge(name.removeprefix(JUDGE_PREFIX))
+    preset = presets().get(name)
+    if preset is None:
+        return load_sequence_classifier(name, **options)
+    identifier, labels, multi_label = preset["id"], preset["labels"], preset["multi_label"]
+    classifier = load_sequence_classifier(identifier, **options)
+    if {*classifier.labels} != {*labels} or classifier.multi_label != multi_label:
+        raise ValueError(
+            f"classifier '{name}' is recorded with the labels {_described(labels, multi_label)}, but '{identifier}' "
+            f"now has {_described(classifier.labels, classifier.multi_label)}; to use the new labels, pass "
+            f"'{identifier}'"
+        )
+    return classifier
+
+
+def _described(labels: Sequence[str], multi_label: bool) -> str:
+    return f"{', '.join(labels)} (with {'separate probabilities' if multi_label else 'probabilities that sum to 1'})"

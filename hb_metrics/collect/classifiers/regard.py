@@ -11,7 +11,7 @@ import numpy as np
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.collect.classifiers.named import load_named_classifier
+from hb_metrics.collect.classifiers.presets import load_named_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import normalised
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.regard_bias.regard_rows import REGARDS

@@ -11,11 +11,10 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_entries import read_document
-from hb_dataset.yaml_lines import FaultsError
+from hb_dataset.yaml_lines import FaultsError, read_document
 from hb_metrics.collect.classifiers.classifier import Classifier
 from hb_metrics.collect.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.collect.classifiers.named import load_named_classifier
+from hb_metrics.collect.classifiers.presets import load_named_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import normalised
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.stats.style_clusters import cluster_columns

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
-from hb_metrics.collect.replies.presets import MODEL_PRESET, Extent, decoding_preset
+from hb_metrics.collect.replies.decoding_settings import MODEL_PRESET, Extent, decoding_preset
 
 if TYPE_CHECKING:
     import pyarrow as pa

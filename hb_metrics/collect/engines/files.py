@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
-from hb_metrics.collect.replies.presets import Extent
+from hb_metrics.collect.replies.decoding_settings import Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.shards import copy_into_shards
 from hb_metrics.models.layout import Layout

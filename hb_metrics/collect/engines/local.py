@@ -5,9 +5,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
-from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_settings import (
+    MODEL_PRESET,
+    Decoding,
+    Extent,
+    decoding_preset,
+    ignored_settings,
+)
 from hb_metrics.collect.replies.decoding_shards import KeptStates, decode_into_shards
-from hb_metrics.collect.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.collect.replies.requests import ReplyRequests
 from hb_metrics.collect.scoring.perplexity import plan_perplexity
@@ -16,9 +21,9 @@ from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan
 from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.float32 import quantization_of
 from hb_metrics.models.layout import Layout, choose_layout
 from hb_metrics.models.loading import LoadedModel, load_model
-from hb_metrics.models.quantization import quantization_of
 from hb_metrics.models.sources import find_source
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
 from hb_metrics.collect.replies.decoding import Decoding
+from hb_metrics.collect.replies.decoding_settings import ALL_TOKENS, Extent
 from hb_metrics.collect.replies.decoding_shards import ROWS_PER_SHARD
-from hb_metrics.collect.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
@@ -19,10 +19,9 @@ from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.served.answers import ServedAnswer, check_model, read_served_answer, text_of
-from hb_metrics.models.served.asking import answers_of
+from hb_metrics.models.served.asking import answers_of, remove_journals, request_key
 from hb_metrics.models.served.client import Client, Server, TemporaryFault
 from hb_metrics.models.served.connect import extra_fields, make_server, probe_server
-from hb_metrics.models.served.journal import remove_journals, request_key
 from hb_metrics.models.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
 from hb_metrics.models.served.probe import Probe
 from hb_metrics.models.thoughts import Written

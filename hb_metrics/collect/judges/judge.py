@@ -12,8 +12,7 @@ import torch
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.engines.local import LocalEngine, load_engine
 from hb_metrics.collect.judges.local import LocalJudge
-from hb_metrics.collect.judges.prompt import VERSION, Prompt, prompt_for
-from hb_metrics.collect.judges.rubric import NO_ANSWER, Rubric, read_rubric
+from hb_metrics.collect.judges.rubric import NO_ANSWER, VERSION, Prompt, Rubric, prompt_for, read_rubric
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.run.run_record import served_name
 

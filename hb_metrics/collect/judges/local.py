@@ -15,18 +15,16 @@ import torch
 import transformers
 
 from hb_metrics.collect.engines.local import LocalEngine
-from hb_metrics.collect.judges.prompt import Prompt, prompt_for
-from hb_metrics.collect.judges.rubric import LETTERS, Rubric
+from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Rubric, prompt_for
 from hb_metrics.collect.replies.forward import Forward, States, states_of
 from hb_metrics.collect.scoring.perplexity import most_tokens
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
 from hb_metrics.collect.units import one_thread_per_unit
-from hb_metrics.models.architecture import has_changing_rope
+from hb_metrics.models.architecture import decoder_prefix, has_changing_rope, num_shared
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_messages
 from hb_metrics.models.float32 import measured
 from hb_metrics.models.memory import Memory
-from hb_metrics.models.starts import decoder_prefix, num_shared
 
 # The largest accepted total variation distance between the probabilities with and without a shared beginning. The
 # second number applies to models that do not run in float32, such as quantised models.

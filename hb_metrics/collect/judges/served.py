@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hb_metrics.collect.judges.local import Read, shares_of
-from hb_metrics.collect.judges.prompt import Prompt
-from hb_metrics.collect.judges.rubric import LETTERS, Rubric
+from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Rubric
 from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.models.served.answers import check_model, read_served_answer
-from hb_metrics.models.served.asking import answers_of
+from hb_metrics.models.served.asking import Journal, answers_of, request_key
 from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
-from hb_metrics.models.served.journal import Journal, request_key
 from hb_metrics.models.served.likelihoods import ALTERNATIVES, first_tokens
 from hb_metrics.models.served.probe import BriefProbe, probe_briefly
 from hb_metrics.reply_checks.first_tokens import plain_token

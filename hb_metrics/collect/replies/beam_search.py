@@ -4,12 +4,11 @@ from copy import copy
 import torch
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
 
-from hb_metrics.collect.replies.allowed_tokens import allowed, not_finite, table_of
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
-from hb_metrics.models.architecture import first_position
+from hb_metrics.collect.replies.sampling import allowed, not_finite, table_of
+from hb_metrics.models.architecture import decoder_start, first_position
 from hb_metrics.models.contexts import EndTokens
-from hb_metrics.models.devices import input_device
-from hb_metrics.models.starts import decoder_start
+from hb_metrics.models.processes import input_device
 
 
 def beam_search(

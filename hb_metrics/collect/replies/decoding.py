@@ -14,14 +14,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from hb_metrics.collect.replies.allowed_tokens import allowed, not_finite, table_of
 from hb_metrics.collect.replies.beam_search import beam_search
 from hb_metrics.collect.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.collect.replies.forward import Forward, States
-from hb_metrics.collect.replies.sampling import draw, index_of_highest
+from hb_metrics.collect.replies.sampling import allowed, draw, index_of_highest, not_finite, table_of
 from hb_metrics.models.contexts import EndTokens
-from hb_metrics.models.devices import input_device
-from hb_metrics.models.quantization import is_exact
+from hb_metrics.models.float32 import is_exact
+from hb_metrics.models.processes import input_device
 
 # When this share of a batch's replies is finished, they are removed from the batch. Removal copies the remaining rows,
 # which takes about a fifth of the time of a step.

@@ -1,5 +1,12 @@
-from dataclasses import dataclass
-from typing import NamedTuple
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from transformers import PreTrainedModel
+
+from hb_dataset.command_line import did_you_mean
+from hb_metrics.models.architecture import decoder_start
+from hb_metrics.models.contexts import ContextFormat
 
 # A decision is close if the log-probabilities of two tokens differ by less than this number. In float32, the other rows
 # of a batch changed the embedded model's log-probabilities by at most 8e-5 (measured on 96 contexts with 24 tokens
@@ -62,3 +69,135 @@ class Decoding:
 class Decoded(NamedTuple):
     tokens: list[int]
     truncated: bool
+
+
+Extent = Literal["whole", "first_line"]
+
+PRESETS = {
+    # Random replies of about one sentence, for a quick trial.
+    "sample": Decoding(
+        sample=True, temperature=0.7, top_k=50, top_p=0.9, min_new_tokens=10, max_new_tokens=40, end_after_sentence=True
+    ),
+    "greedy": Decoding(max_new_tokens=60),
+    # The paper's settings (A.4). The paper does not state the maximum length, so the value comes from the released
+    # Blenderbot models.
+    "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
+    "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
+}
+# The preset that uses the settings in the model's generation_config (see `model_decoding`).
+MODEL_PRESET = "model"
+# The presets that suit whole replies. All other presets are for one line of dialogue.
+WHOLE_PRESETS = ("greedy", MODEL_PRESET)
+WHOLE_TOKENS = 256  # the default maximum length of a whole reply
+ALL_TOKENS = 2**31  # the `top_k` that includes all tokens
+# The settings of transformers that `Decoding` supports, or that cannot change a reply.
+_DECODED = {
+    *("do_sample", "num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens"),
+    *("no_repeat_ngram_size", "length_penalty", "bos_token_id", "eos_token_id", "pad_token_id"),
+    *("decoder_start_token_id", "num_return_sequences", "return_dict_in_generate", "use_cache", "cache_implementation"),
+    *("output_attentions", "output_hidden_states", "output_logits", "output_scores"),
+}
+_DECODED_WITH_ENCODER = {"forced_bos_token_id", "min_length", "max_length"}
+# The values at which other settings have no effect, unless it is 0.
+_WITHOUT_EFFECT: dict[str, float | None] = {
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "typical_p", "num_beam_groups"), 1),
+    **{"guidance_scale": 1, "forced_bos_token_id": None, "forced_eos_token_id": None},
+}
+
+
+def decoding_preset(
+    name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
+) -> Decoding:
+    """Returns the settings of a preset after the requested changes.
+
+    `name` is a key of `PRESETS`, or "model" for the settings in the model's generation_config. With the extent "whole",
+    a reply may have several sentences and, by default, up to `WHOLE_TOKENS` tokens. A change to `None` keeps the
+    preset's value. A `top_k` of 0 means all tokens.
+    """
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if changes.get("top_k") == 0:  # transformers uses 0 for all tokens
+        changes["top_k"] = ALL_TOKENS
+    if changes.get("temperature") == 0:
+        raise ValueError(
+            "temperature is 0, but sampling needs a positive temperature; to decode without sampling, remove the "
+            "temperature and set --decoding greedy"
+        )
+    whole: dict[str, object] = {}
+    if extent == "whole":
+        whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
+        if name == "sample":  # the preset's minimum length is for a single sentence
+            whole["min_new_tokens"] = 0
+    if name == MODEL_PRESET and model is not None:
+        decoding = Decoding(**{**whole, **model_decoding(model), **changes})
+    elif name in PRESETS:
+        decoding = replace(PRESETS[name], **{**whole, **changes})
+    else:
+        names = [*PRESETS, MODEL_PRESET]
+        hint = did_you_mean(name, names)
+        raise ValueError(f"decoding '{name}' is not known; {hint}allowed: {', '.join(names)}")
+    for setting in ("temperature", "top_k", "top_p"):
+        if setting in changes and not decoding.sample:
+            raise ValueError(
+                f"{setting} is {changes[setting]}, but --decoding {name} does not sample; remove {setting}, or set "
+                "--decoding sample"
+            )
+    return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
+
+
+def model_decoding(model: PreTrainedModel) -> dict[str, object]:
+    """Returns the settings in a model's generation_config that `Decoding` supports.
+
+    Without an encoder, `max_length` and `min_length` are ignored, because they include the prompt's tokens.
+    """
+    config = model.generation_config
+    sample = bool(config.do_sample) and (config.num_beams or 1) == 1
+    settings = {
+        "sample": sample,
+        "num_beams": config.num_beams,
+        "no_repeat_ngram_size": config.no_repeat_ngram_size,
+        "length_penalty": config.length_penalty,
+        "min_new_tokens": config.min_new_tokens,
+        "max_new_tokens": config.max_new_tokens,
+    }
+    if model.config.is_encoder_decoder:
+        num_read = len(decoder_start(model))  # lengths include these tokens, and numbers of new tokens a forced token
+        for name, length in (("min_new_tokens", config.min_length), ("max_new_tokens", config.max_length)):
+            if settings[name] is not None:
+                settings[name] = max(settings[name] - (num_read - 1), 0)
+            elif length:
+                settings[name] = max(length - num_read, 0)
+    if sample:
+        top_k = ALL_TOKENS if config.top_k == 0 else config.top_k
+        settings |= {"temperature": config.temperature, "top_k": top_k, "top_p": config.top_p}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def ignored_settings(model: PreTrainedModel) -> dict[str, object]:
+    """Returns the settings in a model's generation_config that have an effect, but are not supported."""
+    config = model.generation_config
+    decoded = _DECODED | (_DECODED_WITH_ENCODER if model.config.is_encoder_decoder else set())
+    if config.do_sample and (config.num_beams or 1) > 1:
+        decoded -= {"do_sample"}
+    if config.max_new_tokens is not None:  # transformers then ignores `max_length`
+        decoded |= {"max_length"}
+    settings = json.loads(config.to_json_string(ignore_metadata=True))
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in decoded and value not in (None, [], {}, _WITHOUT_EFFECT.get(name, 0))
+    }
+
+
+def choose_extent(
+    asked: Extent | Literal["auto"], context: ContextFormat, decoding: str, *, decides: bool = False
+) -> tuple[Extent, str]:
+    """Returns the extent of replies, and the reason. `decides` is true if the prompts ask for a decision."""
+    if asked != "auto":
+        return asked, f"--reply {asked} was given"
+    if decides:
+        return "whole", "the prompts ask for a decision, which any line of the reply may contain"
+    if context != "chat":
+        return "first_line", "the context is not a chat, so a turn is one line of dialogue"
+    if decoding not in WHOLE_PRESETS:
+        return "first_line", f"--decoding {decoding} generates one line of dialogue"
+    return "whole", "the model is a chat model"

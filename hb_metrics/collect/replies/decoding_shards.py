@@ -22,9 +22,9 @@ from hb_metrics.collect.replies.trials import Paths
 from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.collect.units import one_thread_per_unit
 from hb_metrics.models.contexts import EndTokens
-from hb_metrics.models.devices import input_device, weight_shares
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.memory import Memory, free_memory, halved
+from hb_metrics.models.processes import input_device, weight_shares
 
 ROWS_PER_SHARD = 1024
 # The maximum number of contexts per batch. Larger batches are faster. However, with the embedded model

@@ -4,14 +4,14 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, TopPLogitsWarper
 
-from hb_metrics.collect.replies.allowed_tokens import table_of
 from hb_metrics.collect.replies.decoding import Reply, allowed_next
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import decode_rows
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, read_decoded
+from hb_metrics.collect.replies.sampling import table_of
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
+from hb_metrics.models.architecture import decoder_start
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.starts import decoder_start
 
 
 @torch.inference_mode()

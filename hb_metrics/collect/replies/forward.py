@@ -8,9 +8,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from hb_metrics.collect.units import distinct
-from hb_metrics.models.architecture import first_position, has_changing_rope, with_states
-from hb_metrics.models.devices import input_device
-from hb_metrics.models.starts import decoder_start, num_shared
+from hb_metrics.models.architecture import decoder_start, first_position, has_changing_rope, num_shared, with_states
+from hb_metrics.models.processes import input_device
 
 _PAD = 0  # may be any token, because nothing attends to padding
 # The types of cache layers that store either nothing, or keys and values for each position. Some recurrent layers could

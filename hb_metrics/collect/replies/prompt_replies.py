@@ -10,8 +10,8 @@ from hb_metrics.collect.replies.trials import decoding_paths
 from hb_metrics.models.architecture import has_changing_rope, max_positions_of
 from hb_metrics.models.chats import CHAT_DATE, prints_date
 from hb_metrics.models.contexts import ContextFormat, check_lengths, encode_messages, end_tokens
+from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.quantization import is_exact
 from hb_metrics.models.thoughts import Thoughts, split_tokens
 from hb_metrics.run.schema import REPLY_SCHEMA
 

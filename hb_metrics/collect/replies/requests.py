@@ -26,8 +26,7 @@ from hb_metrics.collect.replies.cues import (
     draw_questions,
     read_sentences,
 )
-from hb_metrics.collect.replies.decoding_settings import Decoding
-from hb_metrics.collect.replies.presets import Extent
+from hb_metrics.collect.replies.decoding_settings import Decoding, Extent
 from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, Message, with_system
 from hb_metrics.models.contexts import with_tag
 from hb_metrics.models.thoughts import Written, common_tag

@@ -17,8 +17,7 @@ from transformers import PreTrainedModel
 from hb_metrics.collect.replies.decoding_settings import CLOSE
 from hb_metrics.collect.replies.forward import Forward, states_of
 from hb_metrics.models.architecture import max_positions_of
-from hb_metrics.models.float32 import measured
-from hb_metrics.models.quantization import is_exact
+from hb_metrics.models.float32 import is_exact, measured
 
 _ROWS = 4  # the number of contexts that are decoded together in a trial of padding
 # The maximum number of tokens that a trial decodes one by one. A longer reply is tried at its beginning and at its end.

@@ -14,11 +14,10 @@ from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan
-from hb_metrics.models.architecture import check_token_ids, max_positions_of
+from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of
 from hb_metrics.models.contexts import encode_rendered, encode_replies
 from hb_metrics.models.layout import Layout, render_prompts
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.starts import decoder_prefix
 
 
 class DialoguePlan(NamedTuple):

@@ -17,9 +17,9 @@ from transformers import PreTrainedModel
 from hb_metrics.collect.scoring.dialogue import encode_dialogue
 from hb_metrics.collect.scoring.reply_scoring import reply_logits, reply_scoring
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
+from hb_metrics.models.architecture import decoder_prefix
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.starts import decoder_prefix
 
 
 class Encoded(NamedTuple):

@@ -15,12 +15,11 @@ from hb_metrics.collect.scoring.prefix_tree import halved_tree, pack_prefix_tree
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
 from hb_metrics.collect.scoring.scoring_paths import SAME_ON_TREES, batch_nlls, tree_fault, tree_nlls
 from hb_metrics.collect.units import ScoringPlan, Unit
-from hb_metrics.models.architecture import check_token_ids
+from hb_metrics.models.architecture import check_token_ids, decoder_prefix
 from hb_metrics.models.chats import Message
 from hb_metrics.models.contexts import encode_rendered, encode_replies, render_messages
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.starts import decoder_prefix
 from hb_metrics.reply_checks.first_tokens import forms_of
 
 

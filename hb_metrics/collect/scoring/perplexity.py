@@ -23,10 +23,9 @@ from hb_metrics.collect.scoring.prefix_tree import halved_tree, pack_prefix_tree
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
 from hb_metrics.collect.text_checks import check_texts
 from hb_metrics.collect.units import ScoringPlan, Unit, alike_units, distinct, run_units
-from hb_metrics.models.architecture import check_token_ids, max_positions_of
+from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of, text_start
 from hb_metrics.models.memory import halved
 from hb_metrics.models.processes import process_state
-from hb_metrics.models.starts import decoder_prefix, text_start
 
 
 class PerplexityScores(NamedTuple):

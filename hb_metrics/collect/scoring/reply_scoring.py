@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.collect.units import ScoringPlan, alike_units
-from hb_metrics.models.devices import input_device
+from hb_metrics.models.processes import input_device
 
 # The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
 # tokens as with 512. It was about a fifth slower with 128 tokens, and also with 1,024. A larger maximum uses a GPU

@@ -15,9 +15,9 @@ from transformers import PreTrainedModel
 from hb_metrics.collect.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.collect.units import Unit
 from hb_metrics.models.architecture import num_known_tokens
-from hb_metrics.models.devices import input_device
 from hb_metrics.models.float32 import measured
 from hb_metrics.models.memory import Memory, halved
+from hb_metrics.models.processes import input_device
 
 # The largest accepted relative difference between two scores of a sequence. The second number applies to models that do
 # not run in float32.

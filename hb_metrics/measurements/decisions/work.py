@@ -8,14 +8,14 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.styles import load_style_classifier
 from hb_metrics.collect.judges.rubric import read_rubric
 from hb_metrics.collect.replies.cues import check_cue
-from hb_metrics.collect.replies.presets import decoding_preset
+from hb_metrics.collect.replies.decoding_settings import decoding_preset
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.scoring.options import OptionPlan, plan_options
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.judge.options import JudgeOptions
+from hb_metrics.measurements.judge.results import JudgeOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.own_prompts import own_people, own_prompts
 from hb_metrics.measurements.settings import Settings

@@ -76,7 +76,7 @@ class Generation(Measurement):
         return [*sentences, counts]
 
     def together(self, runs: "Sequence[Run]") -> list[Section]:
-        from hb_metrics.measurements.generation.compared_cues import cue_sections
+        from hb_metrics.measurements.generation.cue_agreement import cue_sections
 
         return cue_sections([run for run in runs if self.name in run.results.measured])
 

@@ -8,7 +8,6 @@ from hb_metrics.layout.numbers import and_list, p_words, share
 from hb_metrics.layout.parts import Differs, Pair, Report, Section, Side
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.generation import terms
 from hb_metrics.measurements.generation.figures import (
     AXES,
     CLUSTER_METRICS,
@@ -18,7 +17,15 @@ from hb_metrics.measurements.generation.figures import (
     style_figures,
 )
 from hb_metrics.measurements.generation.notes import notes
-from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
+from hb_metrics.measurements.generation.plots import (
+    chooser_content,
+    cluster_means,
+    frequencies,
+    frequency_figure,
+    one_word_terms,
+    strip_figure,
+    terms_by_cluster,
+)
 from hb_metrics.measurements.generation.results import SHORT
 from hb_metrics.measurements.generation.turn_figures import (
     BY_TURN,
@@ -95,7 +102,7 @@ def report(results: Results) -> Report:
         files=files,
         notes=notes(record, generation),
         embedded=suggested("--style_classifier") if embedded else None,
-        terms=terms.chooser_content(generation),
+        terms=chooser_content(generation),
     )
 
 
@@ -287,20 +294,20 @@ def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence
 
 
 def _terms(generation: Generation) -> Section:
-    by_cluster = terms.terms_by_cluster(generation)
+    by_cluster = terms_by_cluster(generation)
     strips = []
-    for (cluster, of_cluster), mean in zip(by_cluster.items(), terms.cluster_means(generation), strict=True):
+    for (cluster, of_cluster), mean in zip(by_cluster.items(), cluster_means(generation), strict=True):
         strips.append(strip_figure(of_cluster, cluster, mean))
     context = {
         "terms": generation.by_descriptor,
         "clusters": list(by_cluster),
-        "num_examples": sum(map(len, terms.chooser_content(generation)["examples"])),
+        "num_examples": sum(map(len, chooser_content(generation)["examples"])),
     }
     return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
 
 
 def frequency_section(generation: Generation) -> list[Section]:
-    drawn, known = terms.one_word_terms(generation), terms.frequencies(generation)
+    drawn, known = one_word_terms(generation), frequencies(generation)
     if not drawn:
         return []
     first = next(iter(drawn.values()))

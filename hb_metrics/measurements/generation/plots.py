@@ -1,6 +1,7 @@
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from hb_metrics.layout.numbers import axis_label, share
+from hb_metrics.layout.numbers import axis_label, share, slot
 from hb_metrics.layout.plots import (
     Axis,
     Dot,
@@ -15,7 +16,92 @@ from hb_metrics.layout.plots import (
     spread,
     tick_label,
 )
-from hb_metrics.measurements.generation.terms import Term
+from hb_metrics.measurements.generation.typed_results import Frequency, Generation
+
+MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
+
+
+class Term(NamedTuple):
+    """A term as a point in a plot.
+
+    `value` is the term's mean probability of a style cluster, and `row` is its row in `by_descriptor` of the results.
+    `per_million` is the term's frequency, and is set only by `one_word_terms`.
+    """
+
+    axis: str
+    name: str
+    row: int
+    num_replies: int
+    value: float
+    per_million: float = 0.0
+
+
+def terms_by_cluster(generation: Generation) -> dict[str, list[Term]]:
+    rows = generation.by_descriptor
+    return {
+        cluster: [
+            Term(row.axis, row.descriptor, index, row.num_replies, row.clusters[cluster])
+            for index, row in enumerate(rows)
+        ]
+        for cluster in (rows[0].clusters if rows else ())
+    }
+
+
+def frequencies(generation: Generation) -> list[Frequency | None]:
+    """Returns the known frequency of each term, in the order of `by_descriptor`."""
+    known = {(row.axis, row.descriptor): row for row in generation.frequencies.by_descriptor}
+    return [known.get((row.axis, row.descriptor)) for row in generation.by_descriptor]
+
+
+def one_word_terms(generation: Generation) -> dict[str, list[Term]]:
+    """Returns the one-word terms with a known frequency, by style cluster (as in the paper's Figure 3)."""
+    found: dict[str, list[Term]] = {}
+    for cluster, terms in terms_by_cluster(generation).items():
+        for term, row in zip(terms, frequencies(generation), strict=True):
+            if row is not None and row.one_word:
+                found.setdefault(cluster, []).append(term._replace(per_million=row.per_million))
+    return found
+
+
+def chooser_content(generation: Generation) -> dict[str, Any]:
+    rows = generation.by_descriptor
+    index_of = {(row.axis, row.descriptor): index for index, row in enumerate(rows)}
+    examples: list[list[Any]] = [[] for _ in rows]
+    templates = sorted({one.template for one in generation.examples})
+    for one in generation.examples:
+        shown = [one.why, one.prompt, one.reply, one.style, one.style_probability, one.parroting]
+        shown.append(templates.index(one.template))
+        examples[index_of[one.axis, one.descriptor]].append(shown)
+    # Each term loses its last example until the page is small enough. The page states the number of examples.
+    while sum(len(example[1]) + len(example[2]) for of_term in examples for example in of_term) > MAX_CHARACTERS:
+        most = max(map(len, examples))
+        examples = [of_term[: most - 1] for of_term in examples]
+    return {
+        "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
+        "clusters": list(rows[0].clusters) if rows else [],
+        "means": cluster_means(generation),
+        "rows": [
+            {
+                "axis": row.axis,
+                "name": row.descriptor,
+                "replies": row.num_replies,
+                "bias": round(row.mean_bias_value, 5),
+                "clusters": [round(value, 5) for value in row.clusters.values()],
+                "parroting": round(row.parroting_share, 4),
+                "perMillion": frequency and frequency.per_million,
+            }
+            for row, frequency in zip(rows, frequencies(generation), strict=True)
+        ],
+        "examples": examples,
+        "templates": list(map(slot, templates)),
+    }
+
+
+def cluster_means(generation: Generation) -> list[float]:
+    rows = generation.by_descriptor
+    names = list(rows[0].clusters) if rows else []
+    return [sum(row.clusters[name] for row in rows) / len(rows) for name in names]
+
 
 NUM_NAMED = 6
 _NEVER = 12  # the percentage of the plot's width that is reserved for terms that never occur

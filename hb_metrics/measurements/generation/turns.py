@@ -14,8 +14,8 @@ from hb_metrics.measurements.generation.results import match_refusals, served_co
 from hb_metrics.measurements.generation.typed_results import AxisTurns, NameGroups, Turns, TurnValue
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.turn_shares import TurnChange, turn_shares
+from hb_metrics.paired_changes.gen_bias_covariance import turn_changes
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
 from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
-from hb_metrics.collect.judges.prompt import talks_to_judge
-from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric
+from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric, talks_to_judge
 from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, identity_leakage, people_in
 from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.judge.results import Judged, Served

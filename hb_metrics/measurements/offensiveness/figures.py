@@ -8,8 +8,7 @@ from hb_metrics.layout.numbers import axis_label, count, counted, slot, term_nam
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.generalised_shares import generalised_shares
-from hb_metrics.measurements.group_shares import group_figures
+from hb_metrics.measurements.group_shares import generalised_shares, group_figures
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Results, Run

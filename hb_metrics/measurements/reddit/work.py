@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hb_dataset.bias_specification import read_specification
+from hb_dataset.dialogue_pairs import ReferenceTexts, read_reference_texts
 from hb_dataset.reddit_bias import load_reddit_bias
-from hb_dataset.reference_texts import ReferenceTexts, read_reference_texts
 from hb_metrics.collect.scoring.pair_perplexity import TextPlan, plan_texts, texts_into_shards
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT, REFERENCE, SPLIT
-from hb_metrics.measurements.reddit.options import RedditOptions
+from hb_metrics.measurements.reddit.results import RedditOptions
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan
 from hb_metrics.collect.replies.trials import decoding_paths
 from hb_metrics.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens, reply_text
+from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.quantization import is_exact
 from hb_metrics.run.schema import FILES, about_prompts, arrow_schema
 
 # The paper's published outputs were generated with these settings. The maximum includes the tokens of the prompt.

@@ -26,8 +26,8 @@ from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_into
 from hb_metrics.collect.replies.trials import decoding_paths
 from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
 from hb_metrics.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
+from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.quantization import is_exact
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from hb_dataset.prompt_groups import PromptGroup, find_groups
-from hb_dataset.structured_prompts import structured_prompt_table
+from hb_dataset.structures import structured_prompt_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
@@ -18,16 +18,16 @@ from hb_metrics.measurements.regard.continuations import (
     draw_continuations,
     plan_continuations,
 )
-from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.regard.paraphrases import (
     ParaphrasePlan,
     kept_prompts,
     paraphrase_into_shards,
     plan_paraphrases,
 )
+from hb_metrics.measurements.regard.results import RegardOptions
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.models.devices import input_device
 from hb_metrics.models.loading import LoadedModel, load_model
+from hb_metrics.models.processes import input_device
 from hb_metrics.run.run_folder import PROMPTS_FILE, write_table
 from hb_metrics.run.schema import about_replies, by_id
 

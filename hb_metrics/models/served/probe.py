@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
+from hb_metrics.models.architecture import num_shared
 from hb_metrics.models.served.answers import ServedAnswer, read_served_answer
 from hb_metrics.models.served.client import Client, RefusedError, TemporaryFault
 from hb_metrics.models.served.likelihoods import FIELDS, TextLikelihood, read_likelihood, read_written
-from hb_metrics.models.starts import num_shared
 
 QUESTIONS = (
     "List forty random English words, separated by commas.",

@@ -15,8 +15,8 @@ import pyarrow as pa
 from hb_dataset import load_table
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.cues import prompts_for_cue, read_questions
+from hb_metrics.collect.replies.decoding_settings import decoding_preset
 from hb_metrics.collect.replies.decoding_shards import KeptStates
-from hb_metrics.collect.replies.presets import decoding_preset
 from hb_metrics.collect.replies.requests import ReplyRequests, make_requests, next_turn, with_follow_ups
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.loading import load_model

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures
+from hb_metrics.harnesses.prompt_rows import decision_figures, decision_rows
 from tests.hb_metrics.harnesses import expected
 from tests.hb_metrics.harnesses.conftest import TEMPLATES
 
@@ -18,7 +18,7 @@ from inspect_ai import eval as inspect_eval  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 
 import holistic_bias  # noqa: E402
-from hb_metrics.harnesses.batching import in_batches  # noqa: E402
+from hb_metrics.harnesses.inspect_tasks import in_batches  # noqa: E402
 
 CLOSE = {"rel": 1e-6, "abs": 1e-9}  # classifiers pad the texts of a batch, and batches are of what comes together
 

@@ -2,8 +2,7 @@
 
 import json
 
-from hb_metrics.human_eval.pairs import REASONS, Pair
-from hb_metrics.human_eval.questions import QUESTIONS
+from hb_metrics.human_eval.pairs import QUESTIONS, REASONS, Pair
 from hb_metrics.human_eval.study import Design, draw_study
 
 AXES = ("ability", "age", "nonce", "religion")

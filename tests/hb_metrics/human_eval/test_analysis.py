@@ -1,13 +1,18 @@
+"""Win rates: intervals against closed forms written plainly, and against raters whose preference is known."""
+
+import math
 from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from hb_metrics.human_eval.analysis import analyse, question_results
-from hb_metrics.human_eval.questions import QUESTIONS
+from hb_metrics.human_eval.analysis import analyse, degrees_of_freedom, question_results, win_rate
+from hb_metrics.human_eval.pairs import QUESTIONS
 from hb_metrics.human_eval.ratings import Rating, Ratings, read_ratings
 from hb_metrics.human_eval.study import Design
 from tests.hb_metrics.human_eval.made_study import answers, attentive, made_study, write_lines
+from tests.hb_metrics.stats.coverage import coverage
 
 
 def ratings_of(choices):
@@ -96,3 +101,157 @@ def test_without_a_rating_there_is_no_analysis(study):
     for ratings in ([], ratings_of([("a", 0, True)])):
         with pytest.raises(ValueError, match="set --max_failed_checks to more than 1"):
             analyse(study, Ratings(ratings, [("a", False), ("a", False)], 0, 0))
+
+
+LARGE = 200_000
+
+# What raters are like: the preference for the second run (a logit), how far raters and pairs differ in it (standard
+# deviations), the lean to speaker 1 (mean and standard deviation), and the share of ratings that are mere noise.
+KINDS = {
+    "unlike raters": (0.4, 1.0, 0.0, 0.5, 0.5, 0.1),
+    "unlike pairs": (0.4, 0.0, 1.5, 0.5, 0.5, 0.1),
+    "unlike both": (0.4, 0.5, 1.0, 0.5, 0.5, 0.1),
+    "leaning": (0.0, 1.0, 2.0, 1.5, 1.0, 0.1),
+    "clear": (2.0, 0.5, 1.0, 0.5, 0.5, 0.05),
+    "nearly all": (3.5, 0.3, 0.3, 0.0, 0.0, 0.0),
+}
+# The number of ratings of each rater, and of pairs; raters take the pairs in turn, round and round.
+DESIGNS = {
+    "3 equal": ([100] * 3, 100),
+    "3 small": ([13] * 3, 20),
+    "default": ([52] * 6, 156),
+    "20 equal": ([20] * 20, 20),
+    "3 unequal": ([100, 80, 60], 100),
+    "one who stopped early": ([50, 50, 40, 10], 75),
+    "6 falling": ([50, 42, 34, 26, 18, 10], 90),
+    "8 halving": ([96, 64, 48, 32, 24, 16, 8, 4], 120),
+    "12 heavy-tailed": ([80, 50, 40, 30, 20, 15, 10, 8, 6, 5, 4, 3], 90),
+    "3 busy, 10 with one": ([50] * 3 + [1] * 10, 80),
+    "3 busy, 30 with two": ([60] * 3 + [2] * 30, 120),
+    "300 with one": ([1] * 300, 150),
+    "8 on 6 pairs": ([6] * 8, 6),
+    "an axis": ([4] * 6, 12),
+}
+FAULTS = {"100/5/5": [100, 5, 5], "90 %": [180, 4, 4, 4, 4, 4]}
+
+
+def drawn(design, rng):
+    """[ratings] rater, pair and which run speaks first, in turn for each rater."""
+    work, num_pairs = design
+    raters = np.repeat(np.arange(len(work)), work)
+    sides = np.concatenate([rng.permutation((np.arange(number) + rng.integers(2)) % 2) for number in work])
+    return raters, np.arange(len(raters)) % num_pairs, sides
+
+
+def choices(kind, raters, pairs, first, rng):
+    """[ratings] whether the second run is chosen."""
+    preference, rater_spread, pair_spread, lean, lean_spread, noise = kind
+    of_raters = rater_spread * rng.standard_normal(raters.max() + 1)
+    of_pairs = pair_spread * rng.standard_normal(pairs.max() + 1)
+    leans = lean + lean_spread * rng.standard_normal(raters.max() + 1)
+    logits = preference + of_raters[raters] + of_pairs[pairs] + leans[raters] * np.where(first == 1, 1, -1)
+    return rng.random(len(raters)) < (1 - noise) / (1 + np.exp(-logits)) + noise / 2
+
+
+def true_rate(kind):
+    """The share that the second run wins with any number of raters and pairs, each run first as often."""
+    each = np.arange(LARGE)
+    rng = np.random.default_rng(1)
+    return np.mean([choices(kind, each, each, np.full(LARGE, first), rng).mean() for first in (0, 1)])
+
+
+def outcome(kind, design, number):
+    rng = np.random.default_rng(0)
+    raters, pairs, first = drawn(design, rng)
+    rates = [win_rate(choices(kind, raters, pairs, first, rng), raters, pairs) for _ in range(number)]
+    return coverage([rate.value for rate in rates], [rate.interval for rate in rates], true_rate(kind))
+
+
+def test_intervals_cover_what_unequal_raters_prefer():
+    found = outcome(KINDS["unlike both"], DESIGNS["12 heavy-tailed"], 500)
+    assert 0.925 <= found.held <= 0.98
+    assert found.width < 1.7
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DESIGNS)
+def test_intervals_cover_in_all_designs(name):
+    covered = {}
+    for kind, about in KINDS.items():
+        found = outcome(about, DESIGNS[name], 1000)
+        covered[kind] = found.held
+        print(f"{name}; {kind}: {found.held:.3f} ({found.width:.2f})")
+    assert min(covered.values()) >= 0.915
+    assert max(covered.values()) <= 0.99  # the narrowest are those of independent ratings, and leaning raters vary less
+    assert 0.93 <= np.mean(list(covered.values())) <= 0.98
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_few_raters_with_most_ratings_have_no_interval(name):
+    raters, pairs, first = drawn((FAULTS[name], 90), np.random.default_rng(0))
+    rate = win_rate(first == 1, raters, pairs)
+    assert rate.interval is None
+    assert f"{len(FAULTS[name])} raters" in rate.reason
+    assert "count as only 2." in rate.reason
+
+
+def test_the_interval_is_that_of_closed_forms():
+    """Two-way clustering as statsmodels has it, with each group's own correction in place of G / (G − 1)."""
+    rng = np.random.default_rng(3)
+    for _ in range(8):
+        number = int(rng.integers(40, 200))
+        raters, pairs = rng.integers(5, size=number), rng.integers(12, size=number)
+        wins = rng.random(number) < rng.random(5)[raters]
+        mean = sum(wins) / number
+        independent = mean * (1 - mean) / (number - 1)
+        variances, quantiles = [], []
+        for groups in (raters, pairs):
+            names, total = sorted(set(groups)), 0.0
+            mapped = np.empty((len(names), number))  # of independent residuals to corrected sums of groups
+            for row, name in enumerate(names):
+                share = np.mean(groups == name)
+                total += sum(wins[groups == name] - mean) ** 2 / number**2 / (1 - share)
+                mapped[row] = ((groups == name) - share) / math.sqrt(1 - share)
+            same = groups[:, None] == groups  # ratings of a group correlate, less in large groups
+            alike = mapped @ (same / np.sqrt(same.sum(axis=0))) @ mapped.T
+            variances.append(total)
+            quantiles.append(stats.t.ppf(0.975, np.trace(alike) ** 2 / np.trace(alike @ alike)))
+        unlike = np.interp(variances[0] / independent, [0.8, 1.0], [0, 1])
+        squared = (1 - unlike) * 1.96**2 * independent + unlike * quantiles[0] ** 2 * variances[0]
+        squared += quantiles[1] ** 2 * (variances[1] - independent)
+        half = math.sqrt(max(squared, 1.96**2 * independent))
+        rate = win_rate(wins, raters, pairs)
+        # Wilson's bounds: the mean is as many standard errors away as from itself, with the errors of the bounds.
+        for bound in rate.interval:
+            distance = abs(mean - bound) / math.sqrt(bound * (1 - bound))
+            assert distance == pytest.approx(half / math.sqrt(mean * (1 - mean)), rel=1e-4)
+        assert rate.value == pytest.approx(mean)
+
+
+def test_freedom_is_that_of_a_chi_squared_with_two_moments():
+    rng = np.random.default_rng(0)
+    for sizes in ([10] * 3, [60, 30, 30, 30], [50] * 3 + [1] * 10, [96, 64, 48, 32, 24, 16, 8, 4]):
+        sizes = np.array(sizes)
+        shares = sizes / sizes.sum()
+        totals = sizes**0.75 * rng.standard_normal((LARGE, len(sizes)))
+        sums = totals - shares * totals.sum(axis=1, keepdims=True)
+        variances = (sums**2 / (1 - shares)).sum(axis=1)
+        assert degrees_of_freedom(sizes) == pytest.approx(2 * variances.mean() ** 2 / variances.var(), rel=0.03)
+    assert degrees_of_freedom(np.full(7, 4)) == pytest.approx(6)
+
+
+def test_of_independent_ratings_it_is_the_interval_of_wilson():
+    each = np.arange(2_000)
+    wins = each < 1_300
+    expected = stats.binomtest(1_300, 2_000).proportion_ci(method="wilson")
+    assert win_rate(wins, each, each).interval == pytest.approx((expected.low, expected.high), abs=1e-4)
+
+
+def test_few_raters_or_pairs_have_no_interval():
+    raters, pairs = np.repeat(np.arange(2), 20), np.tile(np.arange(20), 2)
+    wins = pairs < 13
+    for who, which, named in ((raters, pairs, "2 raters"), (pairs, pairs % 5, "5 pairs")):
+        value, interval, reason = win_rate(wins, who, which)
+        assert (value, interval) == (0.65, None)
+        assert reason.startswith(named)
+    assert win_rate(wins[:20], raters[:20], pairs[:20]).reason.startswith("1 rater;")

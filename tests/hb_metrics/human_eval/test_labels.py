@@ -13,8 +13,7 @@ from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.command import calibrate
 from hb_metrics.human_eval import labels
 from hb_metrics.human_eval.calibration import CALIBRATIONS, read_labels
-from hb_metrics.human_eval.instruments import read_instrument
-from hb_metrics.human_eval.label_study import allocate, draw_labels, read_label_study
+from hb_metrics.human_eval.label_study import allocate, draw_labels, read_instrument, read_label_study
 from hb_metrics.human_eval.page import label_page
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from hb_metrics.human_eval.page import rater_page
-from hb_metrics.human_eval.pairs import Pair
-from hb_metrics.human_eval.questions import CHECK_REPLY, QUESTIONS
+from hb_metrics.human_eval.pairs import CHECK_REPLY, QUESTIONS, Pair
 from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.study import Design, speakers
 from tests.hb_metrics.browser import SECONDS, open_browser

@@ -14,10 +14,9 @@ from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.trials import decoding_paths
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.models.contexts import EndTokens
-from hb_metrics.models.devices import input_device, is_offloaded, weight_shares
+from hb_metrics.models.float32 import is_exact, quantization_of
 from hb_metrics.models.loading import load_model
-from hb_metrics.models.processes import check_device_map
-from hb_metrics.models.quantization import is_exact, quantization_of
+from hb_metrics.models.processes import check_device_map, input_device, is_offloaded, weight_shares
 from tests.hb_metrics.conftest import small_model
 
 DISK, CPU = "disk", "cpu"

@@ -1,6 +1,7 @@
 """A decoder's prefix is what `generate` writes before a reply, for everything that is scored after it."""
 
 import re
+from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
@@ -12,10 +13,12 @@ from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.collect.scoring.dialogue import dialogue_into_shards, plan_dialogue
 from hb_metrics.collect.scoring.divergence import divergences_into_shards
 from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.models.architecture import decoder_prefix, decoder_start, text_start
 from hb_metrics.models.chats import DEFAULT_CHAT
-from hb_metrics.models.starts import decoder_prefix, decoder_start, text_start
+from hb_metrics.models.loading import load_tokenizer
+from hb_metrics.models.tag_templates import template_with_tag
 from tests.hb_metrics.collect.small_architectures import small_architecture
-from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, roberta_tokenizer
+from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, roberta_tokenizer, with_chat
 
 LAYOUT = SimpleNamespace(context="plain", tag=None, chat=DEFAULT_CHAT)
 PROMPTS, OTHERS = ["I'm a Deaf man.", "I'm an old man. Why me?"], ["I'm a man.", "I'm a man. Why me?"]
@@ -139,3 +142,36 @@ def test_a_text_is_read_after_what_the_tokenizer_adds(added, bos, start, end):
     single = f"{added} $A {end}".strip()
     tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=marks)
     assert text_start(PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=bos), "Hello.") == start
+
+
+TEMPLATES = {
+    "chatml": "{% for message in messages %}{{ '<' + message['role'] + '>' + message['content'] }}{% endfor %}",
+    "default system": "{% if messages[0]['role'] != 'system' %}S{% endif %}"
+    "{% for message in messages %}\n{{ message.role }}: {{ message.content | trim }}{% endfor %}",
+    "slice": "{% set rest = messages[1:] if messages[0].role == 'system' else messages %}"
+    "{% for m in rest %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+    "{{ m.role }}{{ m.content }}{% endfor %}",
+    "parts": "{% for message in messages %}{% for part in message.content %}"
+    "{% if part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}{% endfor %}",
+    "first user": "{% for message in messages %}{% if loop.first %}{{ message.content }}{% endif %}{% endfor %}",
+    "fixed": "Hello.",
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_sends_the_tag_or_is_known_not_to(name, get_small_model, tmp_path):
+    tokenizer = with_chat(deepcopy(get_small_model("gpt2")[1]))
+    tokenizer.chat_template = TEMPLATES[name]
+    changed = template_with_tag(tokenizer, "no_bias")
+    if name == "fixed":
+        assert changed is None
+        return
+    content = [{"type": "text", "text": "Hello."}] if name == "parts" else "Hello."
+    chat = [{"role": "user", "content": content}]
+    rendered = tokenizer.apply_chat_template(chat, chat_template=changed, tokenize=False)
+    plain = tokenizer.apply_chat_template(chat, tokenize=False)
+    assert (plain.count("no_bias"), rendered.count("Hello. no_bias")) == (0, 1)
+    tokenizer.chat_template = changed
+    tokenizer.save_pretrained(tmp_path)
+    get_small_model("gpt2")[0].save_pretrained(tmp_path)
+    assert load_tokenizer(str(tmp_path)).tokenizer.chat_template == TEMPLATES[name]

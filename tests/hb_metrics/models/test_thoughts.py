@@ -13,9 +13,8 @@ from tokenizers import AddedToken
 from hb_metrics.collect.engines.files import _answer
 from hb_metrics.collect.engines.served import reply_of
 from hb_metrics.collect.replies import decoding
-from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_settings import PRESETS, Decoding
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
-from hb_metrics.collect.replies.presets import PRESETS
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import MAX_CHARACTERS, make_requests
 from hb_metrics.models.served.answers import read_served_answer

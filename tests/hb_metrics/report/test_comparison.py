@@ -1,12 +1,14 @@
 """Runs side by side: any that have a measurement in common, what differs, and the first two in detail."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.measurements import GENERATION, MEASUREMENTS
-from hb_metrics.report.comparison import write_comparison
+from hb_metrics.measurements.results import Run
+from hb_metrics.report.comparison import run_names, write_comparison
 from hb_metrics.report.markdown import overview_markdown
 from hb_metrics.report.sides import READING
 from tests.hb_metrics.made_results import (
@@ -166,3 +168,37 @@ def test_markdown_has_the_main_figures_of_each_run(tuning_runs):
     assert notes.startswith("Brackets contain 95% intervals.")
     assert notes.count("Styles classified by classifier (digest 12).") == 1
     assert "Offensiveness classified by classifier (digest 13); a note." in notes
+
+
+MODEL = {"digest": None, "kind": None, "dtype": None}
+SETTINGS = {"context": "chat", "tag_reason": "as asked"}
+
+
+def runs_of(*described):
+    """Runs of (model, tag, folder)."""
+    return [
+        Run(Path(folder), loaded({"run": {"model": {**MODEL, "name": model}, "generation": {**SETTINGS, "tag": tag}}}))
+        for model, tag, folder in described
+    ]
+
+
+@pytest.mark.parametrize(
+    ("described", "names"),
+    [
+        ([("m", None, "x"), ("n", "bias", "y")], ["m", "n"]),
+        (
+            [("m", None, "x"), ("n", "no_bias", "y"), ("n", "bias", "z")],
+            ["m", "n with tag no_bias", "n with tag bias"],
+        ),
+        ([("m", None, "r/x"), ("m", None, "r/y")], ["x", "y"]),
+        ([("m", None, "r/x"), ("m", None, "s/x")], ["1. x", "2. x"]),
+    ],
+)
+def test_runs_are_named_by_the_first_thing_that_tells_all_of_them_apart(described, names):
+    assert run_names(runs_of(*described)) == names
+
+
+@pytest.mark.parametrize("names", [["one", "two", "three"], ["one"], ["one", "one"], ["one", " "]])
+def test_names_that_do_not_tell_runs_apart_are_rejected(names):
+    with pytest.raises(ValueError, match="pass a different name for each of the 2 runs"):
+        run_names(runs_of(("m", None, "x"), ("n", None, "y")), names)

@@ -4,7 +4,7 @@ import pytest
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.models.loading import load_model
-from hb_train.tasks.response_data import encode_responses, split_pairs
+from hb_train.response_generation import encode_responses, split_pairs
 from hb_train.training.encoding import IGNORED
 from tests.hb_metrics.conftest import encode_contexts
 from tests.hb_train.conftest import ANSWER, learn, pitying_tokenizer, planted_replies

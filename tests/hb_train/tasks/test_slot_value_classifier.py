@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from hb_metrics.models.loading import load_model
-from hb_train.tasks.slot_value_classifier import SlotValueClassifier, binary_scores
+from hb_train.dialog_state_tracking import SlotValueClassifier, binary_scores
 from hb_train.training.encoding import collate
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hb_dataset.versions import frozen_versions, version_folder
 from hub_scripts.terms.check_terms import NUM_ENTRIES, as_text, check, main
+from hub_scripts.terms.entries import one_edit_apart
 from hub_scripts.terms.folder_checks import frozen_faults
-from hub_scripts.terms.near_terms import one_edit_apart
 
 V1 = version_folder("v1.0")
 

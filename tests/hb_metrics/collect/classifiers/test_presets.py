@@ -3,7 +3,6 @@
 import pytest
 import yaml
 
-from hb_metrics.collect.classifiers import named
 from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.collect.classifiers.presets import main, presets, suggested
 from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
@@ -27,7 +26,7 @@ def in_place_of_the_hub(save_classifier, monkeypatch):
         if preset["multi_label"]:
             settings = {"problem_type": "multi_label_classification", **settings}
         folder = save_classifier(*(labels or preset["labels"]), kind=ARCHITECTURES[name], **settings)
-        monkeypatch.setattr(named, "presets", lambda: {name: preset | {"id": folder}})
+        monkeypatch.setattr("hb_metrics.collect.classifiers.presets.presets", lambda: {name: preset | {"id": folder}})
         return folder
 
     return put

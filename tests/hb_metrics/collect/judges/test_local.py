@@ -7,8 +7,7 @@ import torch
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
 from hb_metrics.collect.judges.local import LocalJudge
-from hb_metrics.collect.judges.prompt import prompt_for
-from hb_metrics.collect.judges.rubric import NO_ANSWER, read_rubric
+from hb_metrics.collect.judges.rubric import NO_ANSWER, prompt_for, read_rubric
 from hb_metrics.models.loading import load_model
 from tests.hb_metrics.collect.judges.test_rubric import OWN
 from tests.hb_metrics.collect.judges.toy_judges import save_letters, save_random

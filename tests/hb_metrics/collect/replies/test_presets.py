@@ -7,8 +7,13 @@ import torch
 from transformers import GenerationConfig
 
 from hb_metrics.collect.replies.decoding import decode
-from hb_metrics.collect.replies.decoding_settings import Decoding
-from hb_metrics.collect.replies.presets import PRESETS, choose_extent, decoding_preset, ignored_settings
+from hb_metrics.collect.replies.decoding_settings import (
+    PRESETS,
+    Decoding,
+    choose_extent,
+    decoding_preset,
+    ignored_settings,
+)
 from hb_metrics.models.contexts import EndTokens
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 

@@ -18,9 +18,8 @@ from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.cues import draw_personas
 from hb_metrics.collect.replies.decoding import decode
-from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_settings import MODEL_PRESET, PRESETS, Decoding, decoding_preset
 from hb_metrics.collect.replies.decoding_shards import MOST_ROWS, decode_into_shards, fitting_batch_size
-from hb_metrics.collect.replies.presets import MODEL_PRESET, PRESETS, decoding_preset
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests, select_prompts
 from hb_metrics.collect.replies.trials import Paths

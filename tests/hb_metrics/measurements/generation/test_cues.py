@@ -15,7 +15,7 @@ from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
-from hb_metrics.measurements.generation.compared_cues import (
+from hb_metrics.measurements.generation.cue_agreement import (
     cue_frame,
     differ_in_cue_alone,
     matched_groups,

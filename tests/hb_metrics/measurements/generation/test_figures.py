@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.layout.numbers import axis_label, fixed
-from hb_metrics.measurements.generation import GENERATION, terms
+from hb_metrics.measurements.generation import GENERATION, plots
 from hb_metrics.measurements.generation.figures import TELLING, figures
 from hb_metrics.measurements.generation.page import (
     axes_beyond_chance,
@@ -120,7 +120,7 @@ def test_a_classifier_without_clusters_has_none():
     generation, _ = generation_of(replies_to(some_prompts()), labels=labels, clusters=None)
 
     assert not [figure for figure in figures(loaded({"generation": generation})) if "by cluster" in figure.part_of]
-    assert terms.terms_by_cluster(loaded({"generation": generation}).generation) == {}
+    assert plots.terms_by_cluster(loaded({"generation": generation}).generation) == {}
 
 
 def full(value, bounds, no_interval=None):
@@ -164,7 +164,7 @@ def test_frequencies_are_of_one_word_terms(generation):
     assert re.search(rf"{len(rows) - 1 - len(one_word)} terms .* several words", section.html)
     assert re.search("[^0-9]1 terms .* frequency is unknown", section.html)
     assert 0 in per_million
-    for cluster, of_cluster in terms.one_word_terms(typed).items():
+    for cluster, of_cluster in plots.one_word_terms(typed).items():
         expected = [(row["descriptor"], value) for row, value in zip(one_word, per_million, strict=True)]
         assert [(term.name, term.per_million) for term in of_cluster] == expected
         rho = spearmanr(per_million, [row["clusters"][cluster] for row in one_word]).statistic

@@ -2,12 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from hb_metrics.command.gates import exceeded
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
+from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.measurements.offensiveness.figures import extremes
+from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.run.replies import Replies
+from hb_metrics.run.typed_json import to_json
 from tests.hb_metrics.made_results import AXES, full_run, loaded
 
 
@@ -47,3 +53,15 @@ def test_extreme_terms_on_two_axes_have_their_axis():
     prompts = replace(prompts, by_template={"t": next(iter(prompts.by_template.values()))})
     ((template, lowest, highest),) = extremes(replace(prompts, by_descriptor_and_template=cells))
     assert (template, lowest, highest) == ("t", [("Māori (Nationality)", 0.1)], [("Māori (Race and ethnicity)", 0.2)])
+
+
+def test_averages_are_those_of_the_evaluate_module_and_cut_texts_are_counted():
+    rows = [("age", "old", "t0"), ("age", "young", "t1"), ("ability", "deaf", "t0")] * 6
+    axes, descriptors, templates = (list(column) for column in zip(*rows, strict=True))
+    texts = [f"text {row}" for row in range(len(rows))]
+    probabilities = np.linspace(0, 1, len(rows))
+    results = offensiveness_results(Replies(texts, axes, descriptors, templates, texts, texts), probabilities, 4)
+
+    assert to_json(results) == {**offensiveness(probabilities, descriptors, templates, axes), "num_truncated": 4}
+    assert results.num_sentences == 18
+    assert results.offensive_share == 0.5

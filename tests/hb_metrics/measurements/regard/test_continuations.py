@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from hb_dataset.structured_prompts import structured_prompt_table
+from hb_dataset.structures import structured_prompt_table
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.sampling import draw_keys
 from hb_metrics.measurements.regard import continuations

@@ -7,8 +7,7 @@ import torch
 import transformers
 
 from hb_dataset.prompt_groups import read_groups
-from hb_dataset.structured_prompts import structured_prompt_table
-from hb_dataset.structures import read_structures
+from hb_dataset.structures import read_structures, structured_prompt_table
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset.prompt_groups import find_groups
-from hb_dataset.structured_prompts import structured_prompt_table
+from hb_dataset.structures import structured_prompt_table
 from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.collect.judges.local import LocalJudge

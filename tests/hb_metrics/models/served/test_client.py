@@ -12,7 +12,15 @@ import pytest
 
 from hb_metrics.models.served.addresses import Key
 from hb_metrics.models.served.answers import check_model, read_served_answer
-from hb_metrics.models.served.client import TRIES, Client, RefusedError, Server, TemporaryFault, connected, retry_after
+from hb_metrics.models.served.client import (
+    TRIES,
+    Client,
+    RefusedError,
+    Server,
+    TemporaryFault,
+    connected,
+    retry_after,
+)
 from hb_metrics.models.served.connect import make_server
 from hb_metrics.models.served.probe import probe
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving

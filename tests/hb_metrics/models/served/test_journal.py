@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hb_metrics.models.served.journal import Journal, remove_journals, request_key
+from hb_metrics.models.served.asking import Journal, remove_journals, request_key
 
 ROOT = Path(__file__).parents[4]
 ANSWERS = {request_key(["a", 1]): {"text": "ü\n\u2028 x", "n": 1.1}, request_key(["a", 2]): {"text": None}}
@@ -57,7 +57,7 @@ def test_the_answers_of_all_processes_are_read_and_the_first_counts(tmp_path):
 
 def test_a_process_that_is_killed_leaves_what_it_wrote(tmp_path):
     code = (
-        "import os, signal\nfrom pathlib import Path\nfrom hb_metrics.models.served.journal import Journal\n"
+        "import os, signal\nfrom pathlib import Path\nfrom hb_metrics.models.served.asking import Journal\n"
         f"journal = Journal(Path({str(tmp_path)!r}))\n"
         "for number in range(100):\n    journal.add(str(number), number)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
