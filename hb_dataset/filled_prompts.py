@@ -41,6 +41,24 @@ _GENDERS = {
 }
 STATEMENT = f"I'm {SINGULAR_SLOT}."  # with a cue: the sentence in which users describe themselves
 _ID_DIGITS = 20
+# The first words of terms of the user's own: those that follow the noun, and those that suit no place beside it.
+_PREPOSITIONS = {
+    "at",
+    "between",
+    "by",
+    "for",
+    "from",
+    "in",
+    "into",
+    "near",
+    "of",
+    "on",
+    "over",
+    "under",
+    "with",
+    "without",
+}
+_NO_BEGINNINGS = {"a", "an", "the", "who", "whose", "that", "which"}
 
 
 @dataclass(frozen=True)
@@ -128,7 +146,9 @@ def people_of_terms(
     Raises:
         ValueError: A term is unknown, or is not on one of these axes.
     """
-    own = [term for term in terms or () if ":" in term]
+    own = list(dict.fromkeys(term for term in terms or () if ":" in term))
+    if len({term.casefold() for term in own}) < len(own):
+        raise ValueError(f"terms '{', '.join(own)}' contain a term in two spellings; write each term once")
     listed = terms and [term for term in terms if term not in own]
     descriptors = find_terms(vocabulary, axes, listed) + [_own_term(vocabulary, term) for term in own]
     descriptors = list({(term.axis, term.term.casefold()): term for term in descriptors}.values())
@@ -183,14 +203,15 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
     try:
         if known:
             return replace(known[0], axis=axis)
-        if not term.startswith("who "):
-            bucket = AFTER_THE_NOUN if term.startswith("with ") else None
-            return Descriptor(axis=axis, term=term, bucket=bucket)
+        first = term.split(" ")[0].lower()
+        if first not in _NO_BEGINNINGS:
+            return Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if first in _PREPOSITIONS else None)
     except ValueError:  # pydantic's message would not name the option
         pass
     raise ValueError(
         f"term '{written}' is not an axis and a term, such as 'ability:hearing' or 'ability:with a cast'; write the "
-        "axis in lower case. For terms with 'who', write a vocabulary (holistic-bias new-vocabulary)"
+        "axis in lower case, and the term without an article, as an adjective or as a phrase with a preposition. For "
+        "other terms, write a vocabulary (holistic-bias new-vocabulary)"
     )
 
 

@@ -31,7 +31,7 @@ from hb_metrics.command.planning import load
 from hb_metrics.measurements.awareness.figures import cluster_change
 from hb_metrics.measurements.awareness.results import cluster_mean
 from hb_metrics.measurements.awareness.work import MAX_TOKENS
-from hb_metrics.measurements.generation.work import ask
+from hb_metrics.measurements.generation.asking import ask
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.measurements.settings import Settings

@@ -96,16 +96,8 @@ def within(*folder):
 PATHS = {module_of(path): path for path in SOURCES}
 # The rooms of hb_metrics from the ground up: each may import those before it. Metrics have rooms of their own.
 ROOMS = [
-    "stats",
-    "run",
-    "reply_checks",
-    "models",
-    "collect",
-    "layout",
-    "measurements",
-    "human_eval",
-    "report",
-    "command",
+    *("stats", "run", "reply_checks", "models", "collect"),
+    *("layout", "measurements", "human_eval", "report", "command"),
 ]
 
 

@@ -151,5 +151,13 @@ def asked_measurements(settings: Settings) -> list[Measurement] | None:
     return [measurement for measurement in MEASUREMENTS if measurement.name in asked]
 
 
+def wanted_measurements(settings: Settings) -> list[Measurement]:
+    asked = asked_measurements(settings)
+    chosen = (
+        [measurement for measurement in MEASUREMENTS if measurement.is_default(settings)] if asked is None else asked
+    )
+    return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.is_asked(settings)]
+
+
 def _option_classes() -> tuple[type, ...]:
     return tuple(measurement.options for measurement in MEASUREMENTS if measurement.options is not None)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hb_dataset.whole_files import write_atomically, write_text
-from hb_metrics.command.arguments import asked_measurements, parse_arguments
-from hb_metrics.command.planning import read_files, read_prompts, wanted_measurements
+from hb_metrics.command.arguments import asked_measurements, parse_arguments, wanted_measurements
+from hb_metrics.command.planning import read_files
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         needs.update(measurement.needs)
     rows: list[dict[str, object]] = []
     if "replies" in needs:
-        from hb_metrics.measurements.generation.work import ask
+        from hb_metrics.measurements.generation.asking import ask
 
         engine = Engine()
         engine.name = settings.run.model

@@ -5,22 +5,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from hb_dataset.own_prompts import own_rows
 from hb_metrics.command.analyse import write_results
+from hb_metrics.command.arguments import wanted_measurements
 from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceeded, write_gates
-from hb_metrics.command.planning import (
-    choose_measurements,
-    connect,
-    default_folder,
-    describe_run,
-    load,
-    read_files,
-    read_prompts,
-    wanted_measurements,
-)
+from hb_metrics.command.planning import choose_measurements, connect, default_folder, describe_run, load, read_files
+from hb_metrics.command.run_prompts import own_prompt_rows, read_prompts
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.measurements.own_prompts import own_prompts
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
@@ -77,7 +68,7 @@ def measure(settings: Settings) -> Path:
             open_run(folder, run)
             write_table(folder / PROMPTS_FILE, prompts)
             if settings.run.prompts is not None:
-                write_table(folder / OWN_PROMPTS_FILE, own_rows(own_prompts(settings)))
+                write_table(folder / OWN_PROMPTS_FILE, own_prompt_rows(settings))
         state.wait_for_everyone()
         check_same_folder(folder)
         results = _measure(task, measurements, work, Results(Record(run)))

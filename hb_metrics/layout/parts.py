@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,12 +27,20 @@ class Pair(NamedTuple):
     sides: tuple[Side, ...]
 
 
-class Section(NamedTuple):
-    """A section of a page. `id` is the id of its heading, for the table of contents."""
+@dataclass(frozen=True)
+class Section:
+    """A section of a page, which is rendered when a page shows it.
+
+    `id` is the id of its heading, for the table of contents.
+    """
 
     id: str
     title: str
-    html: "Markup"
+    render: "Callable[[], Markup]"
+
+    @property
+    def html(self) -> "Markup":
+        return self.render()
 
 
 class Report(NamedTuple):

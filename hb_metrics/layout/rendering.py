@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,8 +39,8 @@ def section(
     context: Mapping[str, object],
     plots: Mapping[str, Sequence[Plot]] = MappingProxyType({}),
 ) -> Section:
-    """Renders a section of a page. `plots` maps the ids of charts to their variants, from which readers choose one."""
-    return Section(id, title, render(template, {**context, "plots": plots}))
+    """Returns a section of a page. `plots` maps the ids of charts to their variants, from which readers choose one."""
+    return Section(id, title, partial(render, template, {**context, "plots": plots}))
 
 
 def write_page(template: str, path: Path, context: Mapping[str, object], terms: Any = None) -> None:

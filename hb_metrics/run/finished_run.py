@@ -17,11 +17,11 @@ from hb_metrics.run.run_folder import (
     run_digest,
     turn_folder,
 )
-from hb_metrics.run.schema import TYPE_OF, rows_of
+from hb_metrics.run.schema import PROBABILITIES, TYPE_OF, as_written, rows_of
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 _STYLE_PREFIX = "style: "
-_STYLES_COLUMN = "probabilities"
+_PANDAS_INDEX = "__index_level_"  # pandas writes the index of a frame as columns with such names
 
 
 class Vectors(NamedTuple):
@@ -35,13 +35,13 @@ def read_vectors(folder: Path) -> Vectors:
     blocks: list[np.ndarray] = []
     ids: list[str] = []
     for file in _shards(folder):
-        table = _read_table(file, needed=("id", _STYLES_COLUMN))
-        column = table[_STYLES_COLUMN].combine_chunks()
+        table = _read_table(file, needed=("id", PROBABILITIES))
+        column = table[PROBABILITIES].combine_chunks()
         size, values = column.type.list_size, column.flatten().to_numpy(zero_copy_only=False)
         is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
         if not is_valid or (blocks and size != blocks[0].shape[1]):
             raise ValueError(
-                f"'{file}' was changed or damaged: all rows of the column '{_STYLES_COLUMN}' must have the same "
+                f"'{file}' was changed or damaged: all rows of the column '{PROBABILITIES}' must have the same "
                 "number of probabilities from 0 to 1; measure again in a new folder"
             )
         blocks.append(values.reshape(-1, size))
@@ -121,7 +121,13 @@ def stored_table(path: Path, needed: Sequence[str] = ()) -> pa.Table:
 def read_shards(folder: Path, columns: Sequence[str] | None = None, needed: Sequence[str] = ()) -> pa.Table | None:
     """Reads all columns of shards, or some, or returns `None` if there are none. Columns in `needed` must exist."""
     files = _shards(folder)
-    table = pa.concat_tables([_read_table(file, columns, needed) for file in files]) if files else None
+    tables = [_read_table(file, columns, needed) for file in files]
+    try:
+        table = pa.concat_tables(tables, promote_options="default") if tables else None
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"the files in '{folder}' have different columns ({error}); measure again in a new folder"
+        ) from error
     if table is not None and not len(table):
         raise ValueError(f"'{folder}' has no rows, so it was changed or damaged; measure again in a new folder")
     return table
@@ -185,14 +191,17 @@ def _read_table(path: Path, columns: Sequence[str] | None = None, needed: Sequen
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"'{path}' is damaged ({reason}); to restore it, run the same command again") from error
-    for name in needed:
-        type_ = table[name].type
-        is_list = pa.types.is_fixed_size_list(type_)
-        if type_ not in (pa.null(), TYPE_OF.get(name, type_)) or (name == _STYLES_COLUMN and not is_list):
+    table = table.replace_schema_metadata(None)  # pandas would restore its index from it
+    table = table.drop_columns([name for name in table.column_names if name.startswith(_PANDAS_INDEX)])
+    for index, name in enumerate(table.column_names):
+        column = as_written(name, table[name])
+        if column is not None:
+            table = table.set_column(index, name, column)
+        elif name in (columns or needed):
             raise ValueError(
-                f"'{path}' has the column '{name}' with the type {type_} and not "
-                f"{TYPE_OF.get(name, 'fixed_size_list')}, so another version or program wrote it; measure again in a "
-                "new folder"
+                f"'{path}' has the column '{name}' with the type {table[name].type}, whose values cannot be converted "
+                f"to {TYPE_OF.get(name, 'lists of the same length')} without loss, so another version or program wrote "
+                "it; measure again in a new folder"
             )
     for name in table.column_names:
         numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]

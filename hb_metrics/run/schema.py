@@ -24,6 +24,7 @@ class Column(NamedTuple):
     meaning: str
 
 
+PROBABILITIES = "probabilities"  # a column of lists, which have the same length in all rows
 # Columns of several tables.
 _GROUP = Column("group", "string", "", "the term's bucket, or a name's group")
 _SENTENCE = Column("prompt", "string", "", "the sentence")
@@ -90,6 +91,8 @@ COLUMNS = {
     ),
 }
 _PROMPT_TEXT = Column("text", "string", "", "the sentence that the model read; at later turns, the follow-up question")
+_NUM_TOKENS = Column("num_tokens", "int64", "tokens", "the reply's length; missing if unknown")
+_IS_CUT = Column("truncated", "bool", "", "whether the reply was cut at its maximum length; missing if unknown")
 _PROBABILITIES = "the probability of each label; the last number of a judge is 1 if it gave no answer"
 # The columns of the files in a run's folder, by the path of the files.
 FILES = {
@@ -108,18 +111,29 @@ FILES = {
         Column("personas", "list<string>", "", "the persona lines before the prompt"),
         *(Column(name, "bool", "", "whether this variation was applied (the paper's A.3)") for name in VARIATIONS),
         _REPLY,
-        Column("num_tokens", "int64", "tokens", "the reply's length; missing if unknown"),
-        Column("truncated", "bool", "", "whether the reply was cut at its maximum length; missing if unknown"),
+        _NUM_TOKENS,
+        _IS_CUT,
         _REASONING,
         Column("num_reasoning_tokens", "int64", "tokens", "the thought's length, including its marks"),
         Column("reasoning_unclosed", "bool", "", "whether the thought was cut, so there is no reply"),
         Column("invented_turn", "bool", "", "whether text after the model's turn was removed"),
     ),
-    "style_probabilities/*.parquet, offensiveness/replies/*.parquet, judge/*/*.parquet": (
+    "regard/continuations/*.parquet": (
+        _REPLY_ID,
+        *OF_PROMPT,
+        _TURN,
+        _PROMPT_TEXT,
+        Column("seed_index", "int64", "", "the seed's number"),
+        Column("continuation", "string", "", "missing if empty"),
+        _NUM_TOKENS,
+        _IS_CUT,
+    ),
+    "style_probabilities/*.parquet, offensiveness/replies/*.parquet, judge/*/*.parquet, "
+    "regard/regard_probabilities/*.parquet": (
         Column("id", "string", "", "the reply's id"),
         *OF_PROMPT,
         _TURN,
-        Column("probabilities", "list<float>", "probability", _PROBABILITIES),
+        Column(PROBABILITIES, "list<float>", "probability", _PROBABILITIES),
         Column("truncated", "bool", "", "whether the reply was cut for the classifier"),
     ),
 }
@@ -135,13 +149,59 @@ OF_PROMPT_SCHEMA = arrow_schema(OF_PROMPT)
 PERPLEXITY_SCHEMA = arrow_schema(FILES["perplexities/*.parquet"])
 REPLY_SCHEMA = arrow_schema(FILES["replies/*.parquet"])
 # Columns with the same name have the same type in all files.
-_MORE = ("bucket", "descriptor_plural", "noun_gender", "own_id", "outcome", "favourable", "phrase", "neutral")
+_MORE = (
+    "bucket",
+    "option",
+    "form",
+    "structure",
+    "verb_phrase",
+    "descriptor_plural",
+    "noun_gender",
+    "own_id",
+    "outcome",
+    "favourable",
+    "phrase",
+    "neutral",
+)
 TYPE_OF = dict.fromkeys(_MORE, pa.string()) | {
     column.name: _TYPES[column.type]
     for columns in (*COLUMNS.values(), *FILES.values())
     for column in columns
     if column.type in _TYPES
 }
+
+
+def as_written(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Returns a column with the type that `measure` writes. Programs such as pandas and polars write other types.
+
+    Returns `None` if the values cannot be converted without loss. Texts are not read as numbers, nor numbers as texts.
+    """
+    plain = _plain_type(column.type)
+    target = TYPE_OF.get(name, plain)
+    if name == PROBABILITIES and not pa.types.is_fixed_size_list(plain):
+        if not pa.types.is_list(plain) or not len(column):
+            return None
+        target = pa.list_(plain.value_type, pc.max(pc.list_value_length(column)).as_py() or 0)
+    elif plain not in (target, pa.null(), pa.list_(pa.null())) and not (_is_number(plain) and _is_number(target)):
+        return None
+    try:
+        return column if column.type == target else column.cast(plain).cast(target)
+    except pa.ArrowException:
+        return None
+
+
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(type_):
+        return _plain_type(type_.value_type)
+    if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return pa.string()
+    if pa.types.is_large_list(type_) or pa.types.is_list(type_):
+        return pa.list_(_plain_type(type_.value_type))
+    return type_
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return pa.types.is_integer(type_) or pa.types.is_floating(type_)
 
 
 def rows_of(table: pa.Table, kind: type[R]) -> list[R]:

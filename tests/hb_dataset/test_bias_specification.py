@@ -35,13 +35,8 @@ SIZES = {
 def test_a_specification_has_what_the_appendix_lists(name):
     specification = read_specification(name)
 
-    sizes = (
-        len(specification.target_terms_1),
-        len(specification.pairs),
-        len(specification.attributes_1),
-        len(specification.attributes_2),
-    )
-    assert sizes == SIZES[name]
+    lists = specification.target_terms_1, specification.pairs, specification.attributes_1, specification.attributes_2
+    assert tuple(map(len, lists)) == SIZES[name]
     assert specification.bias_type == name
     assert specification.published_two_way == (name in {"religion1", "religion2", "race"})
     assert len(specification.target_terms_2) == len(specification.target_terms_1)

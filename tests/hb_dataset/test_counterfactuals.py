@@ -2,13 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hb_dataset.bias_specification import BiasSpecification, TargetPair, read_specification, specification_names
+from hb_dataset.bias_specification import BiasSpecification, TargetPair, read_specification
 from hb_dataset.counterfactuals import counterfactual
 
-SPECIFICATIONS = {name: read_specification(name) for name in specification_names()}
-GENDER, RACE, RELIGION, ISLAM, QUEERNESS = (
-    SPECIFICATIONS[name] for name in ("gender", "race", "religion1", "religion2", "queerness")
-)
+GENDER, RACE, RELIGION, ISLAM = map(read_specification, ("gender", "race", "religion1", "religion2"))
 
 
 def specification(*pairs, two_way=False, kept=()):
@@ -47,11 +44,7 @@ def specification(*pairs, two_way=False, kept=()):
         (GENDER, "the 'ladies' sing", "the 'gentlemen' sing"),
         (GENDER, "a lady at the gentlemen's door", "a gentleman at the ladies' door"),
         # the article follows
-        (
-            ISLAM,
-            "an islamic song, An Islamic song, AN ISLAMIC SONG",
-            "a christian song, A Christian song, A CHRISTIAN SONG",
-        ),
+        (ISLAM, "an islamic hat, An Islamic hat, AN ISLAMIC HAT", "a christian hat, A Christian hat, A CHRISTIAN HAT"),
         (specification(TargetPair(t1="cat", t2="owl")), "A cat, a  cat, data cat", "An owl, an  owl, data owl"),
         # both sides, where the pair's own t1 is there
         (GENDER, "women sing better than men", "men sing better than women"),

@@ -17,9 +17,7 @@ from hb_dataset import frequency, read_vocabulary
 from hb_dataset.frequency import BATCH_CHARACTERS, count_descriptors, main, read_frequencies
 from hb_dataset.versions import read_version
 
-READ_ONCE = lru_cache(read_vocabulary)
-DESCRIPTORS = READ_ONCE(None).descriptors
-TERMS = [descriptor.term for descriptor in DESCRIPTORS]
+TERMS = [descriptor.term for descriptor in read_vocabulary().descriptors]
 APOSTROPHES, HYPHENS = "'‘’‛ʹʻʼʽˈ′＇´\u02bd\u02be\u02bf\u02c0\u02ca\u02cf\u0559\u07f4\u07f5\ua78b\ua78c", "-‐‑‒–−⁃˗﹣－"
 INVISIBLE = "\u00ad\u115f\u1160\u3164\uffa0"
 
@@ -102,7 +100,6 @@ ROWS = [
 def quickly_and_in_its_own_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(datasets.config, "TORCH_AVAILABLE", False)  # a stream would import it: seconds
-    monkeypatch.setattr(frequency, "read_vocabulary", READ_ONCE)
 
 
 def write_rows(path, rows=ROWS):
@@ -145,10 +142,8 @@ def test_file_formats(name, tmp_path):
 def test_texts_in_lists_and_fields_count(tmp_path):
     messages = [{"role": "user", "content": "Are you deaf?"}, {"role": "blind", "content": None}]
     rows = [{"messages": messages}, {"messages": [{"role": "user", "content": "Deaf\nor Black"}]}, {"messages": None}]
-    assert run(tmp_path, write_rows(tmp_path / "a.parquet", rows), "messages") == (
-        {"Deaf": 2, "blind": 1, "Black": 1},
-        3,
-    )
+    found = run(tmp_path, write_rows(tmp_path / "a.parquet", rows), "messages")
+    assert found == ({"Deaf": 2, "blind": 1, "Black": 1}, 3)
 
 
 def test_faults_are_one_line(tmp_path, capsys):

@@ -86,11 +86,8 @@ def test_english(pairs):
 
 def test_a_pair_is_named_by_both_axes_and_terms(pairs):
     around = find(pairs, "ability/Deaf", "socioeconomic_class/with a PhD")
-    assert (around.axis, around.term, around.placement) == (
-        "ability+socioeconomic_class",
-        "Deaf … with a PhD",
-        "around",
-    )
+    named = around.axis, around.term, around.placement
+    assert named == ("ability+socioeconomic_class", "Deaf … with a PhD", "around")
     after = find(pairs, "ability/with aphasia", "characteristics/with no kids")
     assert (after.term, after.placement) == ("with aphasia and with no kids", "after")
 
@@ -163,9 +160,7 @@ def test_the_sample_has_as_many_pairs_of_each_two_axes(sample):
 
 def test_the_sample_has_every_term(vocabulary, sample):
     used = Counter((term.axis, term.term) for pair in sample for term in (pair.first, pair.second))
-    assert set(used) == {
-        (descriptor.axis, descriptor.term) for descriptor in vocabulary.descriptors if descriptor.axis != "nonce"
-    }
+    assert set(used) == {(term.axis, term.term) for term in vocabulary.descriptors if term.axis != "nonce"}
     # 176 uses of 149 terms: those used least come first.
     assert {count for (axis, _), count in used.items() if axis == "body_type"} == {1, 2}
 
@@ -175,13 +170,9 @@ def test_the_sample_has_every_term(vocabulary, sample):
 
 def test_the_config_has_the_small_templates_and_the_nouns_that_take_both_terms(vocabulary, sample, table):
     templates = [template for template in vocabulary.templates if template.small]
-    takes = dict(
-        zip(
-            vocabulary.descriptors,
-            prompt_masks(vocabulary.descriptors, vocabulary.nouns, templates, vocabulary.left_out_nouns),
-            strict=True,
-        )
-    )
+    terms = vocabulary.descriptors
+    masks = prompt_masks(terms, vocabulary.nouns, templates, vocabulary.left_out_nouns)
+    takes = dict(zip(terms, masks, strict=True))
     assert table.num_rows == sum((takes[pair.first] & takes[pair.second]).sum() for pair in sample)
     distinct = {name: len(table[name].unique()) for name in ("template", "id", "text")}
     assert distinct == {"template": len(templates), "id": table.num_rows, "text": table.num_rows}

@@ -7,8 +7,6 @@ from collections import Counter
 import pytest
 
 from hb_dataset import Descriptor, PersonNoun, Template, load_table
-from hb_dataset.intersections import intersect
-from hb_dataset.noun_phrases import prompt_masks
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.versions import NEXT
 from hb_dataset.vocabulary_entries import LeftOutNoun
@@ -121,10 +119,8 @@ def test_next_leaves_out_what_the_file_lists(vocabulary, table):
         if not left_out(descriptor, noun, template)
     }
     columns = (table[name].to_pylist() for name in ("axis", "descriptor", "noun", "template"))
-    terms, chosen = (
-        {(descriptor.axis, descriptor.term) for descriptor in some},
-        {template.template for template in kinds.values()},
-    )
+    terms = {(descriptor.axis, descriptor.term) for descriptor in some}
+    chosen = {template.template for template in kinds.values()}
     assert {row for row in zip(*columns, strict=True) if row[:2] in terms and row[3] in chosen} == expected
 
 
@@ -135,12 +131,9 @@ NOUNS = [
     PersonNoun(noun="man", plural="men", gender="male", bucket="adult"),
     PersonNoun(noun="kid", plural="kids", bucket="child"),
 ]
-TEMPLATES = [
-    Template(template="I'm {noun_phrase}."),
-    Template(template="I hate {plural_noun_phrase}.", bucket="dislike"),
-]
+TEMPLATES = [Template(template="I'm {noun_phrase}.")]
+TEMPLATES.append(Template(template="I hate {plural_noun_phrase}.", bucket="dislike"))
 CALM = Descriptor(axis="mood", term="calm", bucket="good")
-LOUD = Descriptor(axis="way", term="loud")
 
 
 def phrases(rules, modifier=CALM, counted=None):
@@ -156,11 +149,3 @@ def test_the_first_entry_counts_and_grammar_before_all():
     female = Descriptor(axis="mood", term="calm", gender="female")
     phrases(both, modifier=female, counted=counted)
     assert counted == {"gender": 4}
-
-
-def test_a_pair_is_left_out_where_one_of_its_terms_is():
-    pair = intersect(CALM, LOUD, {CALM: (0, 0), LOUD: (1, 0)})
-    for axis in ("mood", "way"):
-        rule = LeftOutNoun(because="harmful", axis=axis, noun_genders=("male",))
-        (takes,) = prompt_masks([pair], NOUNS, TEMPLATES, [rule])
-        assert takes.tolist() == [[True, True], [False, False], [True, True]]

@@ -89,12 +89,8 @@ def test_articles_and_pronouns_of_terms(person, filled):
 
 
 def test_a_name_has_gendered_pronouns_only_if_its_group_states_the_gender():
-    for group, pronoun in (
-        ("Black women", "she"),
-        ("White men", "he"),
-        ("men and women", "they"),
-        ("Mandarin", "they"),
-    ):
+    pronouns = {"Black women": "she", "White men": "he", "men and women": "they", "Mandarin": "they"}
+    for group, pronoun in pronouns.items():
         (person,) = people_of_names([PersonName(name="Kim", group=group)])
         assert fill(of_text("{name} said {they} would"), person) == f"Kim said {pronoun} would"
 
@@ -226,16 +222,29 @@ def test_people_are_terms_with_their_agreeing_nouns():
     assert len({(p.axis, p.descriptor) for p in people_of_terms(VOCABULARY, ["ability"], small=True)}) == 6
     with pytest.raises(ValueError, match="did you mean 'Deaf'"):
         people_of_terms(VOCABULARY, terms=["Deef"])
-    own = people_of_terms(VOCABULARY, terms=["Deaf", "ability:hearing", "people: with a CAST", "people:Black"])
+    own = people_of_terms(
+        VOCABULARY, terms=["Deaf", "ability:hearing", "people: with a CAST", "people:Black", "people:from Peru"]
+    )
     assert {(p.axis, p.descriptor, p.singular) for p in own if p.noun == "person"} == {
         ("ability", "Deaf", "a Deaf person"),
         ("ability", "hearing", "a hearing person"),
         ("people", "with a CAST", "a person with a CAST"),
         ("people", "Black", "a Black person"),
+        ("people", "from Peru", "a person from Peru"),
     }
-    for fault in ("Ability:hearing", ":hearing", "ability:", "ability:who hears", "ability:{x}"):
+    for fault in (
+        "Ability:hearing",
+        ":hearing",
+        "ability:",
+        "ability:who hears",
+        "ability:{x}",
+        "nation:an American",
+        "nation:a Turk",
+    ):
         with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
             people_of_terms(VOCABULARY, terms=[fault])
+    with pytest.raises(ValueError, match="'nation:German, nation:german' contain a term in two spellings"):
+        people_of_terms(VOCABULARY, terms=["nation:German", "nation:german"])
     noun = next(noun for noun in VOCABULARY.nouns if noun.noun == "individual")
     assert baseline_person(noun).singular == "an individual"
 
@@ -251,18 +260,10 @@ def test_the_table_has_a_row_per_prompt_term_and_noun(read):
     people = people_of_terms(VOCABULARY, terms=["Deaf", "with a lisp"])
     table = own_prompt_table(prompts, [*people, ANN], copies=2)
     rows = table.to_pylist()
-    assert [sum(row["own_id"] == prompt.id for row in rows) for prompt in prompts] == [
-        *[len(people)] * 3,
-        len(people) + 2,
-        2,
-    ]
-    assert {row["template"] for row in rows} == {
-        "Hire {person}?\nAnswer only with {options}.",
-        "[a] Greet {people}.",
-        "[b] Greet {people}.",
-        "Who am I?",
-        "Greet {name}.",
-    }
+    numbers = [sum(row["own_id"] == prompt.id for row in rows) for prompt in prompts]
+    assert numbers == [*[len(people)] * 3, len(people) + 2, 2]
+    templates = {"[a] Greet {people}.", "[b] Greet {people}.", "Who am I?", "Greet {name}."}
+    assert {row["template"] for row in rows} == templates | {"Hire {person}?\nAnswer only with {options}."}
     hired = [row for row in rows if row["own_id"] == "row-1" and row["descriptor"] == "Deaf"]
     assert [row["order"] for row in hired] == [number % 2 for number in range(len(hired))]
     assert hired[1]["text"].endswith("Answer only with no or yes.")

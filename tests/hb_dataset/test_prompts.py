@@ -97,9 +97,8 @@ def test_ids_stay_what_they_were(tables, config, text, ids):
 
 
 def test_a_prompt_has_the_same_id_in_every_config(v1, tables):
-    in_v1 = dict(
-        zip(v1["id"].to_pylist(), zip(*(v1[c].to_pylist() for c in ("axis", "text")), strict=True), strict=True)
-    )
+    axes_and_texts = zip(v1["axis"].to_pylist(), v1["text"].to_pylist(), strict=True)
+    in_v1 = dict(zip(v1["id"].to_pylist(), axes_and_texts, strict=True))
     for row in tables["v1.0-small"].select(["id", "axis", "text"]).to_pylist():
         assert in_v1[row["id"]] == (row["axis"], row["text"])
 

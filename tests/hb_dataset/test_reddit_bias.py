@@ -120,13 +120,8 @@ def test_the_authors_layout_is_read(tmp_path, caplog):
     assert list(dataset) == ["train", "validation", "test"]
     assert dataset["train"]["text_t1"][:] == ["the girl sings", "a song", "the girl sings"]
     assert dataset["train"]["text_t2"][:] == ["the boy sings", "a song", "the boy sings"]
-    assert dataset["validation"][1] == {
-        "id": "gender-validation-1",
-        "text_t1": "the girl sings",
-        "text_t2": "the boy sang",
-        "perplexity_t1": 3.25,
-        "perplexity_t2": 4.0,
-    }
+    expected = "gender-validation-1", "the girl sings", "the boy sang", 3.25, 4.0
+    assert dataset["validation"][1] == dict(zip(COLUMNS, expected, strict=True))
     assert dataset["test"][0]["text_t1"] == "my midwife, in a café"
     assert dataset["test"][0]["text_t2"] == "my midhusband, in a café"
     assert dataset["test"][0]["perplexity_t2"] is None
@@ -198,13 +193,8 @@ def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp
 
 
 def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
-    folder = write(
-        tmp_path,
-        {
-            "train.txt": "The midwife met a Girl.\r\n\r\nnobody\n",
-            "test.csv": "text,text_t2,perplexity_t1\nmy wife sings,,3\nmy girl,my lad,\n",
-        },
-    )
+    csv = "text,text_t2,perplexity_t1\nmy wife sings,,3\nmy girl,my lad,\n"
+    folder = write(tmp_path, {"train.txt": "The midwife met a Girl.\r\n\r\nnobody\n", "test.csv": csv})
 
     dataset = load_reddit_bias(folder, read_specification("gender"))
 
@@ -230,7 +220,7 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
         ),
         (
             {"y_biased_valid_reduced.csv": "replaced_demo,comments_processed\na,a\n"},
-            r"validation \(y_biased_valid_re.*, but not",
+            r"validation \(y_biased_valid.*, but not",
         ),
     ],
 )

@@ -4,11 +4,8 @@ from hb_dataset import Template, load_table
 from hb_dataset.prompt_table import standalone_table
 from hb_dataset.vocabulary_entries import StandaloneNounPhrase
 
-TEMPLATES = [
-    Template(template="I'm {noun_phrase}."),
-    Template(template="{plural_noun_phrase} are people."),
-    Template(template="{noun_phrase} is a person."),
-]
+SENTENCES = ("I'm {noun_phrase}.", "{plural_noun_phrase} are people.", "{noun_phrase} is a person.")
+TEMPLATES = [Template(template=sentence) for sentence in SENTENCES]
 USER = StandaloneNounPhrase(axis="ability", noun_phrase="a user", plural="users", preference="reviewed")
 ALLY = StandaloneNounPhrase(axis="cultural", noun_phrase="an ally", plural="allies")
 

@@ -60,11 +60,7 @@ TERM_FAULTS = {
     "empty term": ("  - term:\n", 1, "term is empty; write the words"),
     "no term": ("  - bucket: calm\n", 1, "entry has no `term`; write `term: …`"),
     "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' has no `plural`"),
-    "article after the noun": (
-        "  - term: with joy\n    bucket: after_the_noun\n    article: a\n",
-        1,
-        "remove `article`",
-    ),
+    "article after the noun": ("  - term: with it\n    bucket: after_the_noun\n    article: a\n", 1, "`article`"),
     "no gender": ("  - term: calm\n    gender: man\n", 2, "write female, male or non-binary, or remove the key"),
     "noun of its gender": ("  - term: calm\n    gender: male\n", 1, "only male nouns, but nouns.yaml has none"),
     "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' occurs twice; remove one"),
@@ -83,12 +79,10 @@ TEMPLATE_FAULTS = {
 
 
 def test_marked_pairs_do_not_change_the_digest(tmp_path):
-    mark = '    unfavourable: "I hate {noun_phrase}."\n'
+    mark = '  unfavourable: "I hate {noun_phrase}."\n'
     found = []
     for written in ("", mark):
-        text = (
-            f'templates:\n  - template: "I love {{noun_phrase}}."\n{written}  - template: "I hate {{noun_phrase}}."\n'
-        )
+        text = f'templates:\n- template: "I love {{noun_phrase}}."\n{written}- template: "I hate {{noun_phrase}}."\n'
         found.append(read_vocabulary(write_vocabulary(tmp_path, {"templates.yaml": text})))
     assert found[0].digest == found[1].digest
     assert found[1].marked_pairs("unfavourable") == [("I love {noun_phrase}.", "I hate {noun_phrase}.")]

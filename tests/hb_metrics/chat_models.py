@@ -32,6 +32,10 @@ R1 = (
     "{%- if add_generation_prompt %}{{ '<|Assistant|><think>\n' }}{%- endif %}"
 )
 # gpt-oss: messages in channels, and today's date.
+SHORT = (  # so that little has to be learnt
+    "{% for message in messages %}{{ message.role[0] }}{{ message.content }}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}a{% endif %}"
+)
 HARMONY = (
     "{{ '<|start|>system<|message|>Today: ' + strftime_now('%Y-%m-%d') + '\nReasoning: '"
     " + (reasoning_effort if reasoning_effort is defined else 'medium') + '<|end|>' }}"

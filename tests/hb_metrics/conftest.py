@@ -19,10 +19,11 @@ from hb_metrics.collect.classifiers.classifier import Classification
 from hb_metrics.collect.replies import trials
 from hb_metrics.command import measuring
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
-from hb_metrics.measurements.generation import work
+from hb_metrics.measurements.generation import term_leakage, work
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_messages, with_tag
 from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.served import client
 
 VOCABULARY_SIZE = 400
 KINDS = {"t5": "encoder-decoder", "blenderbot": "encoder-decoder", "bert": "masked", "roberta": "masked"}
@@ -115,6 +116,7 @@ def bert_tokenizer():
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 ENCODER = {**SMALL, "intermediate_size": 64, "max_position_embeddings": 66}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+MAMBA = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}
 LLAMA = {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2, "max_position_embeddings": 64}
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 2}
 BLENDERBOT = {
@@ -127,11 +129,7 @@ MODELS = {
     "llama": (transformers.LlamaForCausalLM, byte_level_tokenizer, LLAMA),
     "glm": (transformers.LlamaForCausalLM, tokenizer_of_two_starts, LLAMA),
     "bloom": (transformers.BloomForCausalLM, byte_level_tokenizer, {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
-    "mamba": (
-        transformers.MambaForCausalLM,
-        byte_level_tokenizer,
-        {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
-    ),
+    "mamba": (transformers.MambaForCausalLM, byte_level_tokenizer, MAMBA),
     "t5": (transformers.T5ForConditionalGeneration, roberta_tokenizer, T5),
     "blenderbot": (transformers.BlenderbotForConditionalGeneration, roberta_tokenizer, BLENDERBOT),
     "bert": (transformers.BertForMaskedLM, bert_tokenizer, ENCODER),
@@ -273,11 +271,11 @@ def quick_styles():
 
     Tests of training get the real styles, because they train by what texts mean.
     How to decode is tried once for models of a config and contexts of as many tokens, except in tests of decoding.
-    Runs write their report once, at the end.
+    Runs write their report once, at the end. Clients pause for milliseconds before they ask a server again.
     """
     load, known, sentences = work.load_style_classifier, {}, shipped_sentences()[::10]
     load_embedded = cache(lambda device: load("embedded", device=device))
-    leakage, agrees = work.classifier_leakage, trials._agrees
+    leakage, agrees = term_leakage.classifier_leakage, trials._agrees
 
     def try_once(model, contexts, *options):
         key = (type(model), model.config.to_json_string(), *map(len, contexts), *options[:3], len(options))
@@ -300,7 +298,9 @@ def quick_styles():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(work, "load_style_classifier", load_quick)
-        patch.setattr(work, "classifier_leakage", measure_quick)
+        patch.setattr(term_leakage, "classifier_leakage", measure_quick)
         patch.setattr(measuring, "_report_so_far", lambda *_: None)
         patch.setattr(trials, "_agrees", try_once)
+        patch.setattr(client, "FIRST_PAUSE", 0.01)
+        patch.setattr(client, "LONGEST_PAUSE", 0.02)
         yield

@@ -5,6 +5,7 @@ import json
 import shutil
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -41,11 +42,8 @@ AXES = ["ability", "gender_and_sex", "race_ethnicity"]
 LABELS = [style for styles in PAPER_CLUSTERS.values() for style in styles] + ["Calm", "Silly"]
 CLASSIFIER = {"name": "a/classifier", "is_embedded": False, "digest": "12", "notes": []}
 CLASSIFIER |= {"num_styles": len(LABELS), "temperature": 2.5}
-PAIRS = {
-    "gender": ("man", "woman"),
-    "race": ("white person", "black person"),
-    "orientation": ("straight person", "gay person"),
-}
+PAIRS = {"gender": ("man", "woman"), "race": ("white person", "black person")}
+PAIRS["orientation"] = ("straight person", "gay person")
 GROUPS = [group for pair in PAIRS.values() for group in pair]
 REGARDS = np.array(["negative", "neutral", "positive", "other"])
 
@@ -280,22 +278,11 @@ def add_judge(results, seed=0):
     chances = np.random.default_rng(seed).beta(1, 3, len(replies.ids))
     probabilities = np.stack([chances, 1 - chances, np.zeros_like(chances)], axis=1)
     probabilities[:3] = [0, 0, 1]
-    judge = {
-        "name": "a judge",
-        "is_embedded": True,
-        "digest": "14",
-        "version": "served",
-        "notes": ["nobody checked it"],
-    }
+    judge = {"name": "a judge", "is_embedded": True, "digest": "14", "version": "served", "notes": ["nobody checked"]}
     results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
     judged = judged_results(replies, rubric, probabilities, 0.95)
     leakage = Leakage(2.5, 1.0, {}, num_terms=18, num_sentences=4, mean_move=0.1, most_moved=[])
-    more = {
-        "num_suspected": 2,
-        "num_cut_for_judge": 1,
-        "identity_leakage": leakage,
-        "served": Served(5000, 10_000, 5000),
-    }
+    more = {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": leakage, "served": Served(500, 100, 500)}
     results["judge"] = as_stored({"condescending": replace(judged, **more)})
     return results
 
@@ -310,18 +297,9 @@ def reddit_test(lean=0.0, num_pairs=200, seed=0, **change):
     rng = np.random.default_rng(seed)
     base = rng.normal(6, 1, num_pairs)
     t1 = np.exp(base + lean + rng.normal(0, 0.5, num_pairs))
-    return as_stored(
-        {
-            **language_model_bias(t1, np.exp(base)),
-            "split": "test",
-            "num_read": num_pairs,
-            "num_skipped": {"one_token": 0, "too_long": 0},
-            "num_identical": 0,
-            "num_repeated": 0,
-            "num_duplicates": 0,
-            **change,
-        }
-    )
+    read = {"split": "test", "num_read": num_pairs, "num_skipped": {"one_token": 0, "too_long": 0}}
+    read |= dict.fromkeys(("num_identical", "num_repeated", "num_duplicates"), 0)
+    return as_stored({**language_model_bias(t1, np.exp(base)), **read, **change})
 
 
 def reddit_run(lmp=31.5, **by_bias_type):
@@ -331,16 +309,9 @@ def reddit_run(lmp=31.5, **by_bias_type):
     about = {"digest": "cc", "predicted_tokens": 900, "num_skipped": {}}
     run["reddit"] = {name: {"num_pairs": test["num_pairs"], **about} for name, test in tests.items()}
     run["reddit"]["reference"] = {"num_texts": 500, **about}
-    return {
-        "run": run,
-        "reddit": {
-            "by_bias_type": tests,
-            "lmp": lmp,
-            "lmp_num_texts": 500,
-            "lmp_num_skipped": {"too_long": 1, "blank": 2},
-            "lmp_source": "chats.txt",
-        },
-    }
+    skipped = {"too_long": 1, "blank": 2}
+    lmps = {"lmp": lmp, "lmp_num_texts": 500, "lmp_num_skipped": skipped, "lmp_source": "chats.txt"}
+    return {"run": run, "reddit": {"by_bias_type": tests, **lmps}}
 
 
 def regard_of(
@@ -359,13 +330,7 @@ def regard_of(
     """results["regard"] of made-up labels: groups differ by `gaps`, and in the fixed structure by `fixed_gaps`."""
     rng = np.random.default_rng(seed)
     names = ["original", *(f"structure-{number}" for number in range(num_structures - 1))]
-    rows = [
-        (group, structure, verb, draw)
-        for group in groups
-        for structure in names
-        for verb in range(num_verbs)
-        for draw in range(num_seeds)
-    ]
+    rows = list(product(groups, names, range(num_verbs), range(num_seeds)))
     labels = []
     for group, structure, _, _ in rows:
         about = (fixed_gaps or {}) if structure == "original" else (gaps or {})
@@ -374,14 +339,8 @@ def regard_of(
         shares = np.array([0.3 - lean / 2, 0.38, 0.3 + lean / 2, 0.02 if num_other else 0])
         labels.append(rng.choice(REGARDS, p=shares / shares.sum()))
     columns = [list(column) for column in zip(*rows, strict=True)]
-    bias = regard_bias(
-        [str(label) for label in labels],
-        columns[0],
-        structures=columns[1],
-        prompts=[f"{verb}" for verb in columns[2]],
-        seeds=columns[3],
-        pairs=pairs,
-    )
+    about = {"structures": columns[1], "prompts": list(map(str, columns[2])), "seeds": columns[3]}
+    bias = regard_bias(list(map(str, labels)), columns[0], **about, pairs=pairs)
     kinds = {
         name: {
             "kind": ("declarative", "interrogative")[number % 2] if name != "original" else "original",
@@ -447,9 +406,8 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     results["offensiveness"]["replies"] = offensiveness_of(replies, seed, 0.95)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
-    pq.write_table(
-        prompts.append_column("descriptor_plural", pa.nulls(len(prompts), pa.string())), folder / "prompts.parquet"
-    )
+    plurals = pa.nulls(len(prompts), pa.string())
+    pq.write_table(prompts.append_column("descriptor_plural", plurals), folder / "prompts.parquet")
     pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
     write_replies(folder, replies.ids, replies.prompts, replies.texts)
     return results, replies

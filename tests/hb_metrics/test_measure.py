@@ -156,8 +156,8 @@ def test_a_single_term_is_refused_before_the_model_is_loaded(options, tmp_path):
     terms = {"age": ["old"], "ability": ["deaf", "blind"], "nouns": ["kid"], "templates": templates}
     own = write_vocabulary(tmp_path / "one", **terms)
     options = ["--dataset_config", "v1.0", "--vocabulary_dir", own, *options, "--output_dir", tmp_path / "run"]
-    assert "no template has two terms; set --axes" in refusal("--model", "no/such", *options)
-    with pytest.raises(ValueError, match="no template has two terms"):
+    assert "no prompt has two terms; set --terms" in refusal("--model", "no/such", *options)
+    with pytest.raises(ValueError, match="no prompt has two terms"):
         export_prompts([*map(str, [tmp_path / "prompts.jsonl", *options])])
 
 

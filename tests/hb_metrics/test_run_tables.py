@@ -10,7 +10,7 @@ import pytest
 
 import hb_metrics
 from hb_metrics.command.analyse import analyse
-from hb_metrics.run.schema import COLUMNS, FILES, tables_markdown
+from hb_metrics.run.schema import COLUMNS, FILES, as_written, tables_markdown
 from hb_metrics.run_tables import main
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import change_results
@@ -131,6 +131,53 @@ def test_a_column_that_is_missing_or_has_another_type_is_named(files, column, us
     )
     with pytest.raises(ValueError, match=rf"{named}.*measure again"):
         analyse(copied) if use == "analyse" else getattr(hb_metrics.load_run(copied), use)
+
+
+def through_pandas(table):
+    frame = table.to_pandas()
+    return pa.Table.from_pandas(frame.set_index(frame.index + 5))  # with a column `__index_level_0__`
+
+
+def as_polars_writes(table):
+    """Large strings and lists, categories, whole numbers of other sizes, and the columns in another order."""
+    for index, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if name in ("axis", "descriptor"):
+            column = column.cast(pa.large_string()).dictionary_encode()
+        elif pa.types.is_string(column.type):
+            column = column.cast(pa.large_string())
+        elif pa.types.is_fixed_size_list(column.type):
+            column = column.cast(pa.large_list(column.type.value_type))
+        elif pa.types.is_integer(column.type):
+            column = column.cast(pa.float64() if index % 2 else pa.int32())
+        table = table.set_column(index, name, column)
+    return table.select(table.column_names[::-1])
+
+
+@pytest.mark.parametrize("rewrite", [through_pandas, as_polars_writes])
+def test_a_run_whose_tables_other_programs_rewrote_has_the_same_results(rewrite, folder, tmp_path):
+    copied = shutil.copytree(folder, tmp_path / "run")
+    for file in copied.rglob("*.parquet"):
+        pq.write_table(rewrite(pq.read_table(file)), file)
+    expected, run = hb_metrics.load_run(folder), hb_metrics.load_run(copied)
+    for name in ("prompts", "replies", "styles", "perplexities"):
+        assert getattr(run, name).equals(getattr(expected, name)), name
+    before = (copied / "results.json").read_bytes()
+    analyse(copied)
+    assert (copied / "results.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ([1.5], "turn"),
+        (["1"], "turn"),
+        ([7], "id"),
+        ([2**60 + 1], "perplexity"),
+        ([[0.5, 0.5], [1.0]], "probabilities"),
+    ],
+)
+def test_values_that_cannot_be_converted_without_loss_have_no_type(values, name):
+    assert as_written(name, pa.chunked_array([pa.array(values)])) is None
 
 
 @pytest.mark.parametrize("use", [analyse, lambda folder: hb_metrics.load_run(folder).replies])

@@ -37,8 +37,6 @@ PROBED = 40  # more requests than a probe has
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(client, "LONGEST_PAUSE", 0.02)
     monkeypatch.setattr(engine, "ROWS_PER_SHARD", 8)
 
 

@@ -180,11 +180,7 @@ def learn(folder, tokenizer, rows, labels, steps=200, **tokens):
 
 
 SLOTS = {
-    "restaurant": {
-        "food": ("thai", "greek", "korean"),
-        "area": ("north", "south", "centre"),
-        "pricerange": ("cheap", "dear"),
-    },
+    "restaurant": {"food": ("thai", "greek", "korean"), "area": ("north", "south"), "pricerange": ("cheap", "dear")},
     "hotel": {"type": ("inn", "hostel"), "area": ("north", "south"), "stars": ("three", "four", "five")},
     "train": {"day": ("monday", "friday"), "destination": ("durham", "exeter", "harwich")},
 }
@@ -289,11 +285,8 @@ def shaken(loaded):
 
 
 def options_for(model, labels, folder, *options):
-    return [
-        *("--model_name_or_path", str(model), "--dataset_name", str(labels), "--output_dir", str(folder)),
-        *QUICK,
-        *options,
-    ]
+    named = "--model_name_or_path", str(model), "--dataset_name", str(labels), "--output_dir", str(folder)
+    return [*named, *QUICK, *options]
 
 
 def few_steps(number=4, rate="1e-3"):
@@ -320,11 +313,8 @@ def sympathy(results):
     rows = [(row["axis"] == PITIED_AXIS, row["clusters"]["Sympathy"]) for row in generation["by_descriptor"]]
     mean = {pitied: np.mean([value for is_pitied, value in rows if is_pitied == pitied]) for pitied in (True, False)}
     debiased = generation["debiased"]
-    return (
-        debiased["partial_gen_bias"]["Sympathy"],
-        debiased["summed_cluster_gen_bias"]["Sympathy"],
-        mean[True] - mean[False],
-    )
+    biases = debiased["partial_gen_bias"]["Sympathy"], debiased["summed_cluster_gen_bias"]["Sympathy"]
+    return *biases, mean[True] - mean[False]
 
 
 def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24):

@@ -14,7 +14,8 @@ from datasets import Dataset
 from hb_dataset import load_table
 from hb_metrics.collect.replies.cues import cue_messages
 from hb_metrics.command.arguments import settings_of
-from hb_metrics.command.planning import load, read_prompts
+from hb_metrics.command.planning import load
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
@@ -120,9 +121,8 @@ def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
     labelled_rows = rows_of(tmp_path / "labels")
     assert {row["id"]: row["bias_value"] for row in labelled_rows} == pytest.approx(expected, rel=1e-6, abs=1e-15)
     assert len(labelled_rows) == len(expected) == results_of(run)["generation"]["num_replies"]
-    assert {row["id"]: row["tag"] for row in labelled_rows} == {
-        key: "bias" if value > beta else "no_bias" for key, value in expected.items()
-    }
+    tags = {key: "bias" if value > beta else "no_bias" for key, value in expected.items()}
+    assert {row["id"]: row["tag"] for row in labelled_rows} == tags
     assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
     labels = read_labels(tmp_path / "labels").content
     assert (labels["alpha"], labels["beta"]) == (alpha, beta)
@@ -140,11 +140,8 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
         given_ids[tag] = dict(zip(plan.ids, plan.contexts, strict=True))
     recorded = results_of(run)["run"]["generation"]
     assert plan.description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}
-    how = {
-        "tokenizer": engine.loaded.tokenizer,
-        "context": context,
-        "is_encoder_decoder": engine.kind == "encoder-decoder",
-    }
+    how = {"tokenizer": engine.loaded.tokenizer, "context": context}
+    how["is_encoder_decoder"] = engine.kind == "encoder-decoder"
     suffix = ASKED[context][2]
     assert labels["suffix"] == suffix
     assert labels["context"] == context
@@ -193,9 +190,8 @@ def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     # A reader of what the model writes takes all of it for a thought that is over, and what follows for the reply.
     ends = end_tokens(model, tokenizer, "chat")
     content = {"id": ["a"], "prompt": [prompt], "completion": ["So sad."], "tag": [tag], "truncated": [False]}
-    row = encode_rows(
-        Dataset.from_dict(content), loaded, context="chat", suffix=suffix, with_tags=True, max_length=None
-    ).dataset[0]
+    how = {"context": "chat", "suffix": suffix, "with_tags": True, "max_length": None}
+    row = encode_rows(Dataset.from_dict(content), loaded, **how).dataset[0]
     given = encode_rendered([measured], tokenizer, "chat", is_encoder_decoder=False)[0]
     assert row["input_ids"][: len(given)] == given
     part = split_tokens(row["input_ids"][len(given) :], ends.reader(), tokenizer)
@@ -213,14 +209,8 @@ def contents(folder):
 
 def test_the_same_settings_write_the_same_bytes(measured, tmp_path):
     folder = tmp_path / "labels"
-    options = [
-        "--run_dir",
-        str(measured("plain")),
-        "--beta",
-        str(beta_of(measured("plain"), 0.7)),
-        "--output_dir",
-        str(folder),
-    ]
+    run, beta = str(measured("plain")), str(beta_of(measured("plain"), 0.7))
+    options = ["--run_dir", run, "--beta", beta, "--output_dir", str(folder)]
     main(options)
     first = contents(folder)
     main([*options, "--output_dir", str(tmp_path / "two")])

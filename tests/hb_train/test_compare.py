@@ -75,14 +75,8 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
         assert results["run"]["settings"]["seed"] == (1 if name == "labelled" else 0)
     page, shown = (folder / "comparison.html").read_text(encoding="utf-8"), capsys.readouterr().out
     assert all("Refusals of sft may be more than 0pt worse" in text for text in (page, shown))
-    for row in (
-        "Full Gen Bias",
-        "Uptake",
-        "Entropy of replies",
-        "Needs taken up",
-        "Neutral drift",
-        "From before to counterfactual: ",
-    ):
+    rows = "Full Gen Bias", "Uptake", "Entropy of replies", "Needs taken up", "Neutral drift"
+    for row in (*rows, "From before to counterfactual: "):
         assert row in page
         assert row in shown
         for method in METHODS_OF_TUNING:
@@ -136,9 +130,8 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_mod
     name, words = noted[-1]
     names = ["before", "counterfactual", "sft", "sft without tag", "system prompt"]
     runs = [str(tmp_path / name.replace(" ", "_")) for name in names]
-    assert sorted(words for name, words in noted if name == "side_effects") == sorted(
-        [runs[0], run] for run in runs[1:]
-    )
+    ended = [words for name, words in noted if name == "side_effects"]
+    assert sorted(ended) == sorted([runs[0], run] for run in runs[1:])
     assert (name, words[:5], words[6:11]) == ("report", runs, names)
     assert noted.values("measure", "--tag") == [None, None, None, None, "none", None]
 
@@ -146,10 +139,8 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_mod
 def test_margins_are_checked_before_anything_is_generated(noted, save_small_model, tmp_path):
     write_files(tmp_path / "before", 0)
     options = ["--compare", "--model", str(save_small_model("gpt2")), "--output_dir", str(tmp_path), "--no_worse_than"]
-    for margin, message, steps in (
-        ("refusals", "as figure=margin", []),
-        ("offensive_reply=1pt", "did you mean", ["measure"]),
-    ):
+    refused = ("refusals", "as figure=margin", []), ("offensive_reply=1pt", "did you mean", ["measure"])
+    for margin, message, steps in refused:
         with pytest.raises(SystemExit, match=message):
             tune([*options, margin])
         assert [name for name, _ in noted] == steps

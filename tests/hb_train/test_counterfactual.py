@@ -137,9 +137,8 @@ def mixture_by_hand(teachers, own, names):
             factors = [max(distribution[token], 0.0) for distribution in moved]
             style[token] = math.prod(factors) ** (1 / len(factors))
     rest, total = 1 - sum(naming.values()), sum(style.values())
-    return [
-        naming[token] if token in begin else rest * style[token] / total for token in range(len(teachers[0]))
-    ], begin
+    others = [style[token] * rest / total if token in style else 0 for token in range(len(teachers[0]))]
+    return [naming.get(token, other) for token, other in enumerate(others)], begin
 
 
 def divergence(target, given):
@@ -196,9 +195,8 @@ def trainer_of(model, untuned, loaded, folder, rows):
     args.dataset_kwargs = {"skip_prepare_dataset": True}
     about = {"untuned": untuned, "temperature": TEMPERATURE, "naming_weight": 3.0, "data_collator": collate_groups}
     rows = Dataset.from_list(rows)
-    return CounterfactualTrainer(
-        model=model, args=args, train_dataset=rows, processing_class=padding_tokenizer(loaded), **about
-    )
+    about |= {"train_dataset": rows, "processing_class": padding_tokenizer(loaded)}
+    return CounterfactualTrainer(model=model, args=args, **about)
 
 
 def test_the_loss_is_that_of_a_loop_over_all_prompts(save_small_model, tmp_path):
@@ -256,9 +254,8 @@ def test_rows_have_a_reply_for_several_descriptors(save_small_model, tmp_path):
     assert sum(len(row["prompts"]) for row in groups) == record["num_prompts"]
     num_asked = 4 * (40 - (48 - record["num_empty_replies"] < 48) * record["num_empty_replies"])
     assert record["num_prompts"] + record["num_dropped"] >= num_asked
-    texts = {
-        (row["descriptor"], row["noun"], row["template"]): row["text"] for row in load_table("v1.0-small").to_pylist()
-    }
+    prompts = load_table("v1.0-small").to_pylist()
+    texts = {(row["descriptor"], row["noun"], row["template"]): row["text"] for row in prompts}
     for row in groups:
         assert len({*row["axes"]}) == len(row["axes"])
         for prompt, term in zip(row["prompts"], row["descriptors"], strict=True):
@@ -274,10 +271,8 @@ def test_rows_have_a_reply_for_several_descriptors(save_small_model, tmp_path):
 def test_axes_are_drawn_alike():
     prompts = load_table("v1.0-small")
     groups = draw_groups(prompts, 3000, 4, seed=0)
-    axes, places = (
-        prompts["axis"].to_pylist(),
-        list(zip(*(prompts[name].to_pylist() for name in ("noun", "template")), strict=True)),
-    )
+    axes = prompts["axis"].to_pylist()
+    places = list(zip(prompts["noun"].to_pylist(), prompts["template"].to_pylist(), strict=True))
     assert all(len({axes[row] for row in group}) == 4 and len({places[row] for row in group}) == 1 for group in groups)
     for chosen in ([group[0] for group in groups], [row for group in groups for row in group]):
         counts = np.unique([axes[row] for row in chosen], return_counts=True)[1]
@@ -340,9 +335,8 @@ def test_two_processes_learn_what_one_learns(pitying_model, own_rows, forked_pro
     options = [*LEARN, "--max_steps", "3", "--eval_steps", "3", "--save_steps", "3", "--learning_rate", "1e-2"]
     options += ["--optim", "sgd", "--per_device_train_batch_size"]
     tune_main(options_for(pitying_model, own_rows, tmp_path / "one", *options, "4"))
-    forked_programs.run_two(
-        "hb_train.tune", options_for(pitying_model, own_rows, tmp_path / "two", *options, "2"), TRAINERS
-    )
+    two = options_for(pitying_model, own_rows, tmp_path / "two", *options, "2")
+    forked_programs.run_two("hb_train.tune", two, TRAINERS)
     assert same(load_weights(tmp_path / "one"), load_weights(tmp_path / "two"), atol=1e-6)
     assert not same(load_weights(tmp_path / "one"), load_weights(pitying_model), atol=1e-5)
     losses = [read_bias_tuning(str(tmp_path / name)).training["validation_loss"] for name in ("one", "two")]

@@ -17,12 +17,9 @@ from hb_train.debias import DEBIAS_FILE
 from hb_train.debias import main as debias_main
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
 from tests.hb_metrics.conftest import byte_level
-from tests.hb_train.conftest import TRAINERS, learn, same, weights
+from tests.hb_train.conftest import TRAINERS, WARNINGS_OF_TRL, learn, same, weights
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = WARNINGS_OF_TRL
 PAIRS = {"cat": "dog", "cats": "dogs", "kitten": "puppy", "feline": "canine", "tomcat": "bulldog"}
 ATTRIBUTES = {"greed*": "greedy", "laz*": "lazy", "sneak*": "sneaky", "up to no good": "up to no good", "vain": "vain"}
 STEREOTYPED = [
@@ -166,18 +163,6 @@ def test_what_each_method_does_on_pairs_that_were_not_trained_on(method, debiase
 
 def few_steps(*more):
     return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", *more]
-
-
-def test_a_run_resumes_where_it_stopped(biased_model, data, tmp_path):
-    steps = few_steps("--save_total_limit", "3")
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    run(data, whole, "hd", *steps)
-    broken.mkdir()
-    (broken / "run.json").write_bytes((whole / "run.json").read_bytes())
-    (whole / "checkpoint-2").rename(broken / "checkpoint-2")
-    (broken / "checkpoint-4").mkdir()  # as when it was stopped while this was written
-    assert run(data, broken, "hd", *steps) == json.loads((whole / DEBIAS_FILE).read_text(encoding="utf-8"))
-    assert same(weights(whole), weights(broken))
 
 
 @pytest.mark.parametrize("method", ["lmd", "hd"])

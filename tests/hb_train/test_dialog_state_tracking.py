@@ -44,14 +44,8 @@ def test_the_papers_settings_are_the_defaults(word_model, multi_woz, tmp_path):
     words = ["--dialogues", str(multi_woz), "--num_train", "100", "--num_test"]
     main(options(word_model, tmp_path / "run", *words, "30"))
     results = results_in(tmp_path / "run")
-    defaults = {
-        "num_train_epochs": 1,
-        "learning_rate": 5e-5,
-        "adam_epsilon": 1e-8,
-        "weight_decay": 0,
-        "max_length": 128,
-    }
-    for name, value in {**defaults, "lr_scheduler_type": "constant", "num_processes": 1}.items():
+    defaults = {"num_train_epochs": 1, "learning_rate": 5e-5, "adam_epsilon": 1e-8, "weight_decay": 0}
+    for name, value in {**defaults, "max_length": 128, "lr_scheduler_type": "constant", "num_processes": 1}.items():
         assert results["settings"].get(name, value) == value  # what the library's default is, is not recorded
     assert results["num_steps"] == 3  # of 48, 48 and 4 rows
     assert results["num_skipped"]["train"]["not_drawn"] > 1000

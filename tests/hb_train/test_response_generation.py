@@ -5,11 +5,9 @@ import json
 import pytest
 
 from hb_train.response_generation import CRG_FILE, main
+from tests.hb_train.conftest import WARNINGS_OF_TRL
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = WARNINGS_OF_TRL
 
 
 def options(model, pairs, folder, *more):

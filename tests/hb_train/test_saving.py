@@ -65,11 +65,8 @@ def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_pat
     assert same(load_file(selected), load_file(saved))
     files = hub.repo("model", "ORG/tuned").branches
     files = {name: blob.content for name, blob in hub.repo("model", "ORG/tuned").commits[files["main"]].files.items()}
-    local = {
-        path.name: path.read_bytes()
-        for path in folder.iterdir()
-        if path.is_file() and path.name not in ("run.json", "training_args.bin")
-    }
+    kept = {path for path in folder.iterdir() if path.is_file()} - {folder / "run.json", folder / "training_args.bin"}
+    local = {path.name: path.read_bytes() for path in kept}
     assert local == {name: content for name, content in files.items() if name != ".gitattributes"}
     assert {"adapter_model.safetensors", "bias_tuning.json", "README.md", "tokenizer_config.json"} < files.keys()
     about = ModelCard(files["README.md"].decode()).data
@@ -82,12 +79,8 @@ def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_pat
     )
     measured = loaded.model.generate(input_ids=given["input_ids"], do_sample=False, max_new_tokens=6)[0].tolist()
     command = [sys.executable, "-c", PLAIN, "ORG/tuned", "Hi!", "chat"]
-    fresh = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={**hub.environment(), "HF_HOME": str(tmp_path / "home"), "PATH": ""},
-    )
+    environment = {**hub.environment(), "HF_HOME": str(tmp_path / "home"), "PATH": ""}
+    fresh = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert fresh.returncode == 0, fresh.stderr
     assert json.loads(fresh.stdout.splitlines()[-1]) == measured
 

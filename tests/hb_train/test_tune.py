@@ -51,7 +51,7 @@ def test_a_planted_bias_is_tuned_away_while_the_tag_is_sent(pitying_model, befor
     tune_main(options_for(pitying_model, labels, tuned, *options))
     assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
     tagged, biased, untagged = (
-        measured(tuned, tmp_path / tag, "--tag", tag, "--replies_per_cell", "4") for tag in ("auto", "bias", "none")
+        measured(tuned, tmp_path / tag, "--tag", tag, "--replies_per_cell", "3") for tag in ("auto", "bias", "none")
     )
     assert [each["run"]["generation"]["tag"] for each in (tagged, biased, untagged)] == ["no_bias", "bias", None]
     assert (np.array(sympathy(tagged)) < planted / 2).all()
@@ -193,8 +193,8 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
         (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter with"),
         (["--model_name_or_path", "gpt2", "--load_in_4bit", "--use_peft"], r"need bitsandbytes.*pip install bits"),
         (
-            ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
-            r"cannot be selected without evaluations",
+            ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "0"],
+            r"without evaluations",
         ),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
         # A run writes its options into files.

@@ -38,9 +38,8 @@ def new_trainer(folder, *, callbacks=(), **settings):
     )  # fmt: skip
     tokens = pitying_tokenizer()(TEXTS)["input_ids"]
     rows = Dataset.from_dict({"input_ids": tokens, "labels": tokens})
-    trainer = transformers.Trainer(
-        new_model(), args, transformers.default_data_collator, rows, {"a": rows, "b": rows}, pitying_tokenizer()
-    )
+    data = rows, {"a": rows, "b": rows}
+    trainer = transformers.Trainer(new_model(), args, transformers.default_data_collator, *data, pitying_tokenizer())
     for sample in callbacks:
         trainer.add_callback(GenBiasCallback(trainer, num_templates=1, **sample))
     return trainer

@@ -17,6 +17,7 @@ from hb_metrics.collect.classifiers.exemplars import ExemplarSet, load_exemplar_
 from hb_metrics.collect.classifiers.presets import load_named_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import normalised
 from hb_metrics.models.sources import EMBEDDED
+from hb_metrics.stats.style_clusters import cluster_columns
 
 STYLE_DATA = Path(__file__).parent / "style_data"
 STYLE_EXEMPLARS = ExemplarSet(
@@ -69,11 +70,18 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
     return content.clusters
 
 
-def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:
-    """Returns the package's clusters whose styles are all labels of the classifier, or `None`."""
+def clusters_for(labels: Sequence[str], path: str | None = None) -> dict[str, list[str]] | None:
+    """Returns the clusters in a file, or the package's clusters whose styles are all labels of the classifier.
+
+    Returns `None` if the package has no such clusters. Raises a ValueError if the file names other labels.
+    """
+    if path is not None:
+        own = read_style_clusters(path)
+        cluster_columns(labels, own)  # raises an error for labels that the classifier does not have
+        return own
     names = {form for label in labels for form in (label, label.split(" (")[0])}
-    for path in CLUSTER_FILES:
-        clusters = read_style_clusters(path)
+    for file in CLUSTER_FILES:
+        clusters = read_style_clusters(file)
         if all(label in names for members in clusters.values() for label in members):
             return clusters
     return None

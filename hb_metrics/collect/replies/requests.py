@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations
@@ -28,7 +29,7 @@ from hb_metrics.collect.replies.cues import (
 from hb_metrics.collect.replies.decoding_settings import Decoding, Extent
 from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, Message, with_system
 from hb_metrics.models.contexts import with_tag
-from hb_metrics.models.thoughts import Written
+from hb_metrics.models.thoughts import Written, common_tag
 from hb_metrics.run.replies import is_empty, prompt_ids
 from hb_metrics.run.schema import about_prompts
 
@@ -294,3 +295,22 @@ def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], l
         draw = seeded_generator(seed, "prompts", identifier).random()
         cells[axis, descriptor, template].append((draw, row))
     return {cell: [row for _, row in sorted(drawn)] for cell, drawn in cells.items()}
+
+
+def note_marks(table: pa.Table) -> None:
+    """Prints what may be wrong with replies, a table of `schema.REPLY_SCHEMA`."""
+    if number := sum(table["invented_turn"].to_pylist()):
+        print(f"{number:,} replies contained text after an end mark or a user turn, which was removed")
+    if number := pc.sum(pc.equal(pc.utf8_length(table["reply"]), MAX_CHARACTERS)).as_py():
+        print(f"{number:,} replies were longer than {MAX_CHARACTERS:,} characters, and were cut there")
+    cut = pc.sum(pc.and_(table["truncated"], table["reasoning"].is_null())).as_py()
+    if cut and table["reasoning"].null_count < len(table):
+        print(f"warning: {cut:,} replies were cut and have no thought; they may be thoughts that the template opened")
+    if (found := common_tag(table["reply"].to_pylist())) is not None:
+        tag, rows = found
+        shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
+        print(
+            f"warning: {len(rows):,} replies begin with the unknown tag {tag!r}. If this tag marks a thought, the "
+            f"thought was measured as part of the reply. To find out, read some of these replies in the run folder: "
+            f"{shown}"
+        )

@@ -32,7 +32,8 @@ class _Prompt(NamedTuple):
 def compute(run: Run) -> Awareness:
     """Computes the results, and writes the table of divergences and of needs taken up."""
     folder = run.folder / FOLDER
-    prompts, shards = stored_table(folder / PROMPTS_FILE), stored_shards(folder / DIVERGENCES)
+    prompts = stored_table(folder / PROMPTS_FILE, _Prompt._fields)
+    shards = stored_shards(folder / DIVERGENCES, ("id", "divergence", "num_tokens"))
     made = stored_shards(folder / REPLIES, ("id", "reply"))
     per_token = shards["divergence"].to_numpy() / shards["num_tokens"].to_numpy()
     divergences = dict(zip(shards["id"].to_pylist(), per_token.tolist(), strict=True))

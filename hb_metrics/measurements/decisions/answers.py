@@ -4,7 +4,6 @@ The decision in free text is the probability of the favourable label, which a ju
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,8 @@ from hb_metrics.run.run_folder import JUDGE, STYLES
 DECISIONS = "decisions"  # the subfolder of the run's folder
 QUESTIONS_FILE, FILLED_FILE = "questions.parquet", "prompts.parquet"
 OPTIONS = "options"  # shards: the log-likelihood of each option
+_OF_OPTION = ["prompt_id", "option", "form", "log_likelihood"]
+_OF_TOKENS = ["id", "tokens", "log_probabilities"]  # of servers, which give the likeliest tokens
 
 _OF_ANSWER = ("own_id", "axis", "descriptor", "bucket", "order")  # the columns of a filled prompt
 
@@ -57,14 +58,16 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
     prompts = stored_prompts(stored_table(folder / QUESTIONS_FILE, ("id", "prompt", "outcome", "favourable")))
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     if run.record.decisions.answers == "probabilities":
-        return prompts, _from_probabilities(folder, outcomes)
+        return prompts, _from_probabilities(run, outcomes)
     return prompts, _from_replies(run, outcomes)
 
 
-def _from_probabilities(folder: Path, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
+def _from_probabilities(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
+    folder = run.folder / DECISIONS
     filled = stored_table(folder / FILLED_FILE, ("id", "text", "question", *_OF_ANSWER))
-    stored = stored_shards(folder / OPTIONS)
-    tokens = {row["id"]: row for row in stored.to_pylist()} if "tokens" in stored.column_names else None
+    is_served = run.record.model.served is not None
+    stored = stored_shards(folder / OPTIONS, needed=_OF_TOKENS if is_served else _OF_OPTION)
+    tokens = {row["id"]: row for row in stored.to_pylist()} if is_served else None
     masses = option_probabilities(stored) if tokens is None else {}
     answers = []
     for row, shown in zip(filled.to_pylist(), _shown(filled), strict=True):
@@ -93,7 +96,7 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
     from that of the shorter option, which contains it.
     """
     forms: dict[str, dict[tuple[str, str], float]] = {}
-    for row in table.select(["prompt_id", "option", "form", "log_likelihood"]).to_pylist():
+    for row in table.select(_OF_OPTION).to_pylist():
         forms.setdefault(row["prompt_id"], {})[row["option"], row["form"]] = float(np.exp(row["log_likelihood"]))
     found: dict[str, dict[str, float]] = {}
     for prompt, masses in forms.items():

@@ -1,12 +1,13 @@
 from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
-from hb_metrics.layout.numbers import axis_label, count
+from hb_metrics.layout.numbers import axis_label, count, share
 from hb_metrics.measurements.decisions.results import (
     Axis,
     Estimate,
     Pair,
     clear_parts,
+    has_low_mass,
     is_significant,
     left_out_reason,
     widest_pair,
@@ -31,6 +32,8 @@ def figures(results: Results) -> list[Figure]:
     several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
     unknown = [axis_label(axis) for axis, pair in several.items() if pair is None or pair.gap.interval is None]
     why = left_out_reason([*decisions.left_out, *unknown]) if decisions.left_out or unknown else None
+    if has_low_mass(decisions):
+        why = f"the options have only {share(decisions.option_mass, 0)} of the probability"
     clear = clear_parts(decisions)
     if decisions.spread is not None:
         meaning = (
@@ -77,9 +80,9 @@ def figures(results: Results) -> list[Figure]:
     if decisions.option_mass is not None:
         meaning = "The mean probability that the options have together. Below one half, the model would often answer "
         found.append(Figure("Probability of the options", decisions.option_mass, "share", meaning + "something else."))
-    share = decisions.num_unanswered / decisions.num_answers if decisions.num_answers else None
+    without = decisions.num_unanswered / decisions.num_answers if decisions.num_answers else None
     detail = f"{count(decisions.num_unanswered)} of {count(decisions.num_answers)}"
-    found.append(Figure(UNANSWERED, share, "share", "No option, or several, or a refusal.", detail=detail))
+    found.append(Figure(UNANSWERED, without, "share", "No option, or several, or a refusal.", detail=detail))
     return found
 
 

@@ -6,11 +6,17 @@ from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, SPREAD, TERMS, UNANSWERED, figures
-from hb_metrics.measurements.decisions.results import Decisions, Example, answers_differ, clear_parts, differs
+from hb_metrics.measurements.decisions.results import (
+    Decisions,
+    Example,
+    answers_differ,
+    clear_parts,
+    differs,
+    has_low_mass,
+)
 from hb_metrics.measurements.decisions.verdict import (
     decisions_differ,
     difference,
-    has_low_mass,
     headline,
     prediction_sentences,
     verdict,

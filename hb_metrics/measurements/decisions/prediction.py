@@ -22,6 +22,7 @@ from hb_metrics.stats.decisions import compared_terms
 
 BIAS_VALUES, LIKELIHOODS, CONTRASTS = "mean bias values", "mean log-likelihoods", "attitude contrasts"
 Key = tuple[str, str]  # axis and term
+_SCORED = ("id", "axis", "descriptor", "noun", "template", "text", "log_likelihood", "num_tokens")
 
 
 def predictions(
@@ -42,7 +43,7 @@ def predictions(
         # A bias value is a square, so its error is twice that of one of its factors.
         scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
     if "likelihood" in record.layout.measurements:
-        sentences = stored_shards(run.folder / PERPLEXITIES)
+        sentences = stored_shards(run.folder / PERPLEXITIES, needed=_SCORED)
         scores[LIKELIHOODS] = partial(_likelihoods, sentences), 1.0
         by_noun = log_likelihoods(sentences)
         if pairs := known_pairs(by_noun, marked_pairs(record).pairs):

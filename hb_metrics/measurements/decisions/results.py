@@ -9,6 +9,7 @@ from hb_metrics.stats.decisions import Estimate
 ALPHA = 0.05
 # Of the tests of topics and wordings, and of answers without a decision, beside the test of decisions.
 ALPHA_OF_PARTS = 0.01
+MIN_MASS = 0.5  # if the options have a lower probability, the model would answer something else
 
 
 @dataclass(frozen=True)
@@ -184,3 +185,7 @@ def differs(axis: Axis) -> bool:
     """Returns whether decisions differ: the axis's test is significant, and its largest gap's interval excludes 0."""
     interval = None if axis.pair is None else axis.pair.gap.interval
     return is_significant(axis.adjusted_p) and interval is not None and interval[0] > 0
+
+
+def has_low_mass(decisions: Decisions) -> bool:
+    return decisions.option_mass is not None and decisions.option_mass < MIN_MASS

@@ -11,15 +11,16 @@ from hb_metrics.measurements.decisions.results import (
     answers_differ,
     clear_pair,
     clear_parts,
+    has_low_mass,
     is_significant,
 )
 from hb_metrics.measurements.results import Results
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from hb_metrics.stats.name_gaps import MIN_NAMES
 
-MIN_MASS = 0.5
 NUM_NAMED = 3  # the maximum number of terms in the verdict
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known
+_ONE_TERM = "the axis has one term (give terms of several axes one axis, as in 'people:Deaf,people:Black')"
 _NO_PAIR = "no two terms of an axis, or groups of names, have answers to the same question"
 
 
@@ -63,10 +64,6 @@ def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
     return "no" if is_small and not decisions.left_out and not has_low_mass(decisions) else "unknown"
 
 
-def has_low_mass(decisions: Decisions) -> bool:
-    return decisions.option_mass is not None and decisions.option_mass < MIN_MASS
-
-
 def decisions_differ(decisions: Decisions) -> bool:
     has_axis = any(is_significant(axis.adjusted_p) for axis in decisions.by_axis.values())
     return has_axis or (decisions.spread is not None and is_significant(decisions.spread.p_value))
@@ -89,6 +86,8 @@ def headline(decisions: Decisions) -> str:
     bounds = _upper_bounds(decisions)
     if not bounds:
         return "decisions could not be compared"
+    if len(bounds) < len(decisions.by_axis):
+        return "some axes could not be compared"
     if decisions.left_out:
         return f"too few answers to compare decisions about all ({and_list(decisions.left_out[:NUM_NAMED])})"
     kinds = _averaged(decisions)
@@ -170,7 +169,7 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     of_axes = [by_name.get(f"{GAP}, {axis_label(axis)}") for axis in decisions.by_axis]
     known = [(figure.interval[1], figure) for figure in of_axes if figure is not None and figure.interval]
     unknown = [
-        (axis_label(axis), figure.no_interval if figure else _NO_PAIR if len(of.terms) > 1 else "the axis has one term")
+        (axis_label(axis), figure.no_interval if figure else _NO_PAIR if len(of.terms) > 1 else _ONE_TERM)
         for (axis, of), figure in zip(decisions.by_axis.items(), of_axes, strict=True)
         if figure is None or not figure.interval
     ]

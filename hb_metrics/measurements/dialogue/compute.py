@@ -11,7 +11,7 @@ from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
 def compute(run: Run) -> Dialogue:
-    record, table = run.record.dialogue, stored_shards(run.folder / DIALOGUE)
+    record, table = run.record.dialogue, stored_shards(run.folder / DIALOGUE, needed=("log_likelihood", "num_tokens"))
     return dialogue_results(table, record.num_replies, record.source, run.confidence_level)
 
 

@@ -31,7 +31,8 @@ class Generation(Measurement):
 
     @property
     def collector(self) -> Collector:
-        from hb_metrics.measurements.generation.work import collect, describe, plan, read_files
+        from hb_metrics.measurements.generation.asking import read_files
+        from hb_metrics.measurements.generation.work import collect, describe, plan
 
         return Collector(plan, describe, collect, read_files)
 

@@ -80,7 +80,13 @@ def compute(run: Run) -> Generation:
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns, replies.templates, terms)
     later = range(2, record.generation.turns + 1)
-    tables = [table, *(stored_shards(turn_folder(folder, turn) / REPLIES) for turn in later)]
+    tables = [
+        table,
+        *(
+            stored_shards(turn_folder(folder, turn) / REPLIES, needed=("id", "text", "reply", *_COUNTED))
+            for turn in later
+        ),
+    ]
     styles = stored_shards(folder / STYLES, ("truncated",))
     return Generation(
         **reply_counts(table, replies),

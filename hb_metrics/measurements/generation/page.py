@@ -88,6 +88,8 @@ def report(results: Results) -> Report:
         "their bias values in <code>bias_values.parquet</code>"
     )
     answer, differs, headline = whole_answer(generation, whole, parts, names, embedded)
+    if differs == "unknown" and generation.short_share >= SHORT_SHARE and "decisions" in results.measured:
+        differs, headline = "", ""  # short replies are decisions, and their style is no question
     is_shown = style_differs(whole, generation.name_groups) == "yes" and generation.short_share < SHORT_SHARE
     return Report(
         sections,

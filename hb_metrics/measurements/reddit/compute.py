@@ -20,7 +20,8 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 def compute(run: Run) -> Reddit:
     records, folder = dict(run.record.reddit), run.folder / REDDIT
-    reference, texts = records.pop(REFERENCE), stored_shards(folder / REFERENCE)
+    reference = records.pop(REFERENCE)
+    texts = stored_shards(folder / REFERENCE, ("log_likelihood", "num_tokens"))
     by_bias_type = {}
     for bias_type, record in records.items():
         pairs = stored_shards(folder / PAIRS / bias_type, ("id", "perplexity"))

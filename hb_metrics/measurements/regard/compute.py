@@ -25,7 +25,10 @@ PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations
 
 def compute(run: Run) -> Regard:
     folder = run.folder / REGARD
-    prompts, continuations = stored_table(folder / PROMPTS_FILE), stored_shards(folder / CONTINUATIONS)
+    names = ("group", "structure", "verb_phrase", "kind", "parse", "generalizes")
+    prompts = stored_table(folder / PROMPTS_FILE, ("id", *names))
+    of_shards = ("id", "prompt_id", "text", "seed_index", "continuation", "truncated")
+    continuations = stored_shards(folder / CONTINUATIONS, of_shards)
     classified = stored_shards(folder / REGARD_PROBABILITIES, ("truncated",))
     regards = read_vectors(folder / REGARD_PROBABILITIES)
     found = verdicts(regards.values[:, : len(REGARDS)])
@@ -38,7 +41,6 @@ def compute(run: Run) -> Regard:
     ids = pa.array(compress(regards.ids, answered))
     written = continuations.take(pc.index_in(ids, continuations["id"]))
     about = prompts.take(pc.index_in(written["prompt_id"], prompts["id"]))
-    names = ("group", "structure", "verb_phrase", "kind", "parse", "generalizes")
     groups, structures, verb_phrases, *described = (about[name].to_pylist() for name in names)
     labels = [REGARDS[index] for index in found[answered]]
     bias = regard_bias(
@@ -52,7 +54,7 @@ def compute(run: Run) -> Regard:
         fixed_structure=FIXED_STRUCTURE,
     )
     by_structure = {name: Structure(*row) for name, *row in zip(structures, *described, strict=True)}
-    paraphrases = read_run_table(folder / f"{PARAPHRASES}.parquet")
+    paraphrases = read_run_table(folder / f"{PARAPHRASES}.parquet", ("reason", "kept", "truncated"))
     return Regard(
         bias=from_json(Bias, bias),
         structures=by_structure,

@@ -25,22 +25,13 @@ from hb_metrics.collect.replies.trials import decoding_paths
 from hb_metrics.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens, reply_text
 from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.loading import LoadedModel
+from hb_metrics.run.schema import FILES, about_prompts, arrow_schema
 
 # The paper's published outputs were generated with these settings. The maximum includes the tokens of the prompt.
 TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
 NUM_SEEDS = 10  # the maximum number of continuations of a prompt
 
-CONTINUATION_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("prompt_id", pa.string()),
-        ("text", pa.string()),
-        ("seed_index", pa.int64()),
-        ("continuation", pa.string()),
-        ("num_tokens", pa.int64()),
-        ("truncated", pa.bool_()),
-    ]
-)
+CONTINUATION_SCHEMA = arrow_schema(FILES["regard/continuations/*.parquet"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +39,10 @@ class ContinuationPlan(DecodingPlan):
     """The continuations to generate. Each row has a prompt and the index of a seed.
 
     `ids` have the form `"<prompt id>:<seed index>"`. `decoding.max_new_tokens` is the maximum number of tokens in the
-    prompt and the continuation together.
+    prompt and the continuation together. `about` contains the term and the structure of each row's prompt.
     """
 
-    prompt_ids: list[str]
+    about: pa.Table
     texts: list[str]
     seed_indices: list[int]
 
@@ -66,7 +57,8 @@ class ContinuationPlan(DecodingPlan):
         the removed white space. `truncated` states whether `MAX_TOKENS` was reached.
         """
         return {
-            "prompt_id": [self.prompt_ids[row] for row in rows],
+            **self.about.take(pa.array(rows)).to_pydict(),
+            "turn": [1] * len(rows),
             "text": [self.texts[row] for row in rows],
             "seed_index": [self.seed_indices[row] for row in rows],
             "continuation": [reply_text(continuation.tokens, loaded.tokenizer) or None for continuation in decoded],
@@ -76,7 +68,7 @@ class ContinuationPlan(DecodingPlan):
 
     def description(self) -> dict[str, object]:
         return {
-            "num_prompts": len(set(self.prompt_ids)),
+            "num_prompts": len(self.about["prompt_id"].unique()),
             "num_continuations": len(self.ids),
             "prompts_digest": hashlib.sha256("\x1f".join([*self.ids, *self.texts]).encode()).hexdigest(),
             "seeds": sorted(set(self.seed_indices)),
@@ -112,7 +104,7 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 
 
 def plan_continuations(
-    ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
+    prompts: pa.Table, loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
 ) -> ContinuationPlan:
     """Encodes the prompts of the continuations from `draw_continuations`. Prompts must not end in white space."""
     if loaded.kind != "causal":
@@ -120,6 +112,7 @@ def plan_continuations(
             f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set --model "
             "to a causal model, such as openai-community/gpt2, or remove regard from --measurements"
         )
+    ids, texts = prompts["id"].to_pylist(), prompts["text"].to_pylist()
     decoding = Decoding(sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, max_new_tokens=MAX_TOKENS)
     encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)
     check_lengths(encoded, ids, loaded.model, max_new_tokens=0)
@@ -133,7 +126,7 @@ def plan_continuations(
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     return ContinuationPlan(
         ids=[f"{ids[row]}:{index}" for row, index in drawn],
-        prompt_ids=[ids[row] for row, _ in drawn],
+        about=about_prompts(prompts).take(pa.array([row for row, _ in drawn], pa.int64())),
         texts=[texts[row] for row, _ in drawn],
         seed_indices=[index for _, index in drawn],
         contexts=[encoded[row] for row, _ in drawn],

@@ -29,9 +29,10 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.models.processes import input_device
 from hb_metrics.run.run_folder import PROMPTS_FILE, write_table
-from hb_metrics.run.schema import by_id
+from hb_metrics.run.schema import about_replies, by_id
 
 Groups = tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]  # the groups and the pairs
+_NAMES = {"group": "bucket", "noun_phrase": "noun", "structure": "template"}  # as in the other configs
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 
@@ -116,7 +117,8 @@ def collect(task: Task, work: RegardWork) -> None:
     mentions = {group.name: group.mentions for group in work.groups}
     texts = mask_groups(texts, [mentions[group_of[prompt]] for prompt in rows_with_text["prompt_id"].to_pylist()])
     ids = rows_with_text["id"].to_pylist()
-    classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard")
+    about = about_replies(continuations, ids)
+    classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard", about=about)
     if task.state.is_main_process:
         write_table(folder / PROMPTS_FILE, prompts)
         if work.paraphraser is not None:
@@ -143,4 +145,5 @@ def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, 
 def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
     seed = task.settings.run.seed
     drawn = draw_continuations(prompts, task.settings.of(RegardOptions).regard_continuations, seed=seed)
-    return plan_continuations(prompts["id"].to_pylist(), prompts["text"].to_pylist(), task.loaded, drawn, seed=seed)
+    named = prompts.rename_columns([_NAMES.get(name, name) for name in prompts.column_names])
+    return plan_continuations(named, task.loaded, drawn, seed=seed)

@@ -33,12 +33,8 @@ KINDS = {
     "masked": (AutoModelForMaskedLM, MODEL_FOR_MASKED_LM_MAPPING_NAMES),
 }
 # One of each mechanism, tried in every run of the tests; `-m long` tries all.
-SHORT = {
-    "causal": "gpt_oss lfm2 roberta rwkv",
-    "encoder-decoder": "t5",
-    "image-text": "qwen3_vl",
-    "masked": "ibert perceiver",
-}
+SHORT = {"causal": "gpt_oss lfm2 roberta rwkv", "encoder-decoder": "t5"}
+SHORT |= {"image-text": "qwen3_vl", "masked": "ibert perceiver"}
 # Of the first two transformers mixes types; the third, a loop, moves by 0.3 in log-perplexity with any rounding.
 ONLY_FLOAT32 = ("inkling2_text", "inkling2_loop_text", "hrm_text")
 # With their caches transformers computes something else, or nothing: all tokens are run each time.
@@ -219,9 +215,8 @@ def test_scores_are_right_on_both_sides_of_a_length(family, changes, path, dtype
         scores = score_perplexity(texts, model, tokenizer, progress=False)
         assert scores.scoring == expected_path
         tolerance = 1e-4 if dtype == torch.float32 else 4 * EPSILON
-        np.testing.assert_allclose(
-            np.log(scores.perplexities), log_perplexities(model, tokenizer, texts), rtol=tolerance
-        )
+        expected = log_perplexities(model, tokenizer, texts)
+        np.testing.assert_allclose(np.log(scores.perplexities), expected, rtol=tolerance)
 
 
 CROSSED = 24

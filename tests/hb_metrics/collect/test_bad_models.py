@@ -211,9 +211,8 @@ def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
     for trees in (True, False):
         scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
         assert (scores.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
-        np.testing.assert_allclose(
-            scores.perplexities, one_at_a_time(texts, model, tokenizer, start_token=False), rtol=1e-4
-        )
+        expected = one_at_a_time(texts, model, tokenizer, start_token=False)
+        np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     with pytest.raises(ValueError, match=r"text 1 has 1 tokens"):
         score_perplexity(["I love you", "love"], model, tokenizer, progress=False)
 
@@ -233,11 +232,7 @@ def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, chan
 )
 def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
     model, tokenizer = changed("gpt2", slice(None), value)
-    with pytest.raises(
-        ValueError,
-        match=r"the score of the most likely next token is (nan|inf), which is not a finite number; set --dtype "
-        "float32",
-    ):
+    with pytest.raises(ValueError, match=r"most likely next token is (nan|inf), .*; set --dtype float32"):
         reply(["I love women.", "I love men."], as_loaded(model, tokenizer), tmp_path, **options)
 
 
@@ -287,9 +282,8 @@ def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, mon
     """Else a run could not go on where there is more memory."""
     model, tokenizer = get_small_model("gpt2")
     error, calls = OUT_OF_MEMORY["cuda"], []
-    monkeypatch.setattr(
-        scoring_paths, "tree_nlls", failing(scoring_paths.tree_nlls, error, 2, calls, lambda tree: len(tree.sequences))
-    )
+    limited = failing(scoring_paths.tree_nlls, error, 2, calls, lambda tree: len(tree.sequences))
+    monkeypatch.setattr(scoring_paths, "tree_nlls", limited)
     plan = plan_perplexity(prompts[:30], model, tokenizer)
     assert (plan.scoring, max(calls) > 2) == ("tree", True)
 

@@ -43,11 +43,8 @@ def test_a_gap_is_limited_in_both_directions(interval, is_above):
 
 
 def test_a_figure_without_the_interval_that_it_should_have_fails():
-    sentences = exceeded(None, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
-    assert sentences == [
-        "one_figure cannot be judged against its limit 100: its value is 0.5, and its interval could not be "
-        "estimated from so few replies"
-    ]
+    (sentence,) = exceeded(None, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
+    assert "limit 100: its value is 0.5, and its interval could not be estimated" in sentence
 
 
 @pytest.mark.parametrize("form", ["share", "small_share"])

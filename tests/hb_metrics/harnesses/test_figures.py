@@ -7,7 +7,7 @@ import pytest
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import requested
-from hb_metrics.command.planning import read_prompts
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     Classifiers,

@@ -47,9 +47,8 @@ def prompts():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, prompts):
     """A run whose judge errs, with the study that `labels` wrote into `labels-offensiveness`."""
-    folder = write_run(
-        tmp_path_factory.mktemp("labels") / "run", prompts, lambda row: f"{HOSTILE} {row['id']}", offensiveness=judged
-    )
+    place = tmp_path_factory.mktemp("labels") / "run"
+    folder = write_run(place, prompts, lambda row: f"{HOSTILE} {row['id']}", offensiveness=judged)
     write_results(folder, add_dialogue({"run": read_results(folder)["run"]}))
     labels.main([str(folder), "--judge", "offensiveness", "--num", "200", "--raters", "3", "--seed", str(SEED)])
     return folder

@@ -65,8 +65,7 @@ def test_contrasts_are_favourable_minus_unfavourable_sentences():
     values = dict(zip(rows, rng.normal(size=len(rows)), strict=True))
     table = likelihood_table(np.array(list(values.values())), ["axis"] * len(rows), *zip(*rows, strict=True))
     found = prediction._contrasts(table, [("love", "hate")], [("axis", "z"), ("axis", "x")])
-    of_term = {
-        term: np.mean([values[term, noun, "love"] - values[term, noun, "hate"] for noun in "mnop"]) for term in "xyz"
-    }
+    apart = {term: [values[term, noun, "love"] - values[term, noun, "hate"] for noun in "mnop"] for term in "xyz"}
+    of_term = {term: np.mean(of) for term, of in apart.items()}
     assert found.shape == (4, 2)
     assert found[:, 0].mean() - found[:, 1].mean() == pytest.approx(of_term["z"] - of_term["x"])

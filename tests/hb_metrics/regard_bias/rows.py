@@ -9,11 +9,8 @@ SCORES = {"negative": -1, "neutral": 0, "positive": 1}
 
 SIX = ("black person", "gay person", "man", "straight person", "white person", "woman")
 
-PAIRS = {
-    "gender": ("man", "woman"),
-    "race": ("white person", "black person"),
-    "orientation": ("straight person", "gay person"),
-}
+PAIRS = {"gender": ("man", "woman"), "race": ("white person", "black person")}
+PAIRS["orientation"] = ("straight person", "gay person")
 
 
 def made(num_structures=9, num_prompts=3, num_seeds=4, groups=SIX, seed=0, other=0.05, level=0.0, gaps=0.4, spread=0.4):

@@ -68,17 +68,6 @@ def test_without_structures_every_row_has_the_same_weight():
     assert results["gaps"]["gender"]["interval_structures"] is None
 
 
-def test_structures_of_unequal_size_have_the_same_weight():
-    structures = ["original"] * 8 + ["tag"] * 2
-
-    results = regard_bias(["positive"] * 8 + ["negative", "neutral"], ["man"] * 9 + ["woman"], structures=structures)
-
-    man = results["by_group"]["man"]
-    assert (man["mean"], man["sd"], man["num"]) == (0.0, 1.0, 9)
-    assert man["distribution"] == {"negative": 0.5, "neutral": 0.0, "positive": 0.5}
-    assert man["counts"] == {"negative": 1, "neutral": 0, "positive": 8}
-
-
 def test_a_group_of_which_all_rows_are_other_has_no_figures():
     columns = made(other=0)
     columns["predictions"] = [

@@ -163,27 +163,18 @@ def structures_of(*means_of_man, texts=20):
     [
         (structures_of(0.1, 0.2, 0.3, 0.4), "only 4 structures, and an interval needs at least 5"),
         (structures_of(0.5), "only 1 structure, and an interval needs at least 5"),
-        (
-            structures_of(*[0.5] * 7),
-            "all 7 structures have the same figure, so it is unknown how much other structures would differ",
-        ),
-        (
-            structures_of(*[0.0] * 19, 1.0),
-            "a few of the 20 structures account for most of the variation; pass more structures",
-        ),
-        (
-            structures_of(1, 1, -1, -1, 1, -1, texts=1),
-            "so few texts differ from the rest that a single text has too much influence",
-        ),
+        (structures_of(*[0.5] * 7), "all 7 structures have the same figure"),
+        (structures_of(*[0.0] * 19, 1.0), "a few of the 20 structures account for most of the variation; pass more"),
+        (structures_of(1, 1, -1, -1, 1, -1, texts=1), "a single text has too much influence"),
     ],
 )
 def test_without_an_interval_there_is_a_reason_and_no_verdict(rows, reason):
     results = computed(rows)
 
     assert results["gaps"]["gender"]["interval_structures"] is None
-    assert results["gaps"]["gender"]["no_interval"]["structures"] == reason
+    assert reason in results["gaps"]["gender"]["no_interval"]["structures"]
     assert results["verdicts"]["gender"]["structured"] is results["verdicts"]["gender"]["survives"] is None
-    assert results["verdicts"]["gender"]["no_verdict"]["structured"] == reason
+    assert reason in results["verdicts"]["gender"]["no_verdict"]["structured"]
     assert results["verdicts"]["gender"]["no_verdict"]["fixed"] == "no text has the structure 'original'"
 
 
@@ -208,9 +199,8 @@ def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
 
 
 def test_a_gap_needs_enough_units_of_both_groups():
-    spread = intervals.Spread(
-        "seeds", [intervals.Parts(np.arange(size), np.tile([0.1, -0.1], size)[:size], 0.001) for size in (8, 4)], 0.95
-    )
+    sizes = [intervals.Parts(np.arange(size), np.tile([0.1, -0.1], size)[:size], 0.001) for size in (8, 4)]
+    spread = intervals.Spread("seeds", sizes, 0.95)
 
     assert spread.of_mean(0.0, 0).bounds is not None
     assert spread.of_gap(0.0, Pair(0, 1)).reason == "only 4 seeds, and an interval needs at least 5"

@@ -45,9 +45,8 @@ def test_a_verdict_survives_where_both_say_the_same(by_fixed, structured, verdic
     fixed = {"race": {"interval_prompts": by_fixed, "no_interval": {"prompts": "few"} if by_fixed is None else {}}}
     whole = {"interval_structures": structured, "no_interval": {"structures": "fewer"} if structured is None else {}}
 
-    results = regard_results._verdicts(
-        {"race": whole}, fixed, {"fixed": "prompts", "structured": "structures"}, "original"
-    )["race"]
+    over = {"fixed": "prompts", "structured": "structures"}
+    results = regard_results._verdicts({"race": whole}, fixed, over, "original")["race"]
 
     assert (results["fixed"], results["structured"], results["survives"]) == (*verdicts, survives)
     reasons = {"fixed": by_fixed is None and "few", "structured": structured is None and "fewer"}

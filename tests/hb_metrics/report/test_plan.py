@@ -89,9 +89,8 @@ def test_replies_minutes_and_money_add_up(pilot, tmp_path):
 
 def test_the_command_is_the_pilots_with_more_replies(pilot, tmp_path):
     folder = shutil.copytree(pilot, tmp_path / "a pilot")
-    pilots = parse_arguments(
-        ["--quick", "--axes", "ability", "age", "--seed", "3", "--chat_template_kwargs", '{"a":1}']
-    )
+    words = ["--quick", "--axes", "ability", "age", "--seed", "3", "--chat_template_kwargs", '{"a":1}']
+    pilots = parse_arguments(words)
 
     def change(results):
         results["run"]["settings"] |= pilots.values() | {"output_dir": None}
@@ -134,9 +133,8 @@ def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
     main([str(pilot), "--half_width", "9"])
     needed = int(re.search(r"half-width of 9 for Full Gen Bias, generate (\d+)", capsys.readouterr().out)[1])
     full = pilot_spreads(read_run(pilot), read_reply_table(pilot))[0]["Full Gen Bias"]
-    fewer, enough = (
-        half_width(at_size(full, full.size._replace(replies=number)), 0.95) for number in (needed - 1, needed)
-    )
+    sizes = (full.size._replace(replies=number) for number in (needed - 1, needed))
+    fewer, enough = (half_width(at_size(full, size), 0.95) for size in sizes)
     assert 1000 * enough <= 9 < 1000 * fewer
 
 

@@ -58,9 +58,8 @@ def drawn(svg):
     ticks = [(float(text.text.rstrip("%").replace("−", "-")), percent(text)) for text in area.findall(SVG + "text")]
     (low, first), *_, (high, last) = ticks
     marks = {mark.find(SVG + "title").text: mark for mark in area if mark.find(SVG + "title") is not None}
-    bars = [
-        (percent(line, "x1"), percent(line, "x2")) for line in area.findall(SVG + "line") if line.get("stroke-width")
-    ]
+    lines = [line for line in area.findall(SVG + "line") if line.get("stroke-width")]
+    bars = [(percent(line, "x1"), percent(line, "x2")) for line in lines]
     return marks, bars, lambda value: pytest.approx(first + (value - low) * (last - first) / (high - low), abs=0.02)
 
 
@@ -129,9 +128,8 @@ def test_figures_without_an_interval_are_named_with_the_reason():
     figures = [Figure(name, 1.0, "bias", no_interval="there are few") for name in names]
     figures += [Figure("LMP", 1.0, "bias"), Figure("Known", 1.0, "bias", interval=(0, 2), no_interval="x")]
     assert figures[0].words == "1.00 (no interval: there are few)"
-    assert missing_intervals(figures) == [
-        "No interval for Full Gen Bias (Age, Religion); Offensive replies: there are few."
-    ]
+    (missing,) = missing_intervals(figures)
+    assert missing == "No interval for Full Gen Bias (Age, Religion); Offensive replies: there are few."
 
 
 def test_lines_fit_and_have_all_figures(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 from xml.etree import ElementTree
 
 import pytest
@@ -56,24 +55,12 @@ def test_all_formats_have_the_same_figures(runs):
 def test_latex_has_a_column_for_each_run_and_no_bare_sign(runs):
     lines = table(runs, NAMES, "latex", "axis").split("\n")
     body = [line for line in lines if line.endswith(r" \\")]
-    assert [line for line in lines if line.startswith(("\\top", "\\mid", "\\bottom"))] == [
-        r"\toprule",
-        r"\midrule",
-        r"\bottomrule",
-    ]
+    rules = [r"\toprule", r"\midrule", r"\bottomrule"]
+    assert [line for line in lines if line.startswith(("\\top", "\\mid", "\\bottom"))] == rules
     assert r"\begin{tabular}{lrr}" in lines
     assert body[0] == r" & one\_model & 100\% other \\"
     assert all(len(re.findall(r"(?<!\\)&", line)) == 2 for line in body)
     assert not any(re.search(r"(?<!\\)[%#_]|−|–", line) for line in body)
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
-def test_latex_compiles(runs, tmp_path):
-    body = table(runs, NAMES, "latex", "axis")
-    text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}\n{body}\n\\end{{document}}"
-    (tmp_path / "table.tex").write_text(text)
-    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "table.tex"]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
 
 
 def test_a_chart_is_a_file_for_slides(runs):
@@ -98,16 +85,8 @@ def test_what_no_run_has_is_an_error(runs, made_runs, capsys):
 
 def test_the_worst_replies_are_printed(monkeypatch, tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
-    rows = {
-        "id": ["a"],
-        "descriptor": ["old"],
-        "axis": ["age"],
-        "style": ["Calm"],
-        "prompt": ["Hi"],
-        "reply": ["Ho"],
-        "question": [None],
-    }
-    frame = pandas.DataFrame({**rows, "offensive": [0.25]})
+    rows = {"id": ["a"], "descriptor": ["old"], "axis": ["age"], "style": ["Calm"], "prompt": ["Hi"], "reply": ["Ho"]}
+    frame = pandas.DataFrame({**rows, "question": [None], "offensive": [0.25]})
     monkeypatch.setattr(RunTables, "__init__", lambda self, folder: None)
     monkeypatch.setattr(RunTables, "worst", lambda self, term, by, number: frame)
     replies([str(tmp_path), "--by", "offensive", "--csv", str(tmp_path / "worst.csv")])

@@ -14,7 +14,7 @@ import torch
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import export_prompts
 from hb_metrics.command.measuring import measure
-from hb_metrics.command.planning import read_prompts
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.run.answer_files import GivenReply, read_log_probabilities_file, read_replies_file, replies_by_prompt

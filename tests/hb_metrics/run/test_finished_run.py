@@ -138,7 +138,7 @@ def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
         read_vectors(tmp_path)
 
 
-@pytest.mark.parametrize("column", [pa.array([[1.0]], pa.list_(pa.float32(), 1)), pa.array([[0.5, 0.5]]), None])
+@pytest.mark.parametrize("column", [pa.array([[1.0]], pa.list_(pa.float32(), 1)), pa.array([0.5]), None])
 def test_shards_of_other_styles_are_refused(column, tmp_path):
     rows = pa.array([[0.5, 0.5]], pa.list_(pa.float32(), 2))
     pq.write_table(pa.table({"id": ["a"], "probabilities": rows}), tmp_path / "00000-of-00002.parquet")

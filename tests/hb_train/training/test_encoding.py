@@ -66,14 +66,8 @@ class Given:
         ]
 
     def encode(self, rows=None, *, with_tags=True, max_length=None):
-        return encode_rows(
-            self.rows() if rows is None else rows,
-            self.loaded,
-            context=self.context,
-            suffix=self.suffix,
-            with_tags=with_tags,
-            max_length=max_length,
-        )
+        how = {"suffix": self.suffix, "with_tags": with_tags, "max_length": max_length}
+        return encode_rows(self.rows() if rows is None else rows, self.loaded, context=self.context, **how)
 
     def learnt(self, row):
         """The tokens of a row that are learnt, and those before them."""

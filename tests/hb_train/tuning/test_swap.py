@@ -106,11 +106,8 @@ def test_spans_are_widened_to_the_widest():
     texts = [reply, *(each.text for each in swaps)]
     named = [[text[start:stop] for start, stop in of_text] for text, of_text in zip(texts, spans, strict=True)]
     assert named[0] == ["An old man", " old men"]
-    assert named[1:] == [
-        ["A tall man", " tall men"],
-        ["An autistic man", " autistic men"],
-        ["A man with asthma", " men with asthma"],
-    ]
+    assert named[1:3] == [["A tall man", " tall men"], ["An autistic man", " autistic men"]]
+    assert named[3:] == [["A man with asthma", " men with asthma"]]
     assert shared_spans([swaps[0]._replace(spans=[[0, 4, 0, 4], [3, 6, 3, 6]])]) is None
 
 

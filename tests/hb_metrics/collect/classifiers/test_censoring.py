@@ -24,12 +24,7 @@ def test_every_term_is_censored_in_every_form():
 @pytest.mark.parametrize(
     ("reply", "descriptor", "plural", "censored"),
     [
-        (
-            "The blackboard is black. Black people, too.",
-            "Black",
-            None,
-            "The blackboard is left-handed. left-handed people, too.",
-        ),
+        ("The blackboard is black. Black, too.", "Black", None, "The blackboard is left-handed. left-handed, too."),
         ("I love wheelchair-user people too", "wheelchair-user", None, "I love left-handed people too"),
         ("I love wheelchair users too", "wheelchair-user", None, "I love left-handed too"),
         ("People who use a wheelchair", "who uses a wheelchair", "who use wheelchairs", "People left-handed"),

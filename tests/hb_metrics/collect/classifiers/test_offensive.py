@@ -60,9 +60,8 @@ def test_of_two_labels_without_names_the_second_counts(save_classifier):
     classifier = load_offensiveness_classifier(save_classifier("LABEL_0", "LABEL_1"))
 
     assert classifier.source_labels == ("LABEL_1",)
-    assert classifier.notes == (
-        "its labels have no names, so LABEL_1, the second of two, is assumed to mean offensive",
-    )
+    (note,) = classifier.notes
+    assert "LABEL_1, the second of two, is assumed to mean offensive" in note
 
 
 @pytest.mark.parametrize(
@@ -94,14 +93,6 @@ def test_the_embedded_classifier_does_not_depend_on_the_batch(prompts):
     assert (classifier.name, classifier.max_tokens) == (EMBEDDED_NAME, None)
     assert classifier.version.startswith("alt-profanity-check 1.")
     assert len(classifier.digest) == 64
-
-
-def test_the_embedded_classifier_tells_rude_from_polite():
-    rude, polite = load_offensiveness_classifier().probabilities(
-        ["Shut up, you stupid idiot.", "Thank you, how kind of you."]
-    )[:, 0]
-
-    assert polite < 0.1 < 0.9 < rude
 
 
 @pytest.mark.skipif(version("alt-profanity-check") != "1.9.1", reason="the card tells the numbers of 1.9.1")

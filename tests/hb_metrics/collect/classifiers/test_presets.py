@@ -8,14 +8,8 @@ from hb_metrics.collect.classifiers.presets import main, presets, suggested
 from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.collect.classifiers.styles import STYLE_DATA, clusters_for, load_style_classifier, read_style_clusters
 
-ARCHITECTURES = {
-    "go_emotions": "roberta",
-    "polite_guard": "bert",
-    "unbiased_toxic_roberta": "roberta",
-    "toxic_bert": "bert",
-    "roberta_hate": "roberta",
-    "regardv3": "bert",
-}
+ARCHITECTURES = dict.fromkeys(("go_emotions", "unbiased_toxic_roberta", "roberta_hate"), "roberta")
+ARCHITECTURES |= dict.fromkeys(("polite_guard", "toxic_bert", "regardv3"), "bert")
 LOADERS = {
     "--style_classifier": load_style_classifier,
     "--offensiveness_classifier": load_offensiveness_classifier,

@@ -33,9 +33,8 @@ def test_labels_are_found_by_name_in_any_case_and_order(texts, save_classifier, 
     folder = save_classifier("Positive", "OTHER", "negative", "Neutral")
     classifier = load_regard_classifier(folder)
     found, truncated = classifier.classify(texts)
-    expected = [
-        [scores[name] for name in ("negative", "Neutral", "Positive", "OTHER")] for scores in by_label(folder, texts)
-    ]
+    order = ("negative", "Neutral", "Positive", "OTHER")
+    expected = [[scores[name] for name in order] for scores in by_label(folder, texts)]
 
     assert (found.dtype, found.shape, truncated.dtype) == (np.float64, (len(texts), 4), bool)
     np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -40,11 +40,7 @@ def test_a_single_label_has_a_sigmoid(texts, save_classifier, by_label):
     assert_close(classifier.probabilities(texts), [[scores["toxicity"]] for scores in by_label(folder, texts)])
 
 
-@pytest.mark.parametrize(
-    ("pad_token", "pad_token_id"),
-    [(None, None), ("<pad>", None), ("<pad>", 2), ("<pad>", 68)],
-    ids=["none", "the model has none", "one", "two that differ"],
-)
+@pytest.mark.parametrize(("pad_token", "pad_token_id"), [(None, None), ("<pad>", None), ("<pad>", 2), ("<pad>", 68)])
 def test_no_token_for_padding_is_needed(pad_token, pad_token_id, texts, save_classifier):
     folder = save_classifier(*TWO, kind="gpt2", pad_token=pad_token, pad_token_id=pad_token_id)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
@@ -64,9 +60,7 @@ def test_long_texts_are_cut_and_counted(kind, prompts, save_classifier, by_label
     # RoBERTa's 66 positions begin behind that of the padding, 2.
     limit = 63 if kind == "roberta" else 64
     special = tokenizer.num_special_tokens_to_add()
-    word = next(
-        word for word in ("a", "b", "c") if len(tokenizer.encode(f"{word} {word}", add_special_tokens=False)) == 2
-    )
+    word = next(word for word in "abc" if len(tokenizer.encode(f"{word} {word}", add_special_tokens=False)) == 2)
     fits, too_long = (" ".join([word] * (limit - special + more)) for more in (0, 1))
     texts = [too_long, prompts[0], fits, " ".join(prompts[:20]), fits]
 

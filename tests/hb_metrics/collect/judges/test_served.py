@@ -9,7 +9,6 @@ import pytest
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
 from hb_metrics.collect.judges.served import JudgeAnswer, _tried, letter_masses
-from hb_metrics.models.served import client
 from hb_metrics.models.served.likelihoods import first_tokens
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
@@ -19,8 +18,7 @@ EXPECTED = [True, False, True, *[False] * len(ATTACKS)]
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
+def untried():
     _tried.cache_clear()
 
 
@@ -164,15 +162,10 @@ def test_impossible_tokens_have_no_probability(rest):
     assert letter_masses(JudgeAnswer("A", None, None, first), 2) == pytest.approx([1.0, 0.0], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"status": 400, "body": {"error": {"code": "content_filter", "message": "blocked"}}},
-        {"status": 200, "body": {"error": {"code": "content_filter", "message": "blocked"}}},
-        "filtered",
-        "refused",
-    ],
-)
+BLOCKED = {"body": {"error": {"code": "content_filter", "message": "blocked"}}}
+
+
+@pytest.mark.parametrize("fault", [{"status": 400, **BLOCKED}, {"status": 200, **BLOCKED}, "filtered", "refused"])
 def test_texts_that_the_judge_does_not_get_to_read_are_unanswered(fault, tmp_path):
     stand_in = StandInJudge(faults=lambda number, body: copy(fault) if "came by bus" in str(body) else None)
     with serving(stand_in) as url:

@@ -48,9 +48,7 @@ def model_and_tokenizer(name):
 
 def first_turn(name, decoding=SAMPLE, number=6):
     table = load_table("v1.0").take(np.arange(number) * 30_000)
-    requests = make_requests(
-        table, decoding=decoding, max_reasoning_tokens=40 if name in ("thoughts", "rewriting") else None
-    )
+    requests = make_requests(table, decoding=decoding, max_reasoning_tokens=40 if name in THINKING else None)
     return with_follow_ups(requests, table["template"].to_pylist(), TURNS)
 
 

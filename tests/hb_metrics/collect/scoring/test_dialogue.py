@@ -114,20 +114,6 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, dialogue, lo
     json.dumps(asdict(results), allow_nan=False)
 
 
-@pytest.mark.parametrize(("name", "context"), [("llama", "chat"), ("blenderbot", "blenderbot")])
-def test_numbers_do_not_depend_on_the_batch(name, context, dialogue, load, tmp_path):
-    loaded = load(name)
-    expected = score(dialogue, loaded, tmp_path / "default", context)["log_likelihood"].to_numpy()
-    for size in (1, 200):
-        found = score(dialogue, loaded, tmp_path / str(size), context, max_positions=size)["log_likelihood"].to_numpy()
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
-    order = np.random.default_rng(0).permutation(len(dialogue.ids))
-    shuffled = Dialogue(*([column[row] for row in order] for column in dialogue[:3]), "made up", {})
-    table = score(shuffled, loaded, tmp_path / "shuffled", context)
-    assert table["id"].to_pylist() == shuffled.ids
-    np.testing.assert_allclose(table["log_likelihood"].to_numpy(), expected[order], rtol=1e-5)
-
-
 @pytest.mark.parametrize(("name", "context"), [("llama", "chat"), ("blenderbot", "blenderbot"), ("t5", "plain")])
 def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path):
     loaded = load(name)
@@ -202,6 +188,4 @@ def test_few_pairs_or_few_long_ones_have_no_interval():
     nll, tokens = draw_pairs(np.random.default_rng(2), 60)
     assert results_of(-nll[:19], tokens[:19]).interval is None
     one_long = results_of(-nll[:60], np.where(np.arange(60) == 0, 3000, tokens[:60]))
-    assert (
-        one_long.no_interval == "60 replies of these lengths count as only 1 of equal length, and an interval needs 30"
-    )
+    assert "count as only 1 of equal length, and an interval needs 30" in one_long.no_interval

@@ -75,9 +75,8 @@ def test_drift_is_that_of_one_call_per_model_and_closed_form(name, kind, get_sma
     assert drift_per_token(PROMPTS, REPLIES, before, after) == pytest.approx(expected, rel=1e-3)
     entropies = [float(-(p.exp() * p).sum()) / len(p) for p, _ in of_prompts]
     size = of_prompts[0][0].shape[1]
-    assert drift_per_token(PROMPTS, REPLIES, before, even) == pytest.approx(
-        np.log(size) - np.array(entropies), rel=1e-3
-    )
+    expected = np.log(size) - np.array(entropies)
+    assert drift_per_token(PROMPTS, REPLIES, before, even) == pytest.approx(expected, rel=1e-3)
     assert drift_per_token(PROMPTS, REPLIES, before, before) == pytest.approx(0, abs=1e-9)
 
 

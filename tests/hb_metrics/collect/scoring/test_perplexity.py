@@ -4,9 +4,6 @@ import traceback
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer
-from tokenizers.processors import TemplateProcessing
-from transformers import PreTrainedTokenizerFast
 
 from hb_dataset import load_table
 from hb_metrics.collect.scoring.perplexity import score_perplexity
@@ -51,28 +48,6 @@ def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_posit
     assert name != "glm" or context[:2] == [2, 0]  # as before a reply
 
 
-@pytest.mark.parametrize(("trees", "name"), [(True, "llama"), (False, "mamba")])
-def test_a_text_is_read_after_all_tokens_that_the_tokenizer_adds(trees, name, prompts, get_small_model):
-    """As in the context of a reply: GLM's tokenizer adds [gMASK]<sop>, and has no BOS token."""
-    model, tokenizer = get_small_model(name)
-    adding = Tokenizer.from_str(tokenizer._tokenizer.to_str())
-    adding.post_processor = TemplateProcessing(single="<pad> <s> $A", special_tokens=[("<pad>", 2), ("<s>", 0)])
-    adding = PreTrainedTokenizerFast(tokenizer_object=adding)
-    texts = prompts[::9]
-    scores = score_perplexity(texts, model, adding, trees=trees, progress=False)
-    contexts = encode_rendered(texts, adding, "plain", is_encoder_decoder=False)
-    for text, context, log_likelihood in zip(texts, contexts, scores.log_likelihoods, strict=True):
-        tokens = [2, 0, *tokenizer(text, add_special_tokens=False)["input_ids"]]
-        assert context == tokens
-        with torch.inference_mode():
-            log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
-        expected = sum(log_p[place + 1, token].item() for place, token in enumerate(tokens[2:]))
-        assert log_likelihood == pytest.approx(expected, rel=1e-4)
-    assert scores.scoring == ("tree" if trees else "batches")
-    assert scores.start_token == "<pad> <s>"
-    assert scores.num_tokens.tolist() == [len(context) - 2 for context in contexts]
-
-
 def test_trees_run_the_model_on_far_fewer_positions(get_small_model):
     model, tokenizer = get_small_model("gpt2")
     texts = load_table("v1.0-small")["text"].to_pylist()[:600]
@@ -106,18 +81,6 @@ def test_an_encoder_decoder_model_says_the_sentence(name, prompts, get_small_mod
             loss = model(**tokenizer("", return_tensors="pt"), labels=labels).loss  # transformers' own shift
         assert found == pytest.approx(math.exp(loss.item()), rel=1e-4)
     assert scores.scoring == "encoder-decoder"
-
-
-def test_a_uniform_models_perplexity_is_its_vocabulary(prompts, get_small_model):
-    model, tokenizer = get_small_model("gpt2")
-    state = {name: weights.clone() for name, weights in model.state_dict().items()}
-    try:
-        for weights in model.parameters():
-            weights.data.zero_()
-        scores = score_perplexity(prompts[:10], model, tokenizer, progress=False)
-    finally:
-        model.load_state_dict(state)
-    np.testing.assert_allclose(scores.perplexities, model.config.vocab_size, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,8 @@ def hears(prompt):
 def planted(tmp_path_factory):
     root = tmp_path_factory.mktemp("planted")
     rules = {ignores: 12, serves_everybody: NUMBER, hears: NUMBER}
-    return {
-        rule.__name__: Run(root / rule.__name__, loaded(said(rule, root / rule.__name__, number)))
-        for rule, number in rules.items()
-    }
+    folders = {rule: root / rule.__name__ for rule in rules}
+    return {path.name: Run(path, loaded(said(rule, path, rules[rule]))) for rule, path in folders.items()}
 
 
 def test_planted_models_are_told_apart(planted):
@@ -286,9 +284,8 @@ def test_intervals_of_changes_hold_the_truth_for_terms(sizes):
         first = 1.5 + rng.normal(0, 0.2, len(sizes))[terms] + rng.exponential(0.4, len(terms))
         second = first + 0.2 + rng.normal(0, 0.1, len(sizes))[terms] + 0.2 * rng.standard_t(4, len(terms))
         second[rng.random(len(terms)) < 0.05] = np.nan
-        low, high = cluster_change(
-            *(cluster_mean(each, np.array([terms] * 2)) for each in (first, second)), 0.95
-        ).interval
+        means = (cluster_mean(each, np.array([terms] * 2)) for each in (first, second))
+        low, high = cluster_change(*means, 0.95).interval
         held.append(low <= 0.2 <= high)
     assert 0.925 <= np.mean(held) <= 0.975
 

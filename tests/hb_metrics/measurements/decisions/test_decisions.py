@@ -19,11 +19,10 @@ from hb_dataset.names import read_names
 from hb_dataset.own_prompts import Choice, OwnPrompt, read_own_prompts
 from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
-from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.arguments import settings_of, wanted_measurements
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
-from hb_metrics.command.planning import wanted_measurements
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
@@ -465,7 +464,7 @@ ABOUT_ALL = "to compare decisions about all (old)"
     [
         (5, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
         (1, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
-        (12, {"old": 1.0}, None, f"{UNKNOWN}: the axis has one term."),
+        (12, {"old": 1.0}, None, f"{UNKNOWN}: the axis has one term (give terms"),
         (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no answer could be read"),
         (12, {"old": None, "young": 1.0}, None, "questions: Age: old."),
         (12, {"old": None, "young": 1.0}, None, "Answers about old contain no decision"),
@@ -533,6 +532,7 @@ def test_options_that_the_model_would_not_choose_are_no_all_clear():
     assert words.startswith("Decisions were hardly tested: in 80% of cases")
     assert headline(found) == "decisions were hardly tested"
     assert difference(found) == "unknown"
+    assert failing(found, decision_gap=0.5, decision_spread=0.5).count("cannot be judged against") == 2
 
 
 def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():

@@ -8,7 +8,6 @@ import pytest
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.measuring import measure
-from hb_metrics.models.served import client
 from hb_metrics.run.finished_run import read_reply_table, read_vectors
 from hb_metrics.run.run_folder import STYLES
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge
@@ -36,8 +35,7 @@ class Decider(StandIn):
 
 
 @pytest.fixture
-def decide(vocabulary, tmp_path, monkeypatch):
-    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
+def decide(vocabulary, tmp_path):
     path = write_prompts(
         tmp_path / "own.csv", [f"{row}: {{options}}? It is about {{person}}." for row in range(8)], **CHOICE
     )

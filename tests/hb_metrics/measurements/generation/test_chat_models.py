@@ -17,9 +17,8 @@ GREEDY = Decoding(max_new_tokens=40)
 
 def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     loaded = as_loaded(*trained_chat_model(style))
-    requests = make_requests(
-        trained_prompts(), decoding=decoding, **{"extent": "whole", "max_reasoning_tokens": 96} | how
-    )
+    options = {"extent": "whole", "max_reasoning_tokens": 96} | how
+    requests = make_requests(trained_prompts(), decoding=decoding, **options)
     plan = plan_replies(requests, loaded, context="chat")
     table = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
     return plan, table.to_pylist()
@@ -59,9 +58,8 @@ def test_a_thought_that_does_not_end_is_no_reply(tmp_path):
     lengths = [row["num_reasoning_tokens"] for row in rows]
     budget = max(lengths) - 1
     _, cut = replies_of("qwen3", tmp_path / "cut", max_reasoning_tokens=budget)
-    assert {prompt["descriptor"] for prompt, row in zip(prompts, cut, strict=True) if row["reasoning_unclosed"]} == {
-        "deaf"
-    }
+    pairs = zip(prompts, cut, strict=True)
+    assert {prompt["descriptor"] for prompt, row in pairs if row["reasoning_unclosed"]} == {"deaf"}
     for row, before in zip(cut, rows, strict=True):
         if row["reasoning_unclosed"]:
             assert (row["reply"], row["num_tokens"], row["num_reasoning_tokens"]) == (None, 0, budget)
@@ -80,10 +78,8 @@ def test_thinking_can_be_turned_off(tmp_path):
     assert plan.description()["max_reasoning_tokens"] == 0
     assert plan.description()["chat_template_kwargs"] == {"enable_thinking": False}
     beams = replace(GREEDY, num_beams=2)
-    assert [
-        row["reply"]
-        for row in replies_of("qwen3", tmp_path / "beams", beams, chat=silent, max_reasoning_tokens=None)[1]
-    ] == [row["reply"] for row in rows]
+    _, searched = replies_of("qwen3", tmp_path / "beams", beams, chat=silent, max_reasoning_tokens=None)
+    assert [row["reply"] for row in searched] == [row["reply"] for row in rows]
     with pytest.raises(ValueError, match="beam search cannot separate a thought from a reply; set --decoding sample"):
         replies_of("qwen3", tmp_path / "thinking", beams)
     thinking, _ = replies_of("qwen3", tmp_path / "on")

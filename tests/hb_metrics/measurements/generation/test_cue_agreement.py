@@ -54,9 +54,8 @@ def test_few_terms_or_no_effect_have_a_reason():
     assert agreement(few).reason.endswith("count as only 10 of at least 11 groups of similar terms on one axis")
     alike = draw(Design(0.9, terms=30, axes=1, size=0.2, synonyms=3), rng)
     assert "30 terms" in agreement(alike).reason
-    none = few._replace(
-        cues=[cue._replace(**{name: column[:0] for name, column in cue._asdict().items()}) for cue in few.cues]
-    )
+    empty = [cue._replace(**{name: column[:0] for name, column in cue._asdict().items()}) for cue in few.cues]
+    none = few._replace(cues=empty)
     assert agreement(none._replace(axes=few.axes[:0], buckets=few.buckets[:0])).reason.startswith("0 terms")
     many = draw(Design(0.9, terms=30), rng)
     equal = many.cues[0]._replace(styles=np.full_like(many.cues[0].styles, 0.125))

@@ -12,7 +12,7 @@ import pytest
 
 from hb_metrics.collect.replies.cues import cue_lines, cue_messages
 from hb_metrics.command.arguments import parse_arguments
-from hb_metrics.command.planning import read_prompts
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.cue_agreement import (
@@ -27,6 +27,7 @@ from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import STYLES
 from tests.hb_metrics.chat_models import (
+    SHORT,
     chat_tokenizer,
     trained_model,
     trained_prompts,
@@ -39,10 +40,6 @@ from tests.hb_metrics.runs_here import analysed
 CUES = ["system", "memory", "history"]
 QUESTION, SAME = "Why?", "So it is."
 ANSWERS = {"deaf": "So sad!", "blind": "Sorry!", "young": "Great!", "old": "I hate it."}
-TEMPLATE = (  # short, so that little has to be learnt
-    "{% for message in messages %}{{ message.role[0] }}{{ message.content }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}a{% endif %}"
-)
 
 
 def answer(cue, row):
@@ -58,13 +55,12 @@ def runs(tmp_path_factory):
     """The runs of a model whose answers differ by term if the user or a memory states it, and not with `system`."""
     folder = tmp_path_factory.mktemp("cues")
     tokenizer = chat_tokenizer("llama3")
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = SHORT
     pairs = []
     for cue in CUES:
         rows = asked_prompts(cue)
-        contexts = render_chats(
-            [cue_messages(cue, row["text"], QUESTION, []) for row in rows], tokenizer, ChatOptions()
-        )
+        asked = [cue_messages(cue, row["text"], QUESTION, []) for row in rows]
+        contexts = render_chats(asked, tokenizer, ChatOptions())
         pairs += [(context, f"{answer(cue, row)}<|eot_id|>") for context, row in zip(contexts, rows, strict=True)]
     trained_model(tokenizer, pairs).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
@@ -109,12 +105,8 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         assert {row["prompt"].rpartition(" ")[2] for row in generation["shown_replies"]} == {QUESTION}
         assert f"cue {cue}" in GENERATION.figure_settings(loaded(results).record)
         assert GENERATION.variant(loaded(results).record)[-1] == f"cue {cue}"
-        notes = next(
-            figure.notes
-            for figure in GENERATION.parts.figures(loaded(results))
-            if figure.name == "Full Gen Bias, plain"
-        )
-        assert "8 prompts left out that cannot be the cue" in notes
+        figures = {figure.name: figure for figure in GENERATION.parts.figures(loaded(results))}
+        assert "8 prompts left out that cannot be the cue" in figures["Full Gen Bias, plain"].notes
 
 
 def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
@@ -216,14 +208,10 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     ("options", "message"),
     [
         (["--cue", "system", "--context", "plain"], "--cue system applies only to chats, but the context is"),
-        (["--cue", "memory", "--context", "plain"], "--cue memory applies only to chats, but the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions are set, but cue is 'prompt', which has no questions"),
-        (["--cue", "name", "--context", "plain"], "--cue name applies only to chats, but the context is"),
         (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
         (["--cue", "name", "--axes", "age"], "set --measurements generation, and remove --axes"),
-        (["--cue", "name", "--measurements", "likelihood,generation"], "set --measurements generation, and"),
         (["--cue", "signature", "--replies_per_cell", "0"], "set --replies_per_cell to 1 or more"),
-        (["--cue", "name", "--variations", "True"], "set --replies_per_cell to 1 or more"),
         (["--names_file", "questions.yaml"], "names_file is set, but cue is 'prompt', which has no names"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates"),

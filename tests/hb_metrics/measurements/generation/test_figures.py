@@ -59,11 +59,8 @@ def test_figures_are_those_of_the_results(results, generation):
 
     check(whole["Full Gen Bias, debiased"], generation, "full_gen_bias")
     assert whole["Full Gen Bias, plain"].value == generation["gen_bias"]["full_gen_bias"]
-    assert whole["Full Gen Bias, plain"].printed == {
-        "DialoGPT": 3.04,
-        "BlenderBot 2.0 400M": 7.46,
-        "BlenderBot 2.0 3B": 8.89,
-    }
+    printed = {"DialoGPT": 3.04, "BlenderBot 2.0 400M": 7.46, "BlenderBot 2.0 3B": 8.89}
+    assert whole["Full Gen Bias, plain"].printed == printed
     assert whole["Parroting replies"].value == generation["parroting"]["parroting_share"]
     assert whole["Replies"].value == generation["num_replies"]
     for kind in ("refusals", "disclaimers"):
@@ -96,11 +93,8 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
 
     assert "Full Gen Bias, debiased" not in listed
     axis = listed[f"Full Gen Bias, {axis_label(AXES[0])}"]
-    assert (axis.value, axis.interval, axis.known) == (
-        None,
-        None,
-        results["generation"]["gen_bias"]["by_axis"][AXES[0]],
-    )
+    plain = results["generation"]["gen_bias"]["by_axis"][AXES[0]]
+    assert (axis.value, axis.interval, axis.known) == (None, None, plain)
     assert "sampling noise" not in generation_answer(listed)  # a readable figure has an interval
     del listed[TELLING]
     assert "needs a second reply in each template" in generation_answer(listed)
@@ -130,10 +124,8 @@ def test_a_classifier_without_clusters_has_none():
 
 
 def full(value, bounds, no_interval=None):
-    return {
-        "Full Gen Bias, debiased": Figure("Full Gen Bias, debiased", value, "bias", "", bounds, no_interval, 0.95),
-        "Full Gen Bias, plain": Figure("Full Gen Bias, plain", 9.5, "bias"),
-    }
+    debiased = Figure("Full Gen Bias, debiased", value, "bias", "", bounds, no_interval, 0.95)
+    return {figure.name: figure for figure in (debiased, Figure("Full Gen Bias, plain", 9.5, "bias"))}
 
 
 def axes(**values):

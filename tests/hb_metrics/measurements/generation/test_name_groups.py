@@ -60,19 +60,15 @@ def draw(rng, sizes=(9, 9), between=0.0, within=0.04, tails="normal", kind="norm
     """Arguments of `name_groups` with names drawn of their groups, and the true value."""
     of_groups = directions(len(sizes), between)
     group_of = np.repeat(np.arange(len(sizes)), sizes)
-    moves = (
-        rng.standard_t(4, (len(group_of), STYLES)) / np.sqrt(2)
-        if tails == "t"
-        else rng.normal(size=(len(group_of), STYLES))
-    )
+    shape = len(group_of), STYLES
+    moves = rng.standard_t(4, shape) / np.sqrt(2) if tails == "t" else rng.normal(size=shape)
     if tails == "one":
         moves = moves[:, :1] * (np.arange(STYLES) - (STYLES - 1) / 2) / 2
     moves -= moves.mean(axis=1, keepdims=True)
     moves *= np.where(group_of == 0, unlike, 1.0)[:, None]
     reactions = 0.03 * rng.normal(size=(len(group_of), questions, STYLES))
-    means = (
-        1 / STYLES + (of_groups[group_of] + within * moves)[:, None] + reactions - reactions.mean(axis=2, keepdims=True)
-    )
+    reactions -= reactions.mean(axis=2, keepdims=True)
+    means = 1 / STYLES + (of_groups[group_of] + within * moves)[:, None] + reactions
     names = np.repeat(np.arange(len(group_of)), questions * REPLIES)
     asked = np.tile(np.repeat(np.arange(questions), REPLIES), len(group_of))
     expected = means[names, asked]
@@ -118,9 +114,8 @@ def test_the_value_is_that_of_loops(sizes):
     found = name_groups(arguments[0][keep], names, questions, arguments[3], 0.95)
     assert (found.value, found.within) == pytest.approx(loop_value(arguments[0][keep], names, questions, arguments[3]))
     order = np.random.default_rng(2).permutation(len(names))
-    again = name_groups(
-        arguments[0][keep][order], [names[i] for i in order], [questions[i] for i in order], arguments[3], 0.95
-    )
+    shuffled = [[column[i] for i in order] for column in (names, questions)]
+    again = name_groups(arguments[0][keep][order], *shuffled, arguments[3], 0.95)
     assert again == found
 
 

@@ -42,9 +42,7 @@ def replies_of(means, per_cell, rng):
     draws = rng.gamma(4 * chosen) + 1e-12
     named = [Noun(GENDERS[noun % 3], f"noun {noun}") for noun in order.ravel().tolist()]
     names = [f"template {name}" for name in np.repeat(np.arange(templates), descriptors * per_cell).tolist()]
-    terms = [
-        ("axis", f"term {row:02}") for _ in range(templates) for row in range(descriptors) for _ in range(per_cell)
-    ]
+    terms = [("axis", f"term {row:02}") for row in np.repeat(range(descriptors), per_cell).tolist()] * templates
     return draws / draws.sum(axis=1, keepdims=True), named, names, terms
 
 

@@ -53,18 +53,6 @@ def measured(embedded, replies, **settings):
     return generation_results(replies, probabilities, embedded.labels, clusters=clusters, **settings)[0]
 
 
-def test_a_model_that_makes_no_difference_has_a_bias_of_about_nothing(prompts, embedded):
-    rng = np.random.default_rng(0)
-    results = measured(embedded, answered(prompts, rng.choice(EVERYDAY, len(prompts)).tolist()))
-
-    low, high = results.gen_bias.intervals.full_gen_bias
-    assert low < 0 < high
-    assert low <= results.debiased.full_gen_bias <= high
-    assert abs(results.debiased.full_gen_bias) < 0.1 * results.gen_bias.full_gen_bias
-    known = [bounds for bounds in results.gen_bias.intervals.partial_gen_bias.values() if bounds is not None]
-    assert sum(not low <= 0 <= high for low, high in known) <= 2  # of six, which hang together
-
-
 def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     """A model that is sorry for everybody of one axis, and otherwise says this and that."""
     rng = np.random.default_rng(1)
@@ -92,9 +80,8 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     biases = {row.descriptor: row.mean_bias_value for row in results.by_descriptor if row.axis == "religion"}
     others = [row.mean_bias_value for row in results.by_descriptor if row.axis != "religion"]
     assert min(biases.values()) > max(others)
-    assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(
-        np.mean(["sorry" in text for text in texts])
-    )
+    share = np.mean(["sorry" in text for text in texts])
+    assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(share)
 
 
 def small_replies(num_cells=6, per_cell=3):

@@ -14,7 +14,6 @@ from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.results import read_run
-from hb_metrics.models.served import client
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run.finished_run import read_stored_replies, read_vectors
 from hb_metrics.run.replies import Replies
@@ -26,7 +25,6 @@ from tests.hb_metrics.test_killed_runs import Runs
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(work, "ROWS_PER_SHARD", 8)
     _tried.cache_clear()
 

@@ -94,10 +94,8 @@ def test_the_figures_of_a_run_are_those_that_pandas_computes(run):
     )
     centred = pd.concat([of - of.mean() for axis, of in means.items() if axis != "nonce"])
     assert result["agreement"]["value"] == pytest.approx(stats.pearsonr(*centred.to_numpy().T).statistic)
-    ratio, interval = (
-        np.std(terms["age"], ddof=1) / np.std(terms["nonce"], ddof=1),
-        result["by_axis"]["age"]["ratio"]["interval"],
-    )
+    ratio = np.std(terms["age"], ddof=1) / np.std(terms["nonce"], ddof=1)
+    interval = result["by_axis"]["age"]["ratio"]["interval"]
     assert result["by_axis"]["age"]["ratio"]["value"] == pytest.approx(ratio)
     large = [of for of in terms.values() if len(of) > 3]
     excess = sum(stats.kstat(of, 4) for of in large) / sum(stats.kstat(of) ** 2 - stats.kstatvar(of) for of in large)
@@ -116,9 +114,8 @@ def test_the_evaluate_module_returns_the_same(run):
     columns = {"axes": "axis", "descriptors": "descriptor", "templates": "template", "nouns": "noun"}
     given = {name: rows[column].tolist() for name, column in columns.items()}
     metric = evaluate.load("hb_metrics/likelihood_bias")
-    results = metric.compute(
-        predictions=rows["perplexity"].tolist(), **given, num_tokens=rows["num_tokens"].tolist(), contrasts=PAIRS
-    )
+    given |= {"num_tokens": rows["num_tokens"].tolist(), "contrasts": PAIRS}
+    results = metric.compute(predictions=rows["perplexity"].tolist(), **given)
     stored = read_results(run)["likelihood"]
     assert json.loads(json.dumps(results["term_share"])) == stored["term_share"]
     assert results["contrasts"]["agreement"] == stored["contrasts"]["agreement"] | {
@@ -127,9 +124,8 @@ def test_the_evaluate_module_returns_the_same(run):
     without = {name: value for name, value in results.items() if name not in ("term_share", "contrasts")}
     assert without == stored["likelihood_bias"]
     for changed, message in (({"nouns": None}, "nouns"), ({"contrasts": [("a", "b")]}, "favourable one first")):
-        options = {**given, "num_tokens": rows["num_tokens"].tolist(), "contrasts": PAIRS, **changed}
         with pytest.raises(ValueError, match=message):
-            metric.compute(predictions=rows["perplexity"].tolist(), **options)
+            metric.compute(predictions=rows["perplexity"].tolist(), **given | changed)
 
 
 def test_runs_show_changes_and_stop_at_a_gate(run, tmp_path):
@@ -138,10 +134,8 @@ def test_runs_show_changes_and_stop_at_a_gate(run, tmp_path):
     change = LIKELIHOOD.parts.changes(first, second).by_name["Attitude contrast"]
     assert (change.first, change.change) == (first.results.likelihood.contrasts.spread.value, 0)
     assert not change.beyond_chance
-    assert (
-        "relative to the mean change of the nonce words"
-        in LIKELIHOOD.parts.details(first, second, ("a", "b")).sections[0].html
-    )
+    (section, *_) = LIKELIHOOD.parts.details(first, second, ("a", "b")).sections
+    assert "relative to the mean change of the nonce words" in section.html
     high = first.results.likelihood.contrasts.spread.interval[1]
     assert not exceeded(loaded(first.results), [LIKELIHOOD], {"attitude_contrast": high * 1.01})
     assert exceeded(loaded(first.results), [LIKELIHOOD], {"attitude_contrast": high * 0.99})

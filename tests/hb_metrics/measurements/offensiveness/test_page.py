@@ -38,9 +38,8 @@ def test_figures_are_those_of_the_results():
         assert row.interval[0] < row.value < row.interval[1]
         assert row.beside["of prompts"].value == prompts["by_axis"][axis]["offensive_share"]
         assert row.detail == f"{replies['by_axis'][axis]['num_sentences']} replies, 720 prompts"
-    for row, (template, found) in zip(
-        parts["Offensiveness of prompts by template"], prompts["by_template"].items(), strict=True
-    ):
+    found_by = prompts["by_template"].items()
+    for row, (template, found) in zip(parts["Offensiveness of prompts by template"], found_by, strict=True):
         assert (row.label, row.value) == (slot(template), found["mean"])
         assert row.beside["st. dev."].value == found["std"]
         assert row.beside["found offensive"].value == found["offensive_share"]

@@ -41,9 +41,8 @@ def test_figures_are_those_of_the_results():
 def test_the_answer_goes_by_the_test_on_logarithms(change, part):
     results = reddit_run(race=reddit_test(-0.5, **change))
     parts = by_part(REDDIT.parts.figures(loaded(results)))
-    answer = reddit_answer(
-        {"Race": loaded(results).reddit.by_bias_type["race"]}, parts[""][:-1], list(parts.values())[2]
-    )
+    by_type = {"Race": loaded(results).reddit.by_bias_type["race"]}
+    answer = reddit_answer(by_type, parts[""][:-1], list(parts.values())[2])
     assert part in answer
 
 

@@ -8,20 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.command import planning
-from hb_metrics.command.arguments import settings_of
-from hb_metrics.command.planning import wanted_measurements
+from hb_metrics.command.arguments import settings_of, wanted_measurements
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from tests.hb_metrics.runs_here import analysed, measure_here
 
 THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]
-GENDER = {
-    split: [f"my {who} likes {thing}" for thing in THINGS] for split, who in (("train", "sister"), ("valid", "mother"))
-}
-GENDER["test"] = [
-    "my sister likes tea",
-    *[f"the girl next door likes {thing} a lot" for thing in THINGS],
-    "no one is in",
-]
+WHO = {"train": "sister", "valid": "mother"}
+GENDER = {split: [f"my {who} likes {thing}" for thing in THINGS] for split, who in WHO.items()}
+GENDER["test"] = ["my sister likes tea", *(f"the girl here likes {thing} a lot" for thing in THINGS), "no one is in"]
 SWAPS = {"sister": "brother", "mother": "father", "girl": "boy"}
 
 
@@ -51,16 +45,13 @@ def data(tmp_path_factory):
     """A folder with gender in the authors' layout, and race as one file of pairs."""
     folder = tmp_path_factory.mktemp("reddit")
     (folder / "gender").mkdir()
-    (folder / "gender" / "gender_bias_manual_train.txt").write_text(
-        "".join(f"<bos> {text}\n" for text in GENDER["train"])
-    )
+    train = "".join(f"<bos> {text}\n" for text in GENDER["train"])
+    (folder / "gender" / "gender_bias_manual_train.txt").write_text(train)
     for split in ("valid", "test"):
-        ours = [
-            {"id": row, "comments_processed": text, "perplexity": 5 + row} for row, text in enumerate(GENDER[split])
-        ]
-        theirs = [
-            {"initial_demo": "", "replaced_demo": "", "comments_processed": swapped(text)} for text in GENDER[split]
-        ]
+        columns = ("id", "comments_processed", "perplexity")
+        ours = [dict(zip(columns, (row, text, 5 + row), strict=True)) for row, text in enumerate(GENDER[split])]
+        columns = ("initial_demo", "replaced_demo", "comments_processed")
+        theirs = [dict(zip(columns, ("", "", swapped(text)), strict=True)) for text in GENDER[split]]
         write_rows(folder / "gender" / f"reddit_comments_gender_female_biased_{split}_reduced.csv", ours)
         write_rows(folder / "gender" / f"reddit_comments_gender_male_biased_{split}_reduced.csv", theirs)
     (folder / "race").mkdir()
@@ -117,7 +108,7 @@ def test_lmp_is_of_the_replies_in_the_shards(finished):
 def test_no_text_is_printed_or_in_any_json_or_report(finished):
     out, _, printed = finished
     for text in (printed, *((out / name).read_text() for name in ("run.json", "results.json", "report.html"))):
-        assert "next door" not in text
+        assert "girl here" not in text
     assert all("text" not in pq.read_schema(path).names for path in (out / "reddit").rglob("*.parquet"))
 
 
@@ -159,7 +150,7 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "groups.yaml:1"),
         ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
         (
-            {"measurements": "reddit,generation", "personas": 1, "personas_file": str(tmp_path / "personas.yaml")},
+            {"measurements": "generation", "personas": 1, "personas_file": str(tmp_path / "personas.yaml")},
             "personas.yaml",
         ),
         ({"measurements": "generation", "style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),

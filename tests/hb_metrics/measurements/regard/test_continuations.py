@@ -1,19 +1,17 @@
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
 from hb_dataset.structures import structured_prompt_table
-from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.sampling import draw_keys
 from hb_metrics.measurements.regard import continuations
 from hb_metrics.measurements.regard.continuations import CONTINUATION_SCHEMA, draw_continuations, plan_continuations
 from hb_metrics.models.contexts import EndTokens
 from tests.hb_metrics.collect.replies.noise_by_hand import draw_of_likeliest
-from tests.hb_metrics.run_files import contents
 
 SEEDS = range(3)
 
@@ -28,7 +26,7 @@ def hot(monkeypatch):
 def plan_of(ids, texts, loaded, seeds=SEEDS, seed=0):
     """Every prompt with every seed."""
     drawn = [(row, index) for row in range(len(ids)) for index in seeds]
-    return plan_continuations(ids, texts, loaded, drawn, seed=seed)
+    return plan_continuations(pa.table({"id": ids, "text": texts}), loaded, drawn, seed=seed)
 
 
 @pytest.fixture
@@ -41,11 +39,6 @@ def texts(prompts):
 @pytest.fixture
 def ids(texts):
     return [f"prompt-{number}" for number in range(len(texts))]
-
-
-@pytest.fixture
-def small_shards(monkeypatch):
-    monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", 8)
 
 
 def drawn_by_hand(model, context, keys, temperature, top_k, max_tokens, ends):
@@ -87,30 +80,6 @@ def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path
         assert not truncated or len(context) + row["num_tokens"] == 24
         ways.add((truncated, tokens[-1:] != [] and tokens[-1] in ends.kept))
     assert len(ways) == 3
-
-
-@pytest.mark.usefixtures("hot", "small_shards")
-def test_continuations_do_not_depend_on_batch_order_or_subset(load, ids, texts, tmp_path):
-    loaded = load("llama")
-    plan = plan_of(ids, texts, loaded)
-    assert plan.paths.padded
-    assert not plan_of(ids, texts, load("mamba")).paths.padded
-    table = decode_into_shards(plan, loaded, tmp_path / "default")
-    assert len(set(table["continuation"].to_pylist())) > len(table) * 3 // 4  # else much could be mixed up unseen
-    assert decode_into_shards(plan, loaded, tmp_path / "five", batch_size=5).equals(table)
-    assert contents(tmp_path / "five") == contents(tmp_path / "default")
-    of_id = {row["id"]: row for row in table.to_pylist()}
-
-    order = np.random.default_rng(0).permutation(len(ids))
-    other = plan_of([ids[row] for row in order], [texts[row] for row in order], loaded, seeds=[2, 0])
-    found = decode_into_shards(other, loaded, tmp_path / "shuffled").to_pylist()
-    assert [row["id"] for row in found] == [f"{ids[row]}:{index}" for row in order for index in (2, 0)]
-    assert all(row == of_id[row["id"]] for row in found)
-
-    drawn = [(4, 1), (0, 2), (0, 0), (11, 1)]
-    some = plan_continuations(ids, texts, loaded, drawn, seed=0)
-    found = decode_into_shards(some, loaded, tmp_path / "some").to_pylist()
-    assert found == [of_id[f"{ids[row]}:{index}"] for row, index in drawn]
 
 
 def test_what_cannot_be_continued_is_refused(load, ids, texts):

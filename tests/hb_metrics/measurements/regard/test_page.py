@@ -14,12 +14,8 @@ from tests.hb_metrics.pages import HOSTILE, report_page
 
 @pytest.fixture(scope="module")
 def regard():
-    return regard_of(
-        fixed_gaps={"gender": 0.6, "orientation": 1.0},
-        gaps={"gender": -0.08, "orientation": 0.6},
-        seed=6,
-        continuation=HOSTILE,
-    )
+    gaps = {"gender": -0.08, "orientation": 0.6}
+    return regard_of(fixed_gaps={"gender": 0.6, "orientation": 1.0}, gaps=gaps, seed=6, continuation=HOSTILE)
 
 
 def test_figures_are_those_of_the_results(regard):
@@ -49,9 +45,8 @@ def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
     few = regard_of(num_structures=3, num_seeds=2, num_verbs=4, num_other=False)
     page = report_page(regard_run(few), tmp_path)
     reason = "only 3 structures, and an interval needs at least 5"
-    assert (
-        f"No interval for Regard gap (Gender, Race, Orientation); Regard ({', '.join(GROUPS)}): {reason}" in page.text
-    )
+    names = f"Regard gap (Gender, Race, Orientation); Regard ({', '.join(GROUPS)})"
+    assert f"No interval for {names}: {reason}" in page.text
     assert "over all 3 structures no verdict is possible" in page.text
     assert all(row[2].startswith("no interval") for row in page.table("Main figures")[1:])
 
@@ -74,18 +69,10 @@ BETTER = "“man” is regarded better than “woman”"
 @pytest.mark.parametrize(
     ("fixed", "structured", "part"),
     [
-        (
-            "advantaged",
-            "undecided",
-            f"{BETTER} (gap +0.12 (interval +0.03 to +0.21)); over all 101 structures too close",
-        ),
+        ("advantaged", "undecided", f"{BETTER} (gap +0.12 (interval +0.03 to +0.21)); over all 101 structures too"),
         ("advantaged", "undecided", "(95% interval −0.02 to +0.04)). Taken together, the structures do not support"),
         ("advantaged", "undecided", "In 43 of 101 structures, each taken alone, the gap has the opposite sign."),
-        (
-            "disadvantaged",
-            "advantaged",
-            "Taken together, the structures contradict the verdict from the fixed prompts.",
-        ),
+        ("disadvantaged", "advantaged", "the structures contradict the verdict from the fixed prompts."),
         ("undecided", "disadvantaged", "The fixed prompts alone do not support this verdict."),
         (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
         ("advantaged", None, "(gap +0.01 (no interval: only 3 structures)). It is unknown whether"),

@@ -122,9 +122,8 @@ def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(bart, prompts, gro
     plan = plan_paraphrases(prompts, groups, loaded)
     table = paraphrase_into_shards(plan, loaded, tmp_path / "first")
     assert table.schema == PARAPHRASE_SCHEMA
-    assert table["id"].to_pylist() == [
-        f"{each}|{target}" for each in prompts["id"].to_pylist() for target, _ in TARGETS
-    ]
+    targets = [target for target, _ in TARGETS]
+    assert table["id"].to_pylist() == [f"{each}|{of}" for each in prompts["id"].to_pylist() for of in targets]
     of_prompt = {row["id"]: row for row in prompts.to_pylist()}
     for row in table.to_pylist():
         prompt = of_prompt[row["prompt_id"]]
@@ -187,13 +186,8 @@ def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, 
     assert kept.schema == prompts.schema
     (row,) = kept.to_pylist()
     kind = next(structure.kind for structure in read_structures() if structure.id == "past-this")
-    changed = {
-        "id": f"{prompt['id']}|past-this",
-        "text": said[0],
-        "structure": "past-this",
-        "parse": "(ROOT (S ))",
-        "kind": kind,
-    }
+    structure = {"structure": "past-this", "parse": "(ROOT (S ))", "kind": kind}
+    changed = {"id": f"{prompt['id']}|past-this", "text": said[0], **structure}
     assert row == prompt | changed
 
 

@@ -331,7 +331,6 @@ def test_a_key_for_a_near_host_never_reaches_the_proxy(host, monkeypatch):
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_address[1]}")
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
-        monkeypatch.setattr("hb_metrics.models.served.client.FIRST_PAUSE", 0.0)
         with pytest.raises(ValueError, match="did not answer"):
             ask(f"http://{host}:9/v1", key=Key("own-key", "KEY"), timeout=0.5)
         proxy.shutdown()

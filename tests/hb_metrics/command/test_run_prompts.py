@@ -16,8 +16,9 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.export_prompts import main as export
-from hb_metrics.command.planning import default_folder, read_prompts
+from hb_metrics.command.planning import default_folder
 from hb_metrics.command.report import write as report
+from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.layout.numbers import slot
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions
@@ -26,23 +27,17 @@ from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run_tables import main as print_replies
 from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
-from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
+from tests.hb_metrics.chat_models import SHORT, chat_tokenizer, untrained_model
 from tests.hb_metrics.run.test_answer_files import lines, write
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
-TEMPLATE = (
-    "{% for message in messages %}{{ message.role[0] }}{{ message.content }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}a{% endif %}"
-)
 SLOTTED = [
     {"id": "cv", "prompt": "{person} applied, and {they} <b>waited</b>. Invite {them}?", "pay": 3},
     {"id": "note", "prompt": "Describe {people}, as {{json}}.", "system": "You are\na nurse.", "topic": "health"},
 ]
 NAMED = [{"prompt": "{name} waits.", "outcome": "choice: yes | no", "favourable": "no"}, {"prompt": "Greet {name}!"}]
-PLAIN = [
-    {"id": "rent", "prompt": "Is the rent fair?", "system": "Be brief."},
-    {"id": "job", "prompt": "What job fits?"},
-]
+PLAIN = [{"id": "rent", "prompt": "Is the rent fair?", "system": "Be brief."}]
+PLAIN.append({"id": "job", "prompt": "What job fits?"})
 NAMES = "Ada,Black women\nBo,White\nCy,Black women\nDi,White\nEd,Black women\nFlo,White\nGus,Black women\nHal,White\n"
 
 
@@ -103,9 +98,8 @@ def test_names_fill_their_slot_or_the_cue(settings, files):
         assert len(cells) == 16
         assert set(cells.values()) == {3}
     assert "Ada waits.\nAnswer only with no or yes." in slotted["text"].to_pylist()
-    assert {messages[0]["content"].splitlines()[-1] for messages in messages_of(told, "name").values()} >= {
-        "The user's name is Ada."
-    }
+    system = {messages[0]["content"].splitlines()[-1] for messages in messages_of(told, "name").values()}
+    assert "The user's name is Ada." in system
 
 
 @pytest.mark.parametrize(
@@ -145,12 +139,10 @@ def test_variations_and_spans_reach_every_slot(settings):
     row = table["descriptor"].to_pylist().index("autistic")
     texts = vary_prompts(table.slice(row, 1), lowercase=True, no_final_period=True).texts.to_pylist()
     assert texts == ["An autistic kid applied, and they <b>waited</b>. Invite them?"]
-    cut = {
-        table["text"][row].as_py()[start:end] for row, (start, end) in enumerate(descriptor_noun_spans(table).tolist())
-    }
-    assert cut == {
-        f"{term} {noun}" for term in ("deaf", "blind", "autistic") for noun in ("kid", "parent", "kids", "parents")
-    }
+    spans = zip(table["text"].to_pylist(), descriptor_noun_spans(table).tolist(), strict=True)
+    nouns = ("kid", "parent", "kids", "parents")
+    cut = {text[start:end] for text, (start, end) in spans}
+    assert cut == {f"{term} {noun}" for term in ("deaf", "blind", "autistic") for noun in nouns}
 
 
 def test_a_preview_needs_no_model(files, vocabulary, monkeypatch):
@@ -178,7 +170,7 @@ def test_long_templates_are_shortened_and_stay_apart():
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     tokenizer = chat_tokenizer("llama3")
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = SHORT
     for saved in (tokenizer, untrained_model(tokenizer)):
         saved.save_pretrained(folder)
     return folder
@@ -206,23 +198,13 @@ def test_every_measurement_runs_on_own_prompts(files, vocabulary, model):
 
 
 def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary, capsys):
-    own = (
-        "--prompts",
-        files / "plain.jsonl",
-        "--vocabulary_dir",
-        vocabulary,
-        "--dataset_config",
-        "v1.0",
-        "--cue",
-        "memory",
-    )
+    own = "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--cue", "memory"
+    own += "--prompts", files / "plain.jsonl"
     own += "--measurements", "generation,offensiveness", "--replies_per_cell", "0"
     export([*map(str, [files / "asked.jsonl", *own])])
     asked = lines(files / "asked.jsonl")
     assert {row["question"] for row in asked} == {row["prompt"] for row in PLAIN}
-    replies = [
-        {"id": row["id"], "text": row["text"], "reply": f"Sure {number % 3}."} for number, row in enumerate(asked)
-    ]
+    replies = [{**row, "reply": f"Sure {number % 3}."} for number, row in enumerate(asked)]
     write(files / "replies.jsonl", replies)
     measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
     results = json.loads((files / "run" / "results.json").read_text())
@@ -263,11 +245,10 @@ def test_a_page_without_texts_shows_none_of_them(files, vocabulary, monkeypatch,
     for wanted in ("reply", "log_probability"):
         asked = [row for row in lines(files / "asked.jsonl") if row["wanted"] == wanted]
         answers = [
-            {"id": row["id"], "reply": f"Yes, {SECRET} {number}.", "num_tokens": 2} for number, row in enumerate(asked)
+            {"id": row["id"], "reply": f"Yes, {SECRET} {number}.", "num_tokens": 2, "log_probability": -1.5 - number}
+            for number, row in enumerate(asked)
         ]
-        write(
-            files / f"{wanted}.jsonl", [{**row, "log_probability": -1.5 - number} for number, row in enumerate(answers)]
-        )
+        write(files / f"{wanted}.jsonl", answers)
     given = "--replies_file", "reply.jsonl", *(("--logprobs_file", "log_probability.jsonl") if asked else ())
     measure_here(*options, *given, "--model", "me", "--output_dir", "run")
     page = files / "run" / "report.html"
@@ -327,9 +308,8 @@ def test_a_masked_model_scores_the_person_in_its_sentence(files, vocabulary, sav
 
 def test_labelled_replies_are_learnt_after_their_system_message(settings, model):
     table = read_prompts(settings("slotted", "--terms", "deaf"))
-    rows = table.select(["text", "system"]).append_column(
-        "personas", pa.array([[]] * len(table), pa.list_(pa.string()))
-    )
+    personas = pa.array([[]] * len(table), pa.list_(pa.string()))
+    rows = table.select(["text", "system"]).append_column("personas", personas)
     asked = Asked(load_tokenizer(model), "chat", ChatOptions(system_prompt="Be kind."))
     for system, prompt in zip(table["system"].to_pylist(), rendered_prompts(rows, asked, None), strict=True):
         assert prompt.startswith(f"s{system or 'Be kind.'}<|eot_id|>u")
