@@ -127,9 +127,3 @@ def test_reference_texts_come_from_a_file_of_lines_or_a_column(tmp_path):
     assert (from_lines.ids, from_lines.num_blank, from_lines.source) == (["0", "2", "4"], 2, "lines.txt")
     assert (from_rows.texts, from_rows.num_blank) == (["One two.", "Three four."], 0)
     assert from_lines.description()["num_texts"] == 3
-
-
-def test_a_file_without_texts_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text("\n \n")
-    with pytest.raises(ValueError, match=r"a\.txt has no texts"):
-        read_reference_texts(tmp_path / "a.txt")

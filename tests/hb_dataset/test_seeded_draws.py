@@ -13,15 +13,10 @@ SIZES = {"age": 10, "ability": 12, "nonce": 3, "religion": 5}
 
 def design(num_templates, num_nouns=3, sizes=SIZES):
     rows = [
-        {
-            "id": f"{axis}{term}-{template}-{noun}",
-            "axis": axis,
-            "descriptor": f"{axis} {term}",
-            "template": str(template),
-        }
+        {"id": f"{axis}{term}-{template}-{noun}", "axis": axis, "descriptor": f"{axis} {term}", "template": template}
         for axis, size in sizes.items()
         for term in range(size)
-        for template in range(num_templates)
+        for template in map(str, range(num_templates))
         for noun in range(num_nouns)
     ]
     return pa.Table.from_pylist(rows)

@@ -196,9 +196,7 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
     assert [1000 * (each.value - each.noise) for each in values] == pytest.approx(expected)
     low, high = found["Full Gen Bias, debiased"].interval
     assert low < debiased.full_gen_bias < high
-    names = {
-        figure.name for measurement in MEASUREMENTS[:3] for figure in measurement.parts.figures(loaded(run.results))
-    }
+    names = {figure.name for each in MEASUREMENTS[:3] for figure in each.parts.figures(loaded(run.results))}
     for measurement in MEASUREMENTS[:3]:
         of_measurement = measurement.parts.generalise(run, "terms")
         assert of_measurement
@@ -211,10 +209,8 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
 def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
     with pytest.raises(SystemExit, match="--generalise accepts only one run, but 2 were passed"):
         main([str(folder), str(folder), "--generalise", "terms"])
-    for missing, message in (
-        ("perplexities", "lacks the perplexities"),
-        ("style_probabilities", "or the style vectors"),
-    ):
+    lacks = {"perplexities": "lacks the perplexities", "style_probabilities": "or the style vectors"}
+    for missing, message in lacks.items():
         damaged = tmp_path / missing
         shutil.copytree(folder, damaged)
         shutil.rmtree(damaged / missing)

@@ -128,9 +128,8 @@ def test_figures_without_an_interval_are_named_with_the_reason():
     figures = [Figure(name, 1.0, "bias", no_interval="there are few") for name in names]
     figures += [Figure("LMP", 1.0, "bias"), Figure("Known", 1.0, "bias", interval=(0, 2), no_interval="x")]
     assert figures[0].words == "1.00 (no interval: there are few)"
-    assert missing_intervals(figures) == [
-        "No interval for Full Gen Bias (Age, Religion); Offensive replies: there are few."
-    ]
+    (missing,) = missing_intervals(figures)
+    assert missing == "No interval for Full Gen Bias (Age, Religion); Offensive replies: there are few."
 
 
 def test_lines_fit_and_have_all_figures(tmp_path, monkeypatch):
