@@ -256,8 +256,10 @@ def watch(runs, out, processes):
             begins[stage] = time.monotonic()
         time.sleep(0.002)
     assert set(runs.wait(started)) == {0}
-    for stage in reversed(STAGES):  # one that was too short to be seen
-        begins.setdefault(stage, min(begins[later] for later in (*STAGES, "ended") if later in begins))
+    later = "ended"
+    for stage in reversed(STAGES):
+        begins.setdefault(stage, begins[later])  # one that was too short to be seen
+        later = stage
     return {stage: begins[stage] for stage in (*STAGES, "ended")}
 
 

@@ -38,7 +38,7 @@ SHORT |= {"image-text": "qwen3_vl", "masked": "ibert perceiver"}
 # Of the first two transformers mixes types; the third, a loop, moves by 0.3 in log-perplexity with any rounding.
 ONLY_FLOAT32 = ("inkling2_text", "inkling2_loop_text", "hrm_text")
 # With their caches transformers computes something else, or nothing: all tokens are run each time.
-UNCACHED = ("prophetnet", "moshi")
+UNCACHED = ("prophetnet", "moshi", "dory")
 # The families that are not tried, and why.
 NOT_TRIED = {
     "reads bytes, and its tables of byte groups cannot be made small": "blt",
