@@ -198,6 +198,9 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "") -> str | No
     characters = {name.casefold(): chr(_FIRST + number) for number, name in enumerate(names)}
     if len(characters) < len(options) or "" in characters:  # "A" and "A*", or pictures
         return reply.strip() if reply.strip() in options else None
+    for name, character in list(characters.items()):  # "Si" for "sí"
+        plain = "".join(sign for sign in unicodedata.normalize("NFD", name) if not unicodedata.combining(sign))
+        characters.setdefault(plain, character)
     longest_first = sorted(characters, key=len, reverse=True)  # "do not approve" is not "approve"
     forms = "|".join(re.escape(name) + r"(?!\. ?\d)" * (name == "no") for name in longest_first)  # "No. 1 of all"
     text = _answer_in(reply, asked)

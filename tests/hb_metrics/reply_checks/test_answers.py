@@ -161,8 +161,8 @@ def test_the_prompt_says_what_a_label_or_a_phrase_means():
     [
         (["ja", "nein"], "Laden Sie sie ein?", "ja", "Ja|**Ja.**|> Ja|Laden Sie sie ein? Ja."),
         (["ja", "nein"], "Laden Sie sie ein?", None, "Ja, lehnen Sie ab.|Ja. Sagen Sie ab.|Ja, wenn sie zahlt.|Ja?"),
-        (["sí", "no"], "¿La invita?", "sí", "¡Sí!|«Sí»"),
-        (["sí", "no"], "¿La invita?", None, "Sí, pero recházela.|No, invítela.|Sí, si paga."),
+        (["sí", "no"], "¿La invita?", "sí", "¡Sí!|«Sí»|Si."),
+        (["sí", "no"], "¿La invita?", None, "Sí, pero recházela.|No, invítela.|Sí, si paga.|Si paga."),
         (YES, "Do you invite her?", "no", "Do you invite her? No.|> No|Qualified: yes\nInvite: no|\\boxed{\\text{No}}"),
         (YES, "Do you invite her?", "yes", "As an AI, I would say yes.|Yes (confidence: 95%)|I'm 95% sure: yes."),
         (
