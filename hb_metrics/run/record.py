@@ -166,6 +166,7 @@ class DecisionPrompts(Excerpt):
     answers: str
     num_prompts: int
     digest: str
+    scoring: str | None = None
     labels: list[str] = field(default_factory=list)
 
 

@@ -1,13 +1,14 @@
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from hb_dataset.command_line import CommandParser
-from hb_metrics.collect.classifiers.classifier import Classifier
-from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
+
+if TYPE_CHECKING:
+    from hb_metrics.collect.classifiers.classifier import Classifier
 
 PRESETS_FILE = Path(__file__).parent / "presets.yaml"
 
@@ -29,7 +30,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 JUDGE_PREFIX = "judge:"
 
 
-def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None = None, **options: Any) -> Classifier:
+def load_named_classifier(
+    name: str, *, judge: "Callable[..., Classifier] | None" = None, **options: Any
+) -> "Classifier":
     """Loads a classifier with its original labels.
 
     `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder. `judge` is a function that loads a judge by the
@@ -39,6 +42,8 @@ def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None 
         ValueError: The classifier or the judge cannot be loaded, or the labels of a preset's checkpoint differ from
             those in presets.yaml.
     """
+    from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
+
     if name.startswith(JUDGE_PREFIX):
         if judge is None:
             raise ValueError(

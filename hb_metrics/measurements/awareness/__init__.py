@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hb_metrics.measurements.awareness.results import AwarenessOptions
+from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 
 if TYPE_CHECKING:

@@ -10,25 +10,9 @@ from scipy import stats
 from hb_dataset.awareness import NEED, NEUTRAL
 from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import mention_pattern
-from hb_metrics.measurements.settings import check_least, option
 from hb_metrics.run.schema import rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.clusters import Bounds, share_bounds
-
-
-@dataclass
-class AwarenessOptions:
-    _argument_group_name = "awareness"
-
-    awareness_prompts: int = option(
-        500,
-        "The number of questions about a person's needs, where the term should matter. The run has the same number of "
-        "neutral questions, where the term should not matter.",
-    )
-
-    def __post_init__(self) -> None:
-        check_least(self, awareness_prompts=1)
-
 
 TABLE_FILE = "awareness.parquet"
 MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval

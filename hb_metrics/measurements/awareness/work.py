@@ -6,7 +6,7 @@ from hb_dataset.awareness import AwarenessItem, awareness_prompts, read_awarenes
 from hb_metrics.collect.engines.engine import Plan
 from hb_metrics.collect.scoring.divergence import divergences_into_shards
 from hb_metrics.measurements.awareness.compute import DIVERGENCES, FOLDER, WORDS
-from hb_metrics.measurements.awareness.results import AwarenessOptions
+from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.models.layout import Layout

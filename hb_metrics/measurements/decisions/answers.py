@@ -65,9 +65,9 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
 def _from_probabilities(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
     folder = run.folder / DECISIONS
     filled = stored_table(folder / FILLED_FILE, ("id", "text", "question", *_OF_ANSWER))
-    is_served = run.record.model.served is not None
-    stored = stored_shards(folder / OPTIONS, needed=_OF_TOKENS if is_served else _OF_OPTION)
-    tokens = {row["id"]: row for row in stored.to_pylist()} if is_served else None
+    has_tokens = (run.record.decisions.scoring or "").endswith("tokens")
+    stored = stored_shards(folder / OPTIONS, needed=_OF_TOKENS if has_tokens else _OF_OPTION)
+    tokens = {row["id"]: row for row in stored.to_pylist()} if has_tokens else None
     masses = option_probabilities(stored) if tokens is None else {}
     answers = []
     for row, shown in zip(filled.to_pylist(), _shown(filled), strict=True):

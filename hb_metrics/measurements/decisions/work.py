@@ -15,7 +15,7 @@ from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.judge.results import JudgeOptions
+from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.own_prompts import own_people, own_prompts
 from hb_metrics.measurements.settings import Settings

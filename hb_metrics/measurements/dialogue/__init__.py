@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hb_metrics.measurements.dialogue.results import DialogueOptions
+from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.judge.results import JudgeOptions
+from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.run.run_record import reply_settings
 

@@ -4,21 +4,8 @@ from dataclasses import dataclass
 
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.measurements.group_shares import GroupShares
-from hb_metrics.measurements.settings import option
 from hb_metrics.reply_checks.refusal_shares import ComparedShares
 from hb_metrics.stats.gen_bias import GenBias
-
-
-@dataclass
-class JudgeOptions:
-    _argument_group_name = "judge"
-
-    judge: list[str] | None = option(
-        None,
-        "One or more rubrics with which a language model labels the replies: offensive, refusal, condescending, "
-        "stereotyping, regard or style_clusters, or the path of your own YAML file. Set the model with --judge_model.",
-        nargs="+",
-    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
-from hb_metrics.measurements.offensiveness.results import OffensivenessOptions
+from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:

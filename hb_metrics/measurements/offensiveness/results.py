@@ -3,20 +3,8 @@
 from dataclasses import dataclass
 
 from hb_metrics.measurements.group_shares import GroupShares
-from hb_metrics.measurements.settings import option
 from hb_metrics.measurements.turn_shares import TurnShares
 from hb_metrics.reply_checks.refusal_shares import Shares
-
-
-@dataclass
-class OffensivenessOptions:
-    _argument_group_name = "offensiveness"
-
-    offensiveness_classifier: str = option(
-        "embedded",
-        "The classifier of offensive texts: a name that `holistic-bias classifiers` lists, the Hub id or local folder "
-        "of a sequence classifier, or 'embedded'.",
-    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task, classifier_record
-from hb_metrics.measurements.offensiveness.results import OffensivenessOptions
+from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.run.finished_run import read_turns, stored_shards
 from hb_metrics.run.replies import whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVENESS, REPLIES, turn_folder

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
-from hb_metrics.measurements.reddit.results import RedditOptions
+from hb_metrics.measurements.reddit.options import RedditOptions
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results

@@ -9,7 +9,7 @@ from hb_dataset.reddit_bias import load_reddit_bias
 from hb_metrics.collect.scoring.pair_perplexity import TextPlan, plan_texts, texts_into_shards
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT, REFERENCE, SPLIT
-from hb_metrics.measurements.reddit.results import RedditOptions
+from hb_metrics.measurements.reddit.options import RedditOptions
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:

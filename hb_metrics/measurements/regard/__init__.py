@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
-from hb_metrics.measurements.regard.results import RegardOptions
+from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.run.run_record import classifier_name
 
 if TYPE_CHECKING:

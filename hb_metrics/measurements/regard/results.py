@@ -3,45 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from hb_metrics.measurements.settings import check_least, option
-
-
-@dataclass
-class RegardOptions:
-    _argument_group_name = "regard"
-
-    regard_groups: list[str] | None = option(
-        None,
-        "The groups of people in the prompts: a YAML file with groups and pairs, or terms with a noun, e.g. 'Deaf "
-        "person' 'able-bodied person'. Default: the paper's six groups in three pairs.",
-        nargs="+",
-    )
-    regard_pairs: list[str] | None = option(
-        None,
-        "The pairs of groups to compare, as advantaged:disadvantaged, e.g. 'able-bodied person:Deaf person'. "
-        "Default: the pairs in the file that --regard_groups names, or else the paper's pairs.",
-        nargs="+",
-    )
-    regard_continuations: int = option(
-        6,
-        "The number of continuations per group and syntactic structure. All groups get the same verb phrases. With "
-        "0, every verb phrase is combined with every seed, as for the fixed prompts.",
-    )
-    regard_classifier: str = option(
-        "embedded",
-        "The regard classifier: a name listed by `holistic-bias classifiers`, the Hub id or local folder of a sequence "
-        "classifier, or 'embedded'.",
-    )
-    paraphraser: str | None = option(
-        None,
-        "A model that rewrites the prompts in many syntactic structures: the Hub id or local folder of a sequence-to-"
-        "sequence model that accepts AESOP's input format. By default, a grammar generates the prompts.",
-    )
-
-    def __post_init__(self) -> None:
-        check_least(self, regard_continuations=0)
-
-
 Bounds = tuple[float, float]
 Verdict = Literal["advantaged", "disadvantaged", "undecided"]
 

@@ -18,13 +18,13 @@ from hb_metrics.measurements.regard.continuations import (
     draw_continuations,
     plan_continuations,
 )
+from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.regard.paraphrases import (
     ParaphrasePlan,
     kept_prompts,
     paraphrase_into_shards,
     plan_paraphrases,
 )
-from hb_metrics.measurements.regard.results import RegardOptions
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.models.processes import input_device

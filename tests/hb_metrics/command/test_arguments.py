@@ -9,7 +9,7 @@ import pytest
 from hb_metrics.command import arguments as module
 from hb_metrics.command.arguments import asked_measurements, default_settings, parse_arguments, settings_of
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.dialogue.results import DialogueOptions
+from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import RunOptions
 
