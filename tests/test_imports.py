@@ -154,3 +154,11 @@ def test_metric_imports_only_own_and_shared_files(folder):
             assert not relative, path
             if module.split(".")[0] in PACKAGES:
                 assert module.startswith((f"{own}.", f"{shared}.")), path
+
+
+def test_options_are_read_without_packages_that_take_seconds():
+    program = (
+        "import sys, hb_metrics.command.arguments; print({'torch', 'scipy', 'pandas', 'transformers'} & {*sys.modules})"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert loaded == "set()\n"
