@@ -24,7 +24,7 @@ _NAMES = {
     "prompt_table": ("descriptor_noun_spans",),
     "prompts": ("CONFIGS", "intersection_batches", "load_table"),
     "reddit_bias": ("load_reddit_bias",),
-    "structured_prompts": ("structured_prompt_table",),
+    "structures": ("structured_prompt_table",),
     "vocabulary": ("read_vocabulary",),
     "vocabulary_entries": ("Descriptor", "PersonNoun", "Template"),
     "yaml_lines": ("FaultsError",),

@@ -43,7 +43,7 @@ PARAPHRASE_SCHEMA = pa.schema([*_WRITTEN_SCHEMA, ("kept", pa.bool_()), ("reason"
 
 
 class Source(NamedTuple):
-    """A prompt to paraphrase, with the columns of `structured_prompts.STRUCTURED_SCHEMA` that are used."""
+    """A prompt to paraphrase, with the columns of `structures.STRUCTURED_SCHEMA` that are used."""
 
     id: str
     text: str

@@ -45,7 +45,7 @@ class RegardWork(NamedTuple):
     """The prompts, the classifier and the plans for measuring regard.
 
     `prompts` contains the grammar's prompts or, with a paraphraser, the fixed prompts to paraphrase. Its columns are
-    those of `structured_prompts.STRUCTURED_SCHEMA`. `pairs` contains the advantaged and the disadvantaged group of each
+    those of `structures.STRUCTURED_SCHEMA`. `pairs` contains the advantaged and the disadvantaged group of each
     pair.
     """
 

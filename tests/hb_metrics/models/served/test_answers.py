@@ -55,6 +55,8 @@ def test_a_thought_that_is_given_apart_is_kept_apart(message):
 
     assert (answer.text, answer.reasoning, answer.is_open, answer.inline) == ("Hi", "I think.", False, False)
     assert (answer.num_tokens, answer.num_reasoning_tokens) == (7, 4)
+    assert reply_of(answer, extent="whole").num_tokens == 3
+    assert reply_of(answer._replace(text=None), extent="whole").num_tokens == 0
 
 
 def test_a_thought_in_which_the_answer_was_cut_is_open():
