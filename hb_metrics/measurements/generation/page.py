@@ -87,9 +87,8 @@ def report(results: Results) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    answer, differs, headline = whole_answer(generation, whole, parts, names, embedded)
-    if differs == "unknown" and generation.short_share >= SHORT_SHARE and "decisions" in results.measured:
-        differs, headline = "", ""  # short replies are decisions, and their style is no question
+    decides = "decisions" in results.measured
+    answer, differs, headline = whole_answer(generation, whole, parts, names, embedded, decides=decides)
     is_shown = style_differs(whole, generation.name_groups) == "yes" and generation.short_share < SHORT_SHARE
     return Report(
         sections,
@@ -112,8 +111,13 @@ def whole_answer(
     parts: Mapping[str, list[Figure]],
     names: str,
     is_embedded: bool,
+    *,
+    decides: bool,
 ) -> tuple[str, Differs, str]:
-    """Returns the sentences on whether replies differ, whether they do, and a clause for the verdict."""
+    """Returns the sentences on whether replies differ, whether they do, and a clause for the verdict.
+
+    If the run `decides`, short replies are decisions, and the verdict does not ask about their style.
+    """
     refusals = refusals_answer(generation, parts)
     style = generation_answer(whole, names)
     differs = style_differs(whole, generation.name_groups)
@@ -123,7 +127,7 @@ def whole_answer(
             f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
             "show how people are treated."
         )
-        differs = "unknown"
+        differs = "" if decides else "unknown"
     of_names = "" if generation.name_groups is None else " between groups of names"
     where = of_names or axes_beyond_chance(parts.get(AXES, []))
     clauses = [f"the style of replies differs{where}"] if differs == "yes" else []
