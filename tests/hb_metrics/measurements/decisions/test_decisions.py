@@ -23,6 +23,7 @@ from hb_metrics.command.arguments import settings_of, wanted_measurements
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
+from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
@@ -91,6 +92,8 @@ def test_a_planted_gap_between_names_is_found(names):
     printed = " ".join(printed.split())
     assert printed.index("Decisions differ") < printed.index("their style cannot show how people are treated")
     assert "were not tested" not in printed
+    of_style = GENERATION.parts.report(read_run(folder).results)
+    assert (of_style.differs, of_style.headline) == ("", "")  # short replies are decisions
     assert analysed(folder)
 
 
