@@ -15,6 +15,7 @@ from hb_metrics.measurements.regard.results import Regard
 from hb_metrics.run.json_files import json_faults, read_json
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import RESULTS_FILE, check_layout
+from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import to_json, value_from_json
 
 
@@ -56,8 +57,12 @@ class Results:
 
 
 class Run(NamedTuple):
-    folder: Path
+    tables: Tables
     results: Results
+
+    @property
+    def folder(self) -> Path:
+        return self.tables.folder
 
     @property
     def record(self) -> Record:
@@ -94,4 +99,4 @@ def read_run(folder: Path) -> Run:
             if not isinstance(content[name], dict):
                 raise ValueError(f"{content.last_read} is not an object; pass the folder of a finished run")
         check_layout(folder, content["run"])
-        return Run(folder, results_from_json(content))
+        return Run(Tables(folder), results_from_json(content))
