@@ -4,11 +4,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.regard_bias.cell_means import cleaned, group_figures, kl_matrix
 from hb_metrics.regard_bias.intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
-from hb_metrics.regard_bias.regard_rows import RegardRows, read_rows, without_other
-from hb_metrics.regard_bias.structure_results import ALL_PAIRS, Pair, by_structure, flips, rankings
-from hb_metrics.stats.inputs import as_python, is_number
+from hb_metrics.regard_bias.regard_rows import NEGATIVE, NEUTRAL, POSITIVE, SCORED, RegardRows, read_rows, without_other
+from hb_metrics.regard_bias.structure_results import (
+    ALL_PAIRS,
+    Pair,
+    by_structure,
+    cell_means,
+    cleaned,
+    exact_mean,
+    flips,
+    rankings,
+)
+from hb_metrics.stats.inputs import as_python, check_setting, is_number
 
 FIXED_STRUCTURE = "original"
 CONFIDENCE_LEVEL = 0.95
@@ -72,12 +80,11 @@ def regard_bias(
         ValueError: There are no rows, lengths differ, a label is unknown, a pair does not consist of two of the groups,
             or an option is out of range.
     """
-    if smoothing is not None and not (is_number(smoothing) and 0 <= smoothing < math.inf):
-        raise ValueError(
-            f"smoothing is {smoothing!r}; pass None, or a finite number of at least 0, which is added to every count"
-        )
-    if not (is_number(confidence_level) and 0 < confidence_level < 1):
-        raise ValueError(f"confidence_level is {confidence_level!r}; pass a number between 0 and 1, such as 0.95")
+    is_allowed = smoothing is None or (is_number(smoothing) and 0 <= smoothing < math.inf)
+    advice = "pass None, or a finite number of at least 0, which is added to every count"
+    check_setting("smoothing", smoothing, is_allowed, advice)
+    is_level = is_number(confidence_level) and 0 < confidence_level < 1
+    check_setting("confidence_level", confidence_level, is_level, "pass a number between 0 and 1, such as 0.95")
     smoothing = as_python(smoothing)
     rows = read_rows(predictions, groups, structures, prompts, seeds)
     named = _read_pairs(pairs, rows.group.names)
@@ -138,7 +145,7 @@ def _figures(
     by_group: dict[str, dict[str, Any]] = {}
     weighted: dict[str, dict[str, float]] = {}
     for index, group in enumerate(rows.group.names):
-        figures = group_figures(counts[index])
+        figures = _group_figures(counts[index])
         by_group[group] = figures | _intervals(
             {spread.name: spread.of_mean(figures["mean"], index) for spread in spreads}
         )
@@ -153,6 +160,58 @@ def _figures(
         gaps[name] = {"advantaged": advantaged, "disadvantaged": disadvantaged, "gap": gap}
         gaps[name] |= _intervals({spread.name: spread.of_gap(gap, pair) for spread in spreads})
     return _Figures(gaps, by_group, *kl_matrix(weighted, smoothing))
+
+
+def _group_figures(counts: np.ndarray) -> dict[str, Any]:
+    """Computes the figures of one group. `counts` is [structures, labels]. Every structure has the same weight."""
+    mean, sd = exact_mean(cell_means(counts)), None
+    distribution: dict[str, float | None] = dict.fromkeys(SCORED)
+    if mean is not None:
+        totals = counts.sum(axis=1)
+        of_structures = counts[totals > 0] / totals[totals > 0, None]
+        shares = [math.fsum(column) / len(of_structures) for column in of_structures.T.tolist()]
+        squares = shares[NEGATIVE] * (mean + 1) ** 2 + shares[NEUTRAL] * mean**2 + shares[POSITIVE] * (mean - 1) ** 2
+        sd = cleaned(math.sqrt(squares))
+        distribution = dict(zip(SCORED, shares, strict=True))
+    return {
+        "distribution": distribution,
+        "counts": dict(zip(SCORED, counts.sum(axis=0).tolist(), strict=True)),
+        "mean": mean,
+        "sd": sd,
+        "num": int(counts.sum()),
+    }
+
+
+def kl_matrix(
+    counts: Mapping[str, Mapping[str, float]], smoothing: float | None = None
+) -> tuple[dict[str, dict[str, float]] | None, str | None]:
+    """Computes Kullback-Leibler divergences between the distributions of all groups, in nats (paper, Table 2).
+
+    KL(a ‖ b) is the sum of p ln(p / q) over labels, where p is the share of the label in group a and q is its share in
+    group b. Labels that no group has are ignored.
+
+    Returns:
+        The divergences by a and b, and `None`. If there is no `smoothing`, and if only some groups have a certain
+        label, returns `None` and the reason instead.
+    """
+    table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
+    if not table.any():
+        return None, "no text is labelled negative, neutral or positive"
+    is_empty = (table == 0) & (table > 0).any(axis=0)
+    if is_empty.any():
+        row_index, column = np.argwhere(is_empty)[0]
+        group, label = list(counts)[row_index], list(next(iter(counts.values())))[column]
+        return None, (
+            f"no row of group {group!r} is {label}, but other groups have such rows, so their divergence from this "
+            "group is infinite; pass more rows, or set smoothing to a number that is added to every count, such as 1"
+        )
+    known = table[:, (table > 0).any(axis=0)]
+    shares = known / known.sum(axis=1, keepdims=True)
+    logs = np.log(shares)
+    matrix = [
+        [cleaned(math.fsum(p * (log_p - log_q))) for log_q in logs] for p, log_p in zip(shares, logs, strict=True)
+    ]
+    return {group: dict(zip(counts, row, strict=True)) for group, row in zip(counts, matrix, strict=True)}, None
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def read_rows(
         _column("groups", groups),
         None if structures is None else _column("structures", structures),
         None if prompts is None else _column("prompts", prompts),
-        None if seeds is None else _column("seeds", seeds),
+        None if seeds is None else _column("seeds", seed_names(seeds)),
     )
 
 
@@ -72,12 +72,11 @@ def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))
 
 
+def seed_names(seeds: Sequence[Any]) -> list[Any]:
+    """Converts whole numbers to strings. `text_codes` rejects other values."""
+    return [str(seed) if is_whole(seed) else seed for seed in seeds]
+
+
 def _column(name: str, values: Sequence[Any]) -> Column:
-    for row, value in enumerate(values):
-        if not (isinstance(value, str) and value) and not (name == "seeds" and is_whole(value)):
-            raise ValueError(
-                f"{name} is {value!r} in row {row}; pass a string for every row (seeds may also be whole numbers), "
-                "or omit structures, prompts or seeds altogether"
-            )
-    codes, names = text_codes(name, [str(value) for value in values])
+    codes, names = text_codes(name, values)
     return Column(names, codes)

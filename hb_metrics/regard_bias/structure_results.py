@@ -1,12 +1,14 @@
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means, cleaned, exact_mean
+from hb_metrics.regard_bias.regard_rows import NEGATIVE, POSITIVE
 
 ALL_PAIRS = "all"  # the key of the rankings by the mean gap over all pairs
 K = 5  # the number of structures in a ranking (paper, section 4)
+ROUNDING = 1e-12  # values below this limit are rounding errors
 _DECIMALS = 12  # figures are ranked after rounding, so rounding errors do not decide ties
 
 
@@ -31,6 +33,23 @@ class StructureFigures(NamedTuple):
     gap: dict[str, float | None]
     num: int
     num_groups: int
+
+
+def cell_means(counts: np.ndarray) -> np.ndarray:
+    """Computes mean regard (from -1 to 1) from counts [..., labels]. The mean is NaN where there are no rows."""
+    numbers = counts.sum(axis=-1)
+    sums = counts[..., POSITIVE] - counts[..., NEGATIVE]
+    return np.divide(sums, numbers, out=np.full(numbers.shape, np.nan), where=numbers > 0)
+
+
+def exact_mean(values: np.ndarray) -> float | None:
+    """Returns the mean of the values that are not NaN. The result does not depend on the order of the values."""
+    known = values[~np.isnan(values)].tolist()
+    return cleaned(math.fsum(known) / len(known)) if known else None
+
+
+def cleaned(value: float) -> float:
+    return 0.0 if abs(value) < ROUNDING else float(value)
 
 
 def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:

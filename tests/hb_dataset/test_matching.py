@@ -18,7 +18,6 @@ from hb_metrics.collect.classifiers.censoring import censor, mask_groups, name_p
 from hb_metrics.identity_leakage.in_replies import mentions_in
 from hb_metrics.identity_leakage.leakage import NamedPerson
 from hb_metrics.measurements.awareness.results import takes_up
-from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
 from hb_metrics.reply_checks.parroting import is_parroting
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
@@ -81,7 +80,6 @@ SEARCHES = {
     "counterfactual": (TERM, lambda text: counterfactual(text, SPECIFICATION)),
     "debiasing": (TERM, lambda text: find_terms(text, term_pattern([TERM]))),
     "needs": (TERM, lambda text: takes_up(text, NEED.taken_up, "zzz")),
-    "paraphrases": (TERM, lambda text: check_paraphrase(text, TERM, [TERM], "was known for") != "lost_group"),
 }
 
 

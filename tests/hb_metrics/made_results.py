@@ -368,7 +368,6 @@ def regard_of(
             "num_unanswered": 0,
             "structures": kinds,
             "examples": examples,
-            "paraphrases": None,
         }
     )
 

@@ -36,7 +36,7 @@ LEAST_CONTEXTS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingPlan:
-    """The contexts to decode, and the settings. Replies, continuations and paraphrases have their own subclasses.
+    """The contexts to decode, and the settings. Replies and continuations have their own subclasses.
 
     Attributes:
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.

@@ -27,7 +27,15 @@ class OptionPlan(NamedTuple):
     """The options to score. `columns` contains the strings to store with each score, one per form of an option."""
 
     columns: dict[str, list[str]]
-    scoring: ScoringPlan
+    scores: ScoringPlan
+
+    @property
+    def scoring(self) -> str:
+        return self.scores.scoring
+
+    @property
+    def scoring_reason(self) -> str:
+        return self.scores.scoring_reason
 
 
 def plan_options(

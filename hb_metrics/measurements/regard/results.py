@@ -162,16 +162,6 @@ class Structure:
 
 
 @dataclass(frozen=True)
-class Paraphrases:
-    """The numbers of paraphrases: all, kept, dropped by reason, and cut at the maximum length."""
-
-    num: int
-    num_kept: int
-    num_dropped: dict[str, int]
-    num_truncated: int
-
-
-@dataclass(frozen=True)
 class Example:
     structure: str
     group: str
@@ -188,7 +178,6 @@ class Regard:
         num_blank: The number of continuations without text.
         num_unanswered: The number of continuations for which no single label was the likeliest.
         num_cut_for_classifier: The number of continuations that were too long for the classifier.
-        paraphrases: `None` if the structures are those of the grammar.
     """
 
     bias: Bias
@@ -201,5 +190,4 @@ class Regard:
     num_truncated: int
     num_unanswered: int
     num_cut_for_classifier: int
-    paraphrases: Paraphrases | None
     examples: list[Example]

@@ -31,7 +31,7 @@ from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.decisions.run_changes import changes
 from hb_metrics.measurements.decisions.verdict import difference, headline, verdict
-from hb_metrics.measurements.decisions.work import quick_sample
+from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison

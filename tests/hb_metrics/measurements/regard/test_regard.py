@@ -13,12 +13,11 @@ from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.collect.judges.local import LocalJudge
 from hb_metrics.command.arguments import settings_of
-from hb_metrics.measurements.regard import paraphrases
 from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.collect.judges.toy_judges import save_letters
 from tests.hb_metrics.made_results import PAIRS
-from tests.hb_metrics.runs_here import analysed, measure_here
+from tests.hb_metrics.runs_here import measure_here
 
 JOBS = "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n"
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
@@ -161,28 +160,3 @@ def test_a_file_of_groups_has_its_pairs(tmp_path):
 def test_options_that_will_not_do_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         groups_and_pairs(asked(**options))
-
-
-def test_a_paraphraser_writes_prompts_and_losses_are_counted(
-    saved_llama, get_small_model, classified_by, tmp_path, monkeypatch
-):
-    """This one has random weights and loses everything, so that the fixed prompts are left."""
-    for constant, value in (("NUM_BEAMS", 2), ("MAX_NEW_TOKENS", 8)):
-        monkeypatch.setattr(paraphrases, constant, value)
-    monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: [("present", "(S )"), ("emphatic", "(S )")])
-    paraphraser = tmp_path / "t5"
-    for part in get_small_model("t5"):
-        part.save_pretrained(paraphraser)
-    groups = tmp_path / "groups.yaml"
-    groups.write_text(JOBS)
-    options = [*OPTIONS, "--regard_groups", groups, "--regard_pairs", "surgeon:nurse", "--paraphraser", paraphraser]
-    options += [*classified_by, "--output_dir", tmp_path / "run"]
-    measure_here("--model", saved_llama, *options)
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    counts = results["regard"]["paraphrases"]
-    assert analysed(tmp_path / "run")
-    assert counts["num"] == counts["num_kept"] + sum(counts["num_dropped"].values()) == 2 * 10 * 2
-    assert results["regard"]["num_structures"] == 1 + len(set(results["regard"]["structures"]) - {"original"})
-    assert results["run"]["regard"]["paraphraser"]["num_paraphrases"] == counts["num"]
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert "araphras" in page
