@@ -1,10 +1,11 @@
+import re
 from collections.abc import Collection
 from dataclasses import field
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remark, Sentence, Text, Words
+from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remark, Sentence, Text, Words, without
 
 NOUNS_FILE = "nouns.yaml"
 TEMPLATES_FILE = "templates.yaml"
@@ -26,6 +27,16 @@ Gender = Literal["female", "male", "non-binary"]
 Preference = Literal["reviewed", "dispreferred", "polarizing"]
 Article = Literal["a", "an"]
 Placement = Literal["before", "after"]
+
+
+def _slot_fault(template: str) -> str | None:
+    slots = re.findall(r"\{[^{}]*\}|[{}]", template)
+    if slots in ([SINGULAR_SLOT], [PLURAL_SLOT]):
+        return None
+    return f"has {' and '.join(slots) or 'no slot'}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}"
+
+
+Slotted = Annotated[Sentence, without(_slot_fault)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
@@ -131,7 +142,7 @@ class Template:
         control: The template that differs from this one in meaning, but not in attitude ("I'm …", "I'm not …").
     """
 
-    template: Sentence
+    template: Slotted
     small: bool = False
     bucket: Key | None = None
     unfavourable: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)

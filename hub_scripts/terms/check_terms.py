@@ -13,11 +13,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hb_dataset
 from hb_dataset.command_line import CommandParser
 from hb_dataset.decisions import decision_rows
 from hb_dataset.names import read_names
 from hb_dataset.prompt_table import prompt_table, standalone_table
-from hb_dataset.versions import NEXT, version_folder
+from hb_dataset.versions import (
+    FROZEN_FILE,
+    NEXT,
+    FrozenError,
+    read_frozen,
+    verify_version,
+    version_folder,
+    version_number,
+)
 from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, read_vocabulary
 from hb_dataset.written_text import is_invisible
 from hb_dataset.yaml_lines import Fault, FaultsError
@@ -32,11 +41,10 @@ from hub_scripts.terms.entries import (
     read_against,
     read_folder,
 )
-from hub_scripts.terms.folder_checks import frozen_faults, link_faults, newly_frozen, shown_path, subfolder_faults
 from hub_scripts.terms.hints import WORDING, hints, source_faults
 
 NUM_ENTRIES, NUM_SENTENCES = 25, 10  # the entries whose sentences are shown, and the sentences of each
-_CLIPPED_TO = 400  # the maximum number of characters in a message
+LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the vocabulary's licence
 
 
 class Report(NamedTuple):
@@ -55,16 +63,16 @@ def check(folder: Path, against: str | None = None) -> Report:
     """Checks a vocabulary folder, and compares it with another folder or a git revision (see `read_against`)."""
     if not folder.is_dir():
         raise ValueError(f"the vocabulary folder {folder} does not exist; set --vocabulary to an existing folder")
-    faults = [*link_faults(folder), *subfolder_faults(folder), *frozen_faults(folder)]
+    name, before = read_against(folder, against)
+    if faults := link_faults(folder):  # nothing is read, because a link could point anywhere
+        return Report(folder, name, faults, [], Changes([], [], []), [], 0)
+    faults += frozen_faults(folder)
     if folder.resolve().parent == VOCABULARIES:
         for read, place in ((read_names, ".."), (decision_rows, "../../decisions")):
             try:
                 read()
             except FaultsError as error:
                 faults += [fault._replace(file=f"{place}/{fault.file}") for fault in error.faults]
-    name, before = read_against(folder, against)
-    if link_faults(folder):  # nothing is read, because a link could point anywhere
-        return Report(folder, name, sorted(faults), [], Changes([], [], []), [], 0)
     entries, vocabulary = read_folder(folder), None
     try:
         vocabulary = read_vocabulary(folder)
@@ -81,13 +89,54 @@ def check(folder: Path, against: str | None = None) -> Report:
     return Report(folder, name, sorted(faults), sorted(things), changes, sentences, len(readable))
 
 
+def link_faults(folder: Path) -> list[Fault]:
+    """Reports links as faults without following them, because a link in a pull request could point anywhere."""
+    names = ["."] * folder.is_symlink() + [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
+    return [Fault(name, 1, "is a link; replace it with the file itself") for name in names]
+
+
+def frozen_faults(folder: Path) -> list[Fault]:
+    """Compares the frozen versions beside a folder in a checkout with the records in this package."""
+    root = folder.absolute().parent
+    if root.resolve().parts[-2:] != (LICENCE.parent.name, VOCABULARIES.name):
+        return []
+    own, recorded, faults = read_frozen(), _recorded(root), []
+    for version, record in {**recorded, **own}.items():
+        try:
+            version_number(version)
+            if recorded.get(version) != record:
+                raise FrozenError(version, f"its record in {FROZEN_FILE} was changed")
+            verify_version(version, root, record=record)
+        except ValueError as error:
+            faults.append(Fault(f"../{version}", 1, str(error)))
+    licence = root.parent / LICENCE.name
+    if not licence.is_file() or licence.read_bytes() != LICENCE.read_bytes():
+        faults.append(Fault(f"../../{LICENCE.name}", 1, "is the vocabulary's licence; undo the change (git checkout)"))
+    return faults
+
+
+def newly_frozen(folder: Path) -> list[Fault]:
+    about = (
+        "is newly frozen and can never change; ask a maintainer to compare it with the output of "
+        "hub_scripts/terms/freeze_version.py"
+    )
+    new = sorted(_recorded(folder.absolute().parent).keys() - read_frozen())
+    return [Fault(f"../{FROZEN_FILE}", 1, f"{version!r} {about}") for version in new]
+
+
+def _recorded(root: Path) -> dict[str, dict[str, Any]]:
+    try:
+        return read_frozen(root)
+    except (ValueError, OSError):
+        return {}
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    default = Path(shown_path(version_folder(NEXT)))
     parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--vocabulary",
         type=Path,
-        default=default,
+        default=Path(os.path.relpath(version_folder(NEXT))),
         metavar="DIR",
         help="The vocabulary folder to check. Default: %(default)s.",
     )
@@ -100,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     try:
         report = check(options.vocabulary, options.against)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
     print(as_text(report), end="")
     sys.exit(1 if report.faults else 0)
@@ -133,13 +182,9 @@ def visible(text: str) -> str:
 
 
 def _listed(folder: Path, title: str, faults: Sequence[Fault]) -> list[str]:
-    lines = ["", title] if faults else []
-    for fault in faults:
-        message = visible(fault.message)
-        if len(message) > _CLIPPED_TO:
-            message = f"{message[:_CLIPPED_TO]}… ({len(message) - _CLIPPED_TO:,} more characters)"
-        lines.append(f"  {visible(os.path.normpath(folder / fault.file))}:{fault.line}: {message}")
-    return lines
+    places = [f"{os.path.normpath(folder / fault.file)}:{fault.line}" for fault in faults]
+    lines = [f"  {visible(f'{place}: {fault.message}')}" for place, fault in zip(places, faults, strict=True)]
+    return ["", title, *lines] if faults else []
 
 
 def _sentences(entry: Entry, vocabulary: Vocabulary) -> list[str]:

@@ -160,8 +160,6 @@ def test_large_files_are_refused_before_memory_is_used(tmp_path):
     people = people_of_terms(VOCABULARY)
     with pytest.raises(ValueError, match=f"the limit is {MAX_FILLED:,}.*--terms"):
         own_prompt_table([of_text("{person}")] * 1000, people)
-    with pytest.raises(ValueError, match="512 MiB"):
-        own_prompt_table([of_text("{person}" + "a" * 2**22)], people)
 
 
 def test_datasets_of_the_hub_are_read_by_split(monkeypatch):
@@ -243,8 +241,6 @@ def test_people_are_terms_with_their_agreeing_nouns():
     ):
         with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
             people_of_terms(VOCABULARY, terms=[fault])
-    with pytest.raises(ValueError, match="'nation:German, nation:german' contain a term in two spellings"):
-        people_of_terms(VOCABULARY, terms=["nation:German", "nation:german"])
     noun = next(noun for noun in VOCABULARY.nouns if noun.noun == "individual")
     assert baseline_person(noun).singular == "an individual"
 

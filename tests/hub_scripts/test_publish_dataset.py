@@ -136,15 +136,13 @@ def test_main_never_goes_back_to_an_older_version(maintainer, tmp_path):
     before = repo.at()
     with pytest.raises(ValueError, match=r"already has v2\.0.*publish v1\.0 to a separate repository"):
         publish(root, "v1.0")
-    with pytest.raises(ValueError, match=r"lacks v2\.0, so .* would lose their sentences"):
-        publish(freeze_small(tmp_path / "alone", "v3.0"), "v3.0")
     assert repo.at() == before
 
 
 def test_an_eval_yaml_that_the_hub_rejects_can_be_left_out(maintainer, tmp_path):
     root = freeze_small(tmp_path, "v1.0")
     maintainer.fail_next("POST", "/commit/", 400, text="Invalid eval.yaml: Invalid input at evaluation_framework")
-    with pytest.raises(ValueError, match="add --without_eval_yaml"):
+    with pytest.raises(ValueError, match="HTTP 400, Invalid eval"):
         publish(root, "v1.0")
     assert maintainer.repo("dataset", REPO_ID).files() == {}
     publish(root, "v1.0", "--without_eval_yaml")

@@ -1,19 +1,15 @@
-import io
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from huggingface_hub import constants, parse_eval_result_entries
 
 from hb_metrics.command.arguments import default_settings, settings_of
-from hub_scripts.publish_results import check_model, main, read_settled_results
-from hub_scripts.published_dataset import published_dataset
-from hub_scripts.run_figures import eval_yaml, evaluation_results
+from hub_scripts.publish_results import check_model, evaluation_results, main, read_settled_results
+from hub_scripts.published_dataset import eval_yaml, published_dataset
 from tests.hb_metrics.made_results import CLASSIFIER, add_dialogue, full_run, loaded
 from tests.hub_scripts.versions_on_disk import freeze_small, versions_of
 
@@ -188,7 +184,6 @@ def repo(in_process, monkeypatch, tmp_path):
     dataset.tags["v1.0"] = dataset.at().oid
     monkeypatch.setenv("HF_TOKEN", in_process.other_token)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
     return in_process.create_repo("model", MODEL, {"README.md": CARD.encode(), "config.json": b"{}"})
 
 
@@ -206,13 +201,9 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     assert printed.endswith(f"pull request: {url}\n")
     assert all(text.decode() in printed for text in expected.values())
 
-    publish(run, "--yes")
-    assert list(repo.pull_requests) == [1]
-    assert capsys.readouterr().out.endswith(f"proposed already: {url}\n")
-
     repo.commit({"README.md": b"# Edited\n", **expected})
     wrote_before = hub.writes()
-    publish(run)  # nothing to ask
+    publish(run, "--yes")
     assert hub.writes() == wrote_before
     assert "nothing to change" in capsys.readouterr().out
 
@@ -223,23 +214,12 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     assert "value: 0.125" in capsys.readouterr().out
 
 
-def test_without_a_terminal_it_asks_for_yes(hub, repo, run, capsys):
-    with pytest.raises(ValueError, match=r"no terminal on which to confirm; .* add --yes"):
-        publish(run)
-    assert hub.writes() == []
-    assert LIKELIHOOD_FILE in capsys.readouterr().out
-
-
-def test_an_edit_while_the_question_stands_is_not_reverted(repo, run, monkeypatch):
-    def answer(question):
-        repo.commit({LIKELIHOOD_FILE: b"[]\n", "config.json": b"{}\n"})
-        return "y"
-
-    seen = repo.at()
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("builtins.input", answer)
+def test_without_yes_the_files_are_only_shown(hub, repo, run, capsys):
     publish(run)
-    assert repo.at("refs/pr/1").parent == seen.oid
+    assert hub.writes() == []
+    printed = capsys.readouterr().out
+    assert LIKELIHOOD_FILE in printed
+    assert printed.endswith("add --yes to open a pull request on ORG/model with these files\n")
 
 
 def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, capsys):

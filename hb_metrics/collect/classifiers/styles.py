@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_lines import FaultsError, read_document
+from hb_dataset.yaml_lines import read_document
 from hb_metrics.collect.classifiers.classifier import Classifier
 from hb_metrics.collect.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.collect.classifiers.presets import load_named_classifier
@@ -62,11 +62,10 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         ValueError: The file is not valid YAML, or contains no clusters.
         OSError: The file cannot be read.
     """
-    path, kind = Path(path), "clusters of styles"
     how = "write `clusters:`, followed by one indented line per cluster, such as `Sympathy: [label, label]`"
-    content, _, faults = read_document(path, _Content, "clusters:", kind, lambda detail: f"{detail.msg}; {how}")
-    if faults:
-        raise FaultsError(kind, path, faults)
+    content, _ = read_document(
+        Path(path), _Content, "clusters:", "clusters of styles", lambda detail: f"{detail.msg}; {how}"
+    )
     return content.clusters
 
 

@@ -112,7 +112,8 @@ def read_rubric(name: str | Path) -> Rubric:
             f"rubric {path} has the same name as the classifier '{own}', so their labels could be confused; rename "
             "the file"
         )
-    content, lines, faults = read_document(path, _Content, "question: …", "rubric", _explained)
+    content, lines = read_document(path, _Content, "question: …", "rubric", _explained)
+    faults: list[Fault] = []
     names = [each.label for each in content.labels]
     if not 2 <= len(names) <= len(LETTERS):
         faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
