@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
+from hb_metrics.collect import asking
 from hb_metrics.collect.engines import served as engine
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.command import measuring
@@ -37,7 +38,7 @@ PROBED = 40  # more requests than a probe has
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(engine, "ROWS_PER_SHARD", 8)
+    monkeypatch.setattr(asking, "ROWS_PER_SHARD", 8)
 
 
 @pytest.fixture

@@ -113,10 +113,10 @@ class LocalEngine(Engine):
             plan = plan_perplexity(requests.texts, model, tokenizer, max_positions=MAX_POSITIONS)
         return LikelihoodPlan(requests, plan)
 
-    def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:
+    def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> None:
         requests = plan.requests
         columns = {"id": requests.ids, **requests.about.to_pydict(), "text": requests.texts}
-        return score_into_shards(plan.scoring, columns, folder, self.loaded.model)
+        score_into_shards(plan.scoring, columns, folder, self.loaded.model)
 
 
 def load_engine(name: str, revision: str | None = None, *, adapter: str | None = None, **settings: Any) -> LocalEngine:

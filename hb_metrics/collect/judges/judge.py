@@ -51,7 +51,7 @@ def load_judge(
         reader = LocalJudge(_loaded(source.model, str(device), trust_remote_code), rubric)
     else:
         from hb_metrics.collect.judges.served import ServedJudge
-        from hb_metrics.models.served.connect import make_server
+        from hb_metrics.models.served.client import make_server
 
         server = make_server(source.model, source.base_url, None, source.concurrency)
         reader = ServedJudge(server, rubric, (source.folder or _ANSWERS) / rubric.name)

@@ -13,6 +13,7 @@ from hb_metrics.models.contexts import ContextFormat
 # each).
 CLOSE = 2e-4
 
+REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
 _MOST_TOKENS = 2**31
 # The lowest and the highest value of each setting.
 _RANGES: dict[str, tuple[float, float]] = {

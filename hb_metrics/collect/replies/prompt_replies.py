@@ -3,7 +3,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 
-from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS, Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_rows
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, next_turn, reply_columns
 from hb_metrics.collect.replies.trials import decoding_paths
@@ -14,8 +14,6 @@ from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.thoughts import Thoughts, split_tokens
 from hb_metrics.run.schema import REPLY_SCHEMA
-
-REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
 
 
 @dataclass(frozen=True, kw_only=True)
