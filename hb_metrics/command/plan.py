@@ -34,11 +34,17 @@ from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES, read_seconds
 from hb_metrics.run.tables import Tables
-from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.clusters import quantile, share_interval
-from hb_metrics.stats.intervals import run_covariances
-from hb_metrics.stats.planned import Size, Spread, at_size, change_half_width, half_width, run_spread
-from hb_metrics.stats.style_clusters import cluster_columns
+from hb_metrics.stats.intervals import (
+    Size,
+    Spread,
+    at_size,
+    change_half_width,
+    half_width,
+    run_covariances,
+    run_spread,
+)
 from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 FULL = "Full Gen Bias"

@@ -3,8 +3,7 @@ from dataclasses import dataclass
 
 from hb_metrics.layout.figure import Bounds, Figure, Unit
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.paired_changes.reply_shares import reply_share_changes
+from hb_metrics.paired_changes.paired_change import PairedChange, reply_share_changes
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, reply_shares
 from hb_metrics.run.replies import FlaggedReplies
 

@@ -6,11 +6,10 @@ from typing import Any
 import datasets
 import evaluate
 
-from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.checked_metric import metric_info
 from hb_metrics.stats.gen_bias import GenBias, gen_bias
 from hb_metrics.stats.inputs import check_references, check_setting
-from hb_metrics.stats.style_clusters import cluster_columns
 
 ARGUMENTS = """
 Args:

@@ -35,7 +35,7 @@ from hb_metrics.run.replies import FlaggedReplies, Replies, reply_number, whole_
 from hb_metrics.run.run_folder import LAYOUT
 from hb_metrics.run.schema import about_prompts
 from hb_metrics.run.typed_json import to_json
-from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
+from hb_metrics.stats.cell_sums import PAPER_CLUSTERS
 
 SORRY = "i'm sorry to hear"
 AXES = ["ability", "gender_and_sex", "race_ethnicity"]

@@ -17,7 +17,7 @@ from hb_metrics.collect.classifiers.exemplars import ExemplarSet, load_exemplar_
 from hb_metrics.collect.classifiers.presets import load_named_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import normalised
 from hb_metrics.models.sources import EMBEDDED
-from hb_metrics.stats.style_clusters import cluster_columns
+from hb_metrics.stats.cell_sums import cluster_columns
 
 STYLE_DATA = Path(__file__).parent / "style_data"
 STYLE_EXEMPLARS = ExemplarSet(

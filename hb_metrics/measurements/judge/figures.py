@@ -10,7 +10,7 @@ from hb_metrics.measurements.judge.results import Judged
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.paired_changes.paired_change import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.run.run_folder import JUDGE
 

@@ -13,8 +13,7 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.turn_shares import turn_share_figures
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.run.record import UsedClassifier
 from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies
 from hb_metrics.run.run_folder import OFFENSIVE_REPLIES, REPLIES

@@ -19,7 +19,7 @@ from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.run_folder import turn_folder, write_json
 from hb_metrics.run.tables import Tables
 from hb_metrics.stats.clusters import share_interval
-from hb_metrics.stats.planned import Size, at_size, half_width
+from hb_metrics.stats.intervals import Size, at_size, half_width
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import number
 

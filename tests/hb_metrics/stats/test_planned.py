@@ -9,8 +9,15 @@ import pytest
 from hb_metrics.command.plan import _ERROR, planned_share
 from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
 from hb_metrics.stats.clusters import share_interval
-from hb_metrics.stats.intervals import value_interval
-from hb_metrics.stats.planned import Size, Spread, at_size, change_half_width, half_width, run_spread
+from hb_metrics.stats.intervals import (
+    Size,
+    Spread,
+    at_size,
+    change_half_width,
+    half_width,
+    run_spread,
+    value_interval,
+)
 from hb_metrics.stats.u_statistic import Paired, template_covariances
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import dirichlet
 from tests.hb_metrics.stats.test_clusters import DESIGNS as SHARES
