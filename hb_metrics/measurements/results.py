@@ -17,6 +17,8 @@ from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import RESULTS_FILE, check_layout
 from hb_metrics.run.typed_json import to_json, value_from_json
 
+CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
+
 
 class Results:
     """The results of a run: its record, and an attribute for each of its measurements. The others are not set.
@@ -65,7 +67,7 @@ class Run(NamedTuple):
 
     @property
     def confidence_level(self) -> float:
-        return self.record.settings.confidence_level
+        return CONFIDENCE_LEVEL
 
 
 def results_from_json(content: dict[str, Any]) -> Results:

@@ -21,7 +21,6 @@ class RecordedSettings(Excerpt):
     model: str
     dataset_config: str
     seed: int
-    confidence_level: float
     variations: bool
     vocabulary_dir: str | None
     quick: bool = False
@@ -30,7 +29,6 @@ class RecordedSettings(Excerpt):
     terms: str | None = None
     sample: int | None = None
     replies_per_cell: int | None = None
-    cue_questions: str | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,6 @@ class RedditTexts(Excerpt):
     num_identical: int = 0
     num_repeated: int = 0
     num_duplicates: int | None = None
-    num_blank: int = 0
     source: str = ""
 
 

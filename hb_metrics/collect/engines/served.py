@@ -211,7 +211,7 @@ class ServedEngine(Engine):
                 f"{self.where} ignores or rejects earlier messages; set --turns 1, and do not set --cue history"
             )
 
-    def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
+    def reply(self, plan: ServedReplyPlan, folder: Path) -> pa.Table:
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
