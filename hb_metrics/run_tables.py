@@ -16,7 +16,6 @@ from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.run.finished_run import read_prompts, read_shards, read_vectors, stored_shards, stored_table
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import verdicts, with_questions
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
@@ -191,7 +190,6 @@ def _names(frame: str) -> list[str]:
     return [column.name for column in COLUMNS[frame]]
 
 
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description="Print a run's replies with the highest values in a column.")
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run.")

@@ -39,7 +39,6 @@ from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import process_state
 from hb_metrics.report.sides import EFFECTS_FILE
 from hb_metrics.run.finished_run import read_prompts
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import is_empty
 from hb_metrics.run.run_folder import run_digest, write_json
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -132,7 +131,6 @@ def entropy_of_replies(before: Side, after: Side) -> dict[str, object]:
     return {**change._asdict(), "num_prompts": len(drawn), "num_empty_replies": num_empty}
 
 
-@json_faults()
 def load_side(run: Run) -> Side:
     record = run.record
     if record.model.dtype is None:

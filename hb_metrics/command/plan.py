@@ -31,7 +31,6 @@ from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.page import Longer
 from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_shards, read_vectors
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES, read_seconds, turn_folder
 from hb_metrics.stats.cell_sums import CellSums
@@ -82,7 +81,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(plan(**vars(parser.parse_args(argv))))
 
 
-@json_faults()
 def plan(
     pilot: Path,
     replies: Sequence[int] = (8, 16),

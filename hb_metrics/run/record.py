@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
-from hb_metrics.run.json_files import Part
 from hb_metrics.run.typed_json import Excerpt, value_from_json
 
 
@@ -226,8 +225,7 @@ class Record:
     regard: RegardClassifier
     versions: dict[str, str | None]
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        place = content.place if isinstance(content, Part) else "run"
+    def __init__(self, content: Mapping[str, Any], place: str = "run") -> None:
         vars(self)["content"] = content
         for name, kind in get_type_hints(Record).items():
             if name in content and name != "content":

@@ -16,7 +16,6 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.layout.numbers import bias
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.run.finished_run import read_vectors
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.run_record import classifier_name
 from hb_metrics.style_clusters.clustering import cluster_styles
@@ -42,7 +41,6 @@ class Cluster(NamedTuple):
 
 
 @safe_terminal()
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")

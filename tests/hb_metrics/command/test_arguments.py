@@ -78,7 +78,7 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
     assert help_of(capsys, "run")[0] == [option.name for option in fields(RunOptions)]
     every, _ = help_of(capsys, "all")
     assert sorted(every) == sorted([*NAMES, "config"])
-    assert len(every) <= 57  # another option takes the place of one that nobody would miss
+    assert len(every) <= 56  # another option takes the place of one that nobody would miss
     with pytest.raises(SystemExit, match="2"):
         parse_arguments(["--help", "regrad"])
 
