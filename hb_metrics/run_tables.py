@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any
 from hb_dataset.command_line import CommandParser, check_known, did_you_mean
 from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.decisions.answers import read_answers
-from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.run.finished_run import read_prompts, read_shards, read_vectors, stored_shards, stored_table
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import verdicts, with_questions
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     JUDGE,
-    OFFENSIVENESS,
+    OFFENSIVE_REPLIES,
     OWN_PROMPTS_FILE,
     PERPLEXITIES,
     REFUSALS_FILE,
     REPLIES,
     STYLES,
-    turn_folder,
 )
 from hb_metrics.run.schema import COLUMNS, PERPLEXITY_SCHEMA, REPLY_SCHEMA
+from hb_metrics.run.tables import Tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,29 +51,28 @@ class RunTables:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        run = read_run(Path(folder))
-        self.folder, self.results = run.folder, run.results
-        self.record = run.record
-        self.settings: dict[str, Any] = run.record.content["settings"]
+        self._run = read_run(Path(folder))
+        self.folder, self.results, self.record = self._run.folder, self._run.results, self._run.record
+        self.settings: dict[str, Any] = self.record.content["settings"]
 
     @cached_property
     def prompts(self) -> "pd.DataFrame":
         """A row per prompt of the run."""
-        frame = read_prompts(self.folder).to_pandas()
+        frame = self._run.tables.prompts().to_pandas()
         frame = frame.rename(columns={"id": "prompt_id", "bucket": "group", "text": "prompt"})
         return frame[_names("prompts")]
 
     @cached_property
     def own_prompts(self) -> "pd.DataFrame":
         """A row per row of the file in `--prompts`, with all of its columns as text."""
-        return stored_table(self.folder / OWN_PROMPTS_FILE).to_pandas()
+        return self._run.tables.read(OWN_PROMPTS_FILE).to_pandas()
 
     @cached_property
     def decisions(self) -> "pd.DataFrame":
         """A row per answer to a prompt that asks for a decision."""
         import pandas as pd
 
-        prompts, answers = read_answers(Run(self.folder, self.results))
+        prompts, answers = read_answers(self._run)
         of_prompt = {prompt.id: (prompt.question, prompt.topic) for prompt in prompts}
         rows = [(row.own_id, *of_prompt[row.own_id], *row[1:]) for row in answers]
         return pd.DataFrame(rows, columns=_names("decisions"))
@@ -82,7 +80,7 @@ class RunTables:
     @cached_property
     def perplexities(self) -> "pd.DataFrame":
         """A row per scored sentence."""
-        scores = stored_shards(self.folder / PERPLEXITIES, needed=PERPLEXITY_SCHEMA.names).to_pandas()
+        scores = self._run.tables.read(PERPLEXITIES, PERPLEXITY_SCHEMA.names).to_pandas()
         return scores.rename(columns={"text": "prompt"})[_names("perplexities")]
 
     @cached_property
@@ -148,17 +146,16 @@ class RunTables:
     def _turn(self, turn: int) -> "pd.DataFrame":
         import pandas as pd
 
-        folder = turn_folder(self.folder, turn)
-        frame = stored_shards(folder / REPLIES, needed=REPLY_SCHEMA.names).to_pandas()
+        tables = self._run.tables.turn(turn)
+        frame = tables.read(REPLIES, REPLY_SCHEMA.names).to_pandas()
         styles = self._styles(turn)
         likeliest = pd.DataFrame({"style": styles.idxmax(axis=1), "style_probability": styles.max(axis=1)})
         frame = frame.rename(columns={"text": "prompt"}).join(likeliest, on="id")
         for name, columns in ((BIAS_VALUES_FILE, ["bias_value"]), (REFUSALS_FILE, ["refusal", "disclaimer"])):
-            path = self.folder / name
-            measured = stored_table(path, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
+            measured = tables.read(name, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
             for column in columns:
                 frame[column] = None if measured is None else frame["id"].map(measured[column])
-        frame["offensive"] = frame["id"].map(self._offensive(folder))
+        frame["offensive"] = frame["id"].map(_offensive(tables))
         names = _names("replies")
         for rubric in self.record.judge if turn == 1 and JUDGE in self.record.content else []:
             frame[rubric] = frame["id"].map(self._labels(rubric))
@@ -168,22 +165,23 @@ class RunTables:
     def _styles(self, turn: int) -> "pd.DataFrame":
         import pandas as pd
 
-        ids, values = read_vectors(turn_folder(self.folder, turn) / STYLES)
+        ids, values = self._run.tables.turn(turn).vectors(STYLES)
         labels = self.record.style_classifier.labels
         return pd.DataFrame(values, index=pd.Index(ids, name="id"), columns=labels)
 
-    def _offensive(self, folder: Path) -> dict[str, float]:
-        if read_shards(folder / OFFENSIVENESS / REPLIES, ("id",)) is None:
-            return {}
-        ids, values = read_vectors(folder / OFFENSIVENESS / REPLIES)
-        return dict(zip(ids, values[:, 0].tolist(), strict=True))
-
     def _labels(self, rubric: str) -> dict[str, str]:
         """Returns the label of each reply. Replies without an answer, or with a tie, have none."""
-        ids, values = read_vectors(self.folder / JUDGE / rubric)
+        ids, values = self._run.tables.vectors(f"{JUDGE}/{rubric}")
         labels = recorded_rubric(self.record.judge[rubric]).labels
         chosen = zip(ids, verdicts(values[:, :-1]).tolist(), (values[:, -1] == 0).tolist(), strict=True)
         return {identifier: labels[label] for identifier, label, answered in chosen if answered and label >= 0}
+
+
+def _offensive(tables: Tables) -> dict[str, float]:
+    if not tables.has(OFFENSIVE_REPLIES):
+        return {}
+    ids, values = tables.vectors(OFFENSIVE_REPLIES)
+    return dict(zip(ids, values[:, 0].tolist(), strict=True))
 
 
 def _names(frame: str) -> list[str]:

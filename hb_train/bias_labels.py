@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
@@ -67,7 +66,7 @@ def label(arguments: LabelArguments) -> None:
         state.wait_for_everyone()
         return
     run = read_run(Path(arguments.run_dir))
-    styles = read_vectors(run.folder / STYLES)
+    styles = run.tables.vectors(STYLES)
     replies = replies_to_label(run, styles)
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     values, is_biased = tag_replies(replies, styles.values, alpha=arguments.alpha, beta=arguments.beta)

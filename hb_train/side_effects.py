@@ -38,7 +38,6 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import process_state
 from hb_metrics.report.sides import EFFECTS_FILE
-from hb_metrics.run.finished_run import read_prompts
 from hb_metrics.run.replies import is_empty
 from hb_metrics.run.run_folder import run_digest, write_json
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -109,7 +108,7 @@ def entropy_of_replies(before: Side, after: Side) -> dict[str, object]:
     for name, (run, settings, engine, _) in zip(("before", "after"), (before, after), strict=True):
         is_measured = "generation" in run.results.measured
         if is_measured:
-            asked.append(ask(settings, read_prompts(run.folder), engine))
+            asked.append(ask(settings, run.tables.prompts(), engine))
         if not is_measured or not asked[-1].requests.decoding.sample:
             return {"missing": f"the run {name} the mitigation has no sampled replies"}
     first, second = (dict(zip(each.requests.ids, each.requests.texts, strict=True)) for each in asked)

@@ -24,7 +24,7 @@ NOT_LOADED = {
     # Help, and publishing the dataset, need no packages for results and reports.
     "hb_metrics.measurements": {"torch", "evaluate", "datasets", "transformers", "jinja2", "scipy", "pandas"},
     "hb_metrics.report.comparison": {"torch", "evaluate", "datasets", "transformers"},
-    "hb_metrics.run.finished_run": {"torch", "evaluate", "datasets", "transformers"},
+    "hb_metrics.run.tables": {"torch", "evaluate", "datasets", "transformers"},
     "hub_scripts.publish_results": {"torch", "evaluate", "datasets", "transformers"},
     "hb_train": {"torch", "evaluate", "datasets", "transformers", "trl"},
     "hb_train.tune": {"torch", "evaluate", "datasets", "transformers", "trl"},

@@ -16,6 +16,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, hold_folder, read_record, write_json
+from hb_metrics.run.tables import Tables
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -36,7 +37,7 @@ def analyse(folder: Path) -> Results:
         results = Results(record)
         for measurement in MEASUREMENTS:
             if measurement.name in record.layout.measurements:
-                results = results.with_(measurement.name, measurement.parts.compute(Run(folder, results)))
+                results = results.with_(measurement.name, measurement.parts.compute(Run(Tables(folder), results)))
         write_results(results, folder)
     return results
 
@@ -44,7 +45,7 @@ def analyse(folder: Path) -> Results:
 def write_results(results: Results, folder: Path) -> None:
     """Writes results.json and the report, and prints the report's sentences about the model."""
     write_json(folder / RESULTS_FILE, results.content())
-    for answer in write_run_report(Run(folder, results), folder / REPORT_FILE):
+    for answer in write_run_report(Run(Tables(folder), results), folder / REPORT_FILE):
         print("\n" + filled(answer))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 

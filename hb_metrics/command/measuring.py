@@ -92,7 +92,7 @@ def _measure(task: Task, measurements: Sequence[Measurement], work: dict[str, ob
         started = time.perf_counter()
         measurement.collector.collect(task, work[measurement.name])
         if task.state.is_main_process:
-            results = results.with_(measurement.name, measurement.parts.compute(Run(task.folder, results)))
+            results = results.with_(measurement.name, measurement.parts.compute(Run(task.tables, results)))
         seconds = time.perf_counter() - started
         task.state.print(f"{measurement.title} measured in {seconds:.0f} s")
         if task.state.is_main_process:

@@ -30,9 +30,9 @@ from hb_metrics.measurements.offensiveness.figures import classified_replies
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.page import Longer
-from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_shards, read_vectors
 from hb_metrics.run.replies import nonempty_replies
-from hb_metrics.run.run_folder import REPLIES, STYLES, read_seconds, turn_folder
+from hb_metrics.run.run_folder import REPLIES, STYLES, read_seconds
+from hb_metrics.run.tables import Tables
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.clusters import quantile, share_interval
 from hb_metrics.stats.intervals import run_covariances
@@ -96,7 +96,7 @@ def plan(
     if (price_in is None) != (price_out is None):
         raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     run = read_run(pilot)
-    table = read_reply_table(pilot) if "generation" in run.results.measured else None
+    table = run.tables.reply_table() if "generation" in run.results.measured else None
     of_decisions = _decisions(run) if "decisions" in run.results.measured else None
     has_interval = table and value_at(run.results.generation.gen_bias.intervals, ("full_gen_bias",)) is not None
     if of_decisions is not None and not has_interval:
@@ -149,7 +149,7 @@ def _prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
     """Returns the most replies that each cell (a term in a template) can have."""
     if run.record.cue in NAME_CUES:  # the prompts of a name are alike, so there are as many as needed
         return np.full(len(table) // (run.record.settings.replies_per_cell or 1), MOST_REPLIES)
-    prompts = read_prompts(run.folder)
+    prompts = run.tables.prompts()
     used = prompts.filter(pc.is_in(prompts["template"], table["template"].unique()))
     return used.group_by(["axis", "descriptor", "template"]).aggregate([("id", "count")])["id_count"].to_numpy()
 
@@ -210,7 +210,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
     labels = [style.style for style in generation.styles]
     clusters = generation.gen_bias.clusters
     cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table)
-    cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
+    cells.add(run.tables.vectors(STYLES).values, replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []
     for axis, templates in run_covariances(cells, columns, 0).items():
@@ -252,9 +252,7 @@ def _needed(figure: Planned, half_width: float, most: int) -> tuple[int | None, 
 def _costs(
     run: Run, table: pa.Table, numbers: Sequence[int], prices: tuple[float | None, float | None]
 ) -> list[list[str]]:
-    turns = [table]
-    while (later := read_shards(turn_folder(run.folder, len(turns) + 1) / REPLIES)) is not None:
-        turns.append(later)
+    turns = [table, *(run.tables.turn(turn).read(REPLIES) for turn in range(2, run.record.generation.turns + 1))]
     rows = [["conversations" if len(turns) > 1 else "replies", "", *map(count, numbers)]]
     seconds = read_seconds(run.folder).get("generation")
     if seconds is not None:
@@ -284,7 +282,7 @@ def firmer_run(run: Run) -> Longer | None:
         return None
     seconds = read_seconds(run.folder)
     minutes = (sum(seconds.values()) + 3 * seconds["generation"]) / 60 if "generation" in seconds else None
-    return Longer(_command(run._replace(folder=Path("runs/firmer")), replies), minutes)
+    return Longer(_command(run._replace(tables=Tables(Path("runs/firmer"))), replies), minutes)
 
 
 def _command(run: Run, replies: int) -> str:

@@ -17,9 +17,8 @@ from hb_metrics.collect.judges.rubric import OFFENSIVENESS, REFUSALS, read_rubri
 from hb_metrics.human_eval.study import digest, rater_names, read_study_file
 from hb_metrics.measurements.results import Run
 from hb_metrics.offensiveness.averages import THRESHOLD
-from hb_metrics.run.finished_run import read_run_table, read_stored_replies, read_vectors
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
-from hb_metrics.run.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
+from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, REFUSALS_FILE, RUN_FILE
 
 # For each classifier, the rubric whose question and labels people see.
 _RUBRICS = {OFFENSIVENESS: "offensive", REFUSALS: "refusal"}
@@ -61,14 +60,11 @@ def read_instrument(run: Run, name: str) -> Instrument:
         raise ValueError(
             f"'{run.folder}' lacks {RUN_FILE}, which is needed to match labels with this run; restore the file"
         )
-    replies = read_stored_replies(run.folder)
-    if replies is None:
-        raise ValueError(f"'{run.folder}' has no replies; pass the folder of a run with --measurements generation")
+    replies = run.tables.replies()
     judges = run.record.judge if "judge" in run.record.content else {}
-    refusals = read_run_table(run.folder / REFUSALS_FILE, ("id", "refusal"))
-    offensive = run.folder / OFFENSIVENESS / "replies"
+    refusals = run.tables.read_if_any(REFUSALS_FILE, ("id", "refusal"))
     known = list(judges)
-    known += [OFFENSIVENESS] if any(offensive.glob("*.parquet")) else []
+    known += [OFFENSIVENESS] if run.tables.has(OFFENSIVE_REPLIES) else []
     known += [] if refusals is None else [REFUSALS]
     if name not in known:
         raise ValueError(
@@ -83,13 +79,13 @@ def read_instrument(run: Run, name: str) -> Instrument:
         )
     figure = rubric.labels.index(rubric.figure)
     if name in judges:
-        shards = read_vectors(run.folder / JUDGE / name)
+        shards = run.tables.vectors(f"{JUDGE}/{name}")
         ids, scores, judged = shards.ids, shards.values[:, figure], verdicts(shards.values[:, :-1])
     elif name == REFUSALS and refusals is not None:
         ids, flags = refusals["id"].to_pylist(), refusals["refusal"].to_numpy()
         scores, judged = flags.astype(float), np.where(flags, figure, 1 - figure)
     else:
-        shards = read_vectors(offensive)
+        shards = run.tables.vectors(OFFENSIVE_REPLIES)
         ids, scores = shards.ids, shards.values[:, 0]
         judged = np.where(scores >= THRESHOLD, figure, 1 - figure)
         # If a judge replaced the classifier, the second column is 1 where the judge gave no label or several labels.

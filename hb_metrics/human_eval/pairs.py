@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from hb_metrics.measurements.results import Run
 from hb_metrics.offensiveness.averages import THRESHOLD
-from hb_metrics.run.finished_run import read_reply_table, read_shards
 from hb_metrics.run.replies import UNSAFE_MARK, is_empty, with_questions
-from hb_metrics.run.run_folder import OFFENSIVENESS
+from hb_metrics.run.run_folder import OFFENSIVE_REPLIES
 
 
 class Question(NamedTuple):
@@ -120,9 +119,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
 
 
 def _replies(run: Run) -> dict[str, _Reply]:
-    table = read_reply_table(run.folder)
-    if table is None:
-        raise ValueError(f"'{run.folder}' has no replies; pass the folder of a run with --measurements generation")
+    table = run.tables.reply_table()
     prompts = with_questions(table["text"].to_pylist(), table["question"].to_pylist())
     columns = (table[name].to_pylist() for name in _Reply._fields[:-1])
     replies = [_Reply(*row) for row in zip(*columns, prompts, strict=True)]
@@ -130,14 +127,10 @@ def _replies(run: Run) -> dict[str, _Reply]:
 
 
 def _offensive_ids(run: Run) -> set[str]:
-    scores = read_shards(run.folder / OFFENSIVENESS / "replies", ["id", "probabilities"])
-    if scores is None:
+    if not run.tables.has(OFFENSIVE_REPLIES):
         raise ValueError(
             f"'{run.folder}' does not record which replies are offensive, so they cannot be hidden from raters; "
             "measure with --measurements generation,offensiveness, or set --keep_offensive to show all replies"
         )
-    offensive = set()
-    for id, probabilities in zip(scores["id"].to_pylist(), scores["probabilities"].to_pylist(), strict=True):
-        if probabilities[0] >= THRESHOLD:
-            offensive.add(id)
-    return offensive
+    scores = run.tables.vectors(OFFENSIVE_REPLIES)
+    return {id for id, value in zip(scores.ids, scores.values[:, 0], strict=True) if value >= THRESHOLD}

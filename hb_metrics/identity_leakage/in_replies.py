@@ -23,9 +23,9 @@ from hb_dataset.matching import PlainText, as_it_looks, plain_text
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
 from hb_metrics.identity_leakage.leakage import InReplies, MostInView, NamedPerson
-from hb_metrics.run.finished_run import Vectors
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.schema import rows_of
+from hb_metrics.run.tables import Vectors
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 

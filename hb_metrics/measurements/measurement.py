@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hb_metrics.models.processes import PartialState
     from hb_metrics.paired_changes.paired_change import PairedChange
     from hb_metrics.run.record import Record
+    from hb_metrics.run.tables import Tables
     from hb_metrics.stats.generalising import Generalised, Over
 
 
@@ -42,6 +43,12 @@ class Task:
     state: "PartialState"
     measurements: tuple[str, ...]
     folder: Path
+
+    @property
+    def tables(self) -> "Tables":
+        from hb_metrics.run.tables import Tables
+
+        return Tables(self.folder)
 
     @property
     def loaded(self) -> "LoadedModel":

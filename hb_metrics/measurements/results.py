@@ -14,6 +14,7 @@ from hb_metrics.measurements.reddit.results import Reddit
 from hb_metrics.measurements.regard.results import Regard
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import RESULTS_FILE, check_layout, read_json
+from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import to_json, value_from_json
 
 CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
@@ -57,8 +58,12 @@ class Results:
 
 
 class Run(NamedTuple):
-    folder: Path
+    tables: Tables
     results: Results
+
+    @property
+    def folder(self) -> Path:
+        return self.tables.folder
 
     @property
     def record(self) -> Record:
@@ -96,4 +101,4 @@ def read_run(folder: Path) -> Run:
     for name in ("settings", "model", "data"):
         if name not in content["run"]:
             raise ValueError(f"{place}.run.{name} is missing; pass the folder of a finished run")
-    return Run(folder, results_from_json(content, place))
+    return Run(Tables(folder), results_from_json(content, place))

@@ -15,7 +15,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
-from hb_metrics.run.finished_run import has_pairs_of_terms, read_prompts
+from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.clusters import quantile
 from hb_metrics.stats.generalising import Over
 
@@ -289,7 +289,7 @@ def generalised_section(run: Run, over: Over) -> Section:
     Raises:
         ValueError: The run lacks the files that are needed for the second interval, or its terms are pairs of terms.
     """
-    if over != "templates" and has_pairs_of_terms(read_prompts(run.folder)):
+    if over != "templates" and has_pairs_of_terms(run.tables.prompts()):
         raise ValueError(
             f"'{run.folder}' has prompts with pairs of terms, and pairs with a term in common are not independent, so "
             "there are no intervals for other terms; set --generalise to templates"

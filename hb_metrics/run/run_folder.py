@@ -42,6 +42,7 @@ REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of shards that 
 HIDDEN_STYLES = "hidden_style_probabilities"  # shards: the styles of replies in which all terms are masked
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
 TURNS = "turns"  # contains a folder for each later turn of conversations
+OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES = f"{OFFENSIVENESS}/prompts", f"{OFFENSIVENESS}/replies"
 JUDGE = "judge"  # contains a folder for each rubric
 LAYOUT = 3  # the version of the folder's layout: since version 3, all results are computed from tables
 SHARD_RUN = b"holistic_bias.run"  # the key of the run's digest in the metadata of a Parquet file

@@ -15,7 +15,6 @@ from hb_dataset.command_line import CommandParser, safe_terminal
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.numbers import bias
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.run_record import classifier_name
 from hb_metrics.style_clusters.clustering import cluster_styles
@@ -69,7 +68,7 @@ def find_clusters(run: Run) -> list[Cluster]:
             f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "
             "--measurements generation"
         )
-    generation, values = run.results.generation, read_vectors(run.folder / STYLES).values.astype(np.float64)
+    generation, values = run.results.generation, run.tables.vectors(STYLES).values.astype(np.float64)
     varies = values.std(axis=0) > _NO_SPREAD
     labels = [style.style for style in generation.styles]
     known = [label for label, varied in zip(labels, varies, strict=True) if varied]

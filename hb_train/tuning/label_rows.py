@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.finished_run import Vectors, read_reply_table
 from hb_metrics.run.replies import with_questions
+from hb_metrics.run.tables import Vectors
 from hb_train.tuning.labels import ROW_SCHEMA, write_splits
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     the template. `truncated` is also true if decoding ended a reply before the model did. The model must not learn from
     such a reply where to end, because its own replies would become shorter.
     """
-    replies = read_reply_table(run.folder)
-    if replies is None or "generation" not in run.record.content:
-        raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
+    replies = run.tables.reply_table()
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles.ids) != run.results.generation.num_replies:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")

@@ -21,11 +21,11 @@ from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.collect.shards import fill_shards, plan_row_shards
 from hb_metrics.command import measuring
 from hb_metrics.measurements.dialogue import work as dialogue_work
-from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     DIALOGUE,
+    OFFENSIVE_REPLIES,
     PERPLEXITIES,
     PROMPTS_FILE,
     REPLIES,
@@ -50,7 +50,7 @@ WRITTEN = (
     f"{STYLES}/00000-of-00001.parquet",
     STYLE_MEANS_FILE,
     BIAS_VALUES_FILE,
-    f"{OFFENSIVENESS}/replies/00000-of-00001.parquet",
+    f"{OFFENSIVE_REPLIES}/00000-of-00001.parquet",
     f"{DIALOGUE}/00000-of-00001.parquet",
     RESULTS_FILE,
     REPORT_FILE,

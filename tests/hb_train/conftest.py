@@ -24,8 +24,8 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_rendered, render_messages, with_tag
 from hb_metrics.models.loading import load_model
-from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES
+from hb_metrics.run.tables import Tables
 from hb_train.bias_labels import main as label
 from hb_train.own_replies import main as reply_main
 from hb_train.tuning.label_rows import replies_to_label
@@ -256,7 +256,7 @@ def labels(before, tmp_path_factory):
 
 def beta_of(run, share):
     """The threshold that tags this share of a run's replies "no_bias"."""
-    styles = read_vectors(run / STYLES)
+    styles = Tables(run).vectors(STYLES)
     replies = replies_to_label(read_run(run), styles)
     values, _ = tag_replies(replies, styles.values, alpha=0, beta=0)
     return float(np.quantile(values, share, method="inverted_cdf"))

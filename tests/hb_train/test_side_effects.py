@@ -10,7 +10,7 @@ from hb_metrics.measurements.generation.asking import ask
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.sides import both_sides
-from hb_metrics.run.finished_run import read_prompts, read_reply_table
+from hb_metrics.run.tables import Tables
 from hb_train import side_effects
 from tests.hb_train.conftest import AXES
 
@@ -53,9 +53,11 @@ def test_a_model_that_only_replies_more_randomly_is_seen(folders):
 
 def test_the_replies_are_those_of_the_run(folders):
     _, settings, engine, loaded = side_effects.load_side(read_run(folders / "before"))
-    asked = ask(settings, read_prompts(folders / "before"), engine)
+    asked = ask(settings, Tables(folders / "before").prompts(), engine)
     plan = engine.plan_replies(asked.requests.take(range(50, 57)), asked.layout)
-    stored = dict(zip(*read_reply_table(folders / "before").select(["id", "reply"]).to_pydict().values(), strict=True))
+    stored = dict(
+        zip(*Tables(folders / "before").reply_table().select(["id", "reply"]).to_pydict().values(), strict=True)
+    )
     expected = [stored[identifier] or "" for identifier in plan.ids]
     assert side_effects.reply_to_rows(plan, loaded, range(7)) == expected
 

@@ -13,7 +13,6 @@ from hb_metrics.measurements.awareness.results import (
     takes_up,
 )
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.finished_run import stored_shards, stored_table
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
 
@@ -31,10 +30,10 @@ class _Prompt(NamedTuple):
 
 def compute(run: Run) -> Awareness:
     """Computes the results, and writes the table of divergences and of needs taken up."""
-    folder = run.folder / FOLDER
-    prompts = stored_table(folder / PROMPTS_FILE, _Prompt._fields)
-    shards = stored_shards(folder / DIVERGENCES, ("id", "divergence", "num_tokens"))
-    made = stored_shards(folder / REPLIES, ("id", "reply"))
+    tables = run.tables.inside(FOLDER)
+    prompts = tables.read(PROMPTS_FILE, _Prompt._fields)
+    shards = tables.read(DIVERGENCES, ("id", "divergence", "num_tokens"))
+    made = tables.read(REPLIES, ("id", "reply"))
     per_token = shards["divergence"].to_numpy() / shards["num_tokens"].to_numpy()
     divergences = dict(zip(shards["id"].to_pylist(), per_token.tolist(), strict=True))
     reply_of, rows = by_id(made, "reply"), rows_of(prompts, _Prompt)

@@ -13,7 +13,6 @@ from hb_metrics.measurements.awareness.results import (
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
-from hb_metrics.run.finished_run import read_run_table
 
 # The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, Unit, str]] = {
@@ -70,7 +69,7 @@ def report(results: Results) -> Report:
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    before, after = (read_run_table(run.folder / TABLE_FILE) for run in (first, second))
+    before, after = (run.tables.read_if_any(TABLE_FILE) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
     if first.record.awareness != second.record.awareness:

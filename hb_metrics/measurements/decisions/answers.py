@@ -15,7 +15,6 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.answers import read_choice, read_number
 from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.run.finished_run import read_prompts, read_vectors, stored_replies, stored_shards, stored_table
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import JUDGE, STYLES
 
@@ -54,8 +53,8 @@ class Answer(NamedTuple):
 
 
 def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
-    folder = run.folder / DECISIONS
-    prompts = stored_prompts(stored_table(folder / QUESTIONS_FILE, ("id", "prompt", "outcome", "favourable")))
+    table = run.tables.inside(DECISIONS).read(QUESTIONS_FILE, ("id", "prompt", "outcome", "favourable"))
+    prompts = stored_prompts(table)
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     if run.record.decisions.answers == "probabilities":
         return prompts, _from_probabilities(run, outcomes)
@@ -63,10 +62,10 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
 
 
 def _from_probabilities(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
-    folder = run.folder / DECISIONS
-    filled = stored_table(folder / FILLED_FILE, ("id", "text", "question", *_OF_ANSWER))
+    tables = run.tables.inside(DECISIONS)
+    filled = tables.read(FILLED_FILE, ("id", "text", "question", *_OF_ANSWER))
     has_tokens = (run.record.decisions.scoring or "").endswith("tokens")
-    stored = stored_shards(folder / OPTIONS, needed=_OF_TOKENS if has_tokens else _OF_OPTION)
+    stored = tables.read(OPTIONS, _OF_TOKENS if has_tokens else _OF_OPTION)
     tokens = {row["id"]: row for row in stored.to_pylist()} if has_tokens else None
     masses = option_probabilities(stored) if tokens is None else {}
     answers = []
@@ -111,7 +110,7 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
 
 
 def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
-    table = stored_replies(run.folder, read_prompts(run.folder, _OF_ANSWER))
+    table = run.tables.reply_table(*_OF_ANSWER)
     rules = read_refusal_rules()
     replies = [reply or "" for reply in table["reply"].to_pylist()]
     refused = match_rules(replies, rules).refusals >= 0
@@ -134,10 +133,10 @@ def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     record = run.record
     for name, judge in (record.judge if "judge" in record.content else {}).items():
         if label in judge.rubric["labels"]:
-            found = read_vectors(run.folder / JUDGE / name)
+            found = run.tables.vectors(f"{JUDGE}/{name}")
             column, answered = judge.rubric["labels"].index(label), found.values[:, -1] == 0
             return {found.ids[row]: float(found.values[row, column]) for row in np.flatnonzero(answered)}
-    found = read_vectors(run.folder / STYLES)
+    found = run.tables.vectors(STYLES)
     column = record.style_classifier.labels.index(label)
     return dict(zip(found.ids, found.values[:, column].tolist(), strict=True))
 

@@ -14,7 +14,6 @@ from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.term_agreement import Agreement, column_agreement
-from hb_metrics.run.finished_run import read_stored_replies, read_vectors, stored_shards
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
 from hb_metrics.stats.contrasts import LikelihoodTable, known_pairs, pair_contrasts
@@ -41,9 +40,9 @@ def predictions(
     scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
     if "generation" in record.layout.measurements:
         # A bias value is a square, so its error is twice that of one of its factors.
-        scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
+        scores[BIAS_VALUES] = partial(_bias_values, run.tables.replies(), run.tables.vectors(STYLES).values), 4.0
     if "likelihood" in record.layout.measurements:
-        sentences = stored_shards(run.folder / PERPLEXITIES, needed=_SCORED)
+        sentences = run.tables.read(PERPLEXITIES, _SCORED)
         scores[LIKELIHOODS] = partial(_likelihoods, sentences), 1.0
         by_noun = log_likelihoods(sentences)
         if pairs := known_pairs(by_noun, marked_pairs(record).pairs):
@@ -75,15 +74,13 @@ def predictions(
     return found
 
 
-def _bias_values(run: Run, keys: list[Key]) -> np.ndarray:
+def _bias_values(replies: Replies, styles: np.ndarray, keys: list[Key]) -> np.ndarray:
     """Returns rows whose means over templates are the mean bias values, without sampling noise: [templates, terms].
 
     The bias value of a term is the squared distance of its mean style vector from that of all terms. Each row is the
     product of the distance in one template with that in all other templates.
     """
-    replies = read_stored_replies(run.folder)
-    assert replies is not None  # generation was measured
-    sums, counts = _cells(replies, read_vectors(run.folder / STYLES).values, keys)
+    sums, counts = _cells(replies, styles, keys)
     means = sums / np.where(counts, counts, np.nan)[..., None]
     apart = means - np.nanmean(means, axis=1, keepdims=True)
     complete = counts.all(axis=0)

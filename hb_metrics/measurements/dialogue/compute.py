@@ -5,13 +5,12 @@ import pyarrow as pa
 
 from hb_metrics.measurements.dialogue.results import Dialogue
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.finished_run import stored_shards
 from hb_metrics.run.run_folder import DIALOGUE
 from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
 def compute(run: Run) -> Dialogue:
-    record, table = run.record.dialogue, stored_shards(run.folder / DIALOGUE, needed=("log_likelihood", "num_tokens"))
+    record, table = run.record.dialogue, run.tables.read(DIALOGUE, ("log_likelihood", "num_tokens"))
     return dialogue_results(table, record.num_replies, record.source, run.confidence_level)
 
 

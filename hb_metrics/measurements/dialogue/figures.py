@@ -6,7 +6,6 @@ from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
-from hb_metrics.run.finished_run import read_shards
 from hb_metrics.run.run_folder import DIALOGUE
 from hb_metrics.run.run_record import last_part
 
@@ -37,7 +36,7 @@ def report(results: Results) -> Report:
 
 def changes(first: Run, second: Run) -> FigureChanges:
     columns = ("id", "prompt", "reply", "log_likelihood", "num_tokens")
-    before, after = (read_shards(run.folder / DIALOGUE, columns) for run in (first, second))
+    before, after = (run.tables.read_if_any(DIALOGUE, columns) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
     before, after = before.sort_by("id"), after.sort_by("id")

@@ -24,16 +24,6 @@ from hb_metrics.measurements.generation.typed_results import Frequencies, Freque
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.finished_run import (
-    PAIRS_REASON,
-    has_pairs_of_terms,
-    read_prompts,
-    read_run_table,
-    read_vectors,
-    stored_replies,
-    stored_shards,
-    stored_table,
-)
 from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
@@ -47,20 +37,20 @@ from hb_metrics.run.run_folder import (
     STYLE_MEANS_FILE,
     STYLES,
     plural_forms,
-    turn_folder,
     write_table,
 )
+from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 
 _COUNTED = ("num_tokens", "truncated", "reasoning", "num_reasoning_tokens", "reasoning_unclosed", "invented_turn")
 
 
 def compute(run: Run) -> Generation:
     """Computes the results, and writes the tables of style means, bias values and refusals."""
-    record, level, folder = run.record, run.confidence_level, run.folder
-    classifier, prompts = record.style_classifier, read_prompts(folder, ("descriptor_plural", "noun_gender"))
-    table, rules = stored_replies(folder, prompts, _COUNTED), read_refusal_rules()
+    record, level, tables = run.record, run.confidence_level, run.tables
+    classifier, prompts = record.style_classifier, tables.prompts("descriptor_plural", "noun_gender")
+    table, rules = tables.reply_table(*_COUNTED), read_refusal_rules()
     replies, forms = nonempty_replies(table), (plural_forms(prompts), paired_terms(prompts))
-    vectors = read_vectors(folder / STYLES).values
+    vectors = tables.vectors(STYLES).values
     refusals = match_refusals(table, replies, rules)
     asked = [
         question or text
@@ -74,20 +64,14 @@ def compute(run: Run) -> Generation:
     results, biases = generation_results(
         replies, vectors, labels, clusters=clusters, confidence_level=level, asked=asked, nouns=nouns
     )
-    write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, labels))
-    write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
-    write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
+    write_table(run.folder / STYLE_MEANS_FILE, style_means_table(biases, labels))
+    write_table(run.folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
+    write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns, replies.templates, terms)
     later = range(2, record.generation.turns + 1)
-    tables = [
-        table,
-        *(
-            stored_shards(turn_folder(folder, turn) / REPLIES, needed=("id", "text", "reply", *_COUNTED))
-            for turn in later
-        ),
-    ]
-    styles = stored_shards(folder / STYLES, ("truncated",))
+    of_turns = [table, *(tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED)) for turn in later)]
+    styles = tables.read(STYLES, ("truncated",))
     return Generation(
         **reply_counts(table, replies),
         num_left_out_prompts=record.generation.num_left_out_prompts,
@@ -101,23 +85,23 @@ def compute(run: Run) -> Generation:
         name_groups=groups_of_names(prompts, replies, vectors, level) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, level, are_pairs=are_pairs, prompts=prompts),
         frequencies=_frequencies(run, prompts),
-        turns=None if len(tables) == 1 else turn_results(run, prompts, tables, replies, rules, forms),
+        turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, forms),
     )
 
 
 def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias: bool) -> Leakage | None:
-    people = read_run_table(run.folder / PEOPLE_FILE, PEOPLE_SCHEMA.names)
-    mentions = read_run_table(run.folder / MENTIONS_FILE, ("id", "axis", "descriptor"))
-    table = read_run_table(run.folder / LEAKAGE / f"{STYLES}.parquet", ("phrase", "probabilities"))
+    people = run.tables.read_if_any(PEOPLE_FILE, PEOPLE_SCHEMA.names)
+    mentions = run.tables.read_if_any(MENTIONS_FILE, ("id", "axis", "descriptor"))
+    table = run.tables.read_if_any(f"{LEAKAGE}/{STYLES}.parquet", ("phrase", "probabilities"))
     if people is None or mentions is None or table is None:  # the run has only one term
         return None
-    hidden = read_vectors(run.folder / HIDDEN_STYLES) if len(mentions) else None
+    hidden = run.tables.vectors(HIDDEN_STYLES) if len(mentions) else None
     in_replies = leakage_in_replies(replies, vectors, mentions, hidden, debias=debias)
     return replace(identity_leakage(table, people_in(people)), in_replies=in_replies)
 
 
 def _frequencies(run: Run, prompts: pa.Table) -> Frequencies:
-    table = stored_table(run.folder / FREQUENCIES_FILE, [*Frequency.__annotations__])
+    table = run.tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
     number = len(prompts.group_by(["axis", "descriptor"]).aggregate([]))
     rows = [Frequency(**row) for row in table.to_pylist()]
     return Frequencies(**vars(run.record.frequencies), num_without=number - len(table), by_descriptor=rows)

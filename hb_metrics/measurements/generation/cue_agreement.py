@@ -38,10 +38,10 @@ from hb_metrics.measurements.generation.name_groups import (
 )
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.term_agreement import Agreement, agreement, ratio_agreement
-from hb_metrics.run.finished_run import has_pairs_of_terms, read_reply_table, read_vectors
 from hb_metrics.run.record import Record
 from hb_metrics.run.replies import nonempty_replies
-from hb_metrics.run.run_folder import STYLES
+from hb_metrics.run.run_folder import REPLIES, STYLES
+from hb_metrics.run.tables import has_pairs_of_terms
 
 NO_EFFECT_REASON = "under one of the cues, replies do not differ by more than chance, so they have no direction"
 
@@ -240,10 +240,12 @@ def matched_groups(
 
 def cue_frame(run: Run) -> pd.DataFrame | None:
     """Reads the non-empty replies and their style vectors. The cell of a reply is its template and question."""
-    table = read_reply_table(run.folder)
-    if table is None or has_pairs_of_terms(table) or not any((run.folder / STYLES).glob("*.parquet")):
+    if not run.tables.has(REPLIES) or not run.tables.has(STYLES):
+        return None
+    table = run.tables.reply_table()
+    if has_pairs_of_terms(table):
         return None  # pairs of terms with a term in common are not independent
-    replies, vectors = nonempty_replies(table), read_vectors(run.folder / STYLES)
+    replies, vectors = nonempty_replies(table), run.tables.vectors(STYLES)
     columns = table.select(["id", "template", "axis", "descriptor", "bucket"]).rename_columns({"descriptor": "term"})
     row_of = {identifier: row for row, identifier in enumerate(vectors.ids)}
     styles = list(vectors.values[[row_of[identifier] for identifier in replies.ids]].astype(float))

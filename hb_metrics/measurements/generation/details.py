@@ -8,8 +8,8 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias
 from hb_metrics.reply_checks.phrase_rates import GroupRates, PhraseRates, phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.run.finished_run import read_stored_replies, read_styles
 from hb_metrics.run.replies import Replies, reply_id, reply_number
+from hb_metrics.run.run_folder import REPLIES
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
@@ -17,7 +17,7 @@ NUM_STYLES = 10  # the number of styles in each of the two tables (largest decre
 
 def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
     first, second = before.results.generation, after.results.generation
-    replies = read_stored_replies(after.folder)
+    replies = after.tables.replies() if after.tables.has(REPLIES) else None
     styles, styles_problem = _style_change(before, after)
     context = {
         "parroting": [first.parroting.by_template, second.parroting.by_template],
@@ -100,7 +100,7 @@ def _group_rates(first: PhraseRates, replies: Replies) -> dict[str, list[GroupRa
 
 
 def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str | None]:
-    styles = read_styles(before.folder), read_styles(after.folder)
+    styles = before.tables.style_means(), after.tables.style_means()
     if styles[0] is None or styles[1] is None:
         return None, "the folder of one of the runs contains no style_means.parquet"
     try:

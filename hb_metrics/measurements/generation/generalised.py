@@ -5,27 +5,26 @@ from hb_metrics.measurements.generation.figures import UPTAKE
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
 from hb_metrics.measurements.group_shares import generalised_shares
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.finished_run import read_reply_table, read_vectors
 from hb_metrics.run.replies import Replies, nonempty_replies
-from hb_metrics.run.run_folder import STYLES
+from hb_metrics.run.run_folder import REPLIES, STYLES
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.generalising import Generalised, Over, gen_bias_influences, generalised
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    table = read_reply_table(run.folder)
-    if table is None or not any((run.folder / STYLES).glob("*.parquet")):
+    if not run.tables.has(REPLIES) or not run.tables.has(STYLES):
         raise ValueError(
             f"'{run.folder}' lacks the replies or the style vectors that --generalise needs; measure again in a new "
             "folder"
         )
+    table = run.tables.reply_table()
     replies, generation = nonempty_replies(table), run.results.generation
     level = run.confidence_level
     found = generalised_shares(UPTAKE, naming(table), over, level)
     for name, flagged in refusal_flags(run, replies).items():
         found |= generalised_shares(name, flagged, over, level)
     if generation.debiased is not None:
-        found |= _gen_bias(replies, read_vectors(run.folder / STYLES).values, over, level, generation.gen_bias.scale)
+        found |= _gen_bias(replies, run.tables.vectors(STYLES).values, over, level, generation.gen_bias.scale)
     return found
 
 

@@ -14,9 +14,9 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
-from hb_metrics.run.finished_run import has_pairs_of_terms, read_reply_table, read_run_table, read_styles, read_vectors
 from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
-from hb_metrics.run.run_folder import REFUSALS_FILE, STYLES, plural_forms
+from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
+from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.style_clusters import cluster_columns
 from hb_metrics.stats.u_statistic import Covariance
 
@@ -31,9 +31,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "the runs describe the user with different cues")
     generations = first.results.generation, second.results.generation
     level = first.confidence_level
-    tables = read_reply_table(first.folder), read_reply_table(second.folder)
-    if tables[0] is None or tables[1] is None:
+    if not all(run.tables.has(REPLIES) for run in (first, second)):
         return FigureChanges({}, NO_FILES_REASON)
+    tables = first.tables.reply_table(), second.tables.reply_table()
     named = naming(tables[0]), naming(tables[1])
     by_name = reply_share_changes(UPTAKE, *named, level)
     if by_name is None:
@@ -69,7 +69,7 @@ def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
 
     The result is empty if the run has no file of refusals.
     """
-    table, flagged = read_run_table(run.folder / REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
+    table, flagged = run.tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
     if table is not None:
         row_of = {identifier: row for row, identifier in enumerate(table["id"].to_pylist())}
         rows = [row_of[identifier] for identifier in replies.ids]
@@ -109,9 +109,9 @@ def _unlike(first: Run, second: Run) -> str | None:
 
 
 def _replies(run: Run, table: pa.Table) -> _Replies | None:
-    if read_styles(run.folder) is None or not any((run.folder / STYLES).glob("*.parquet")):
+    if run.tables.style_means() is None or not run.tables.has(STYLES):
         return None
-    styles, replies = read_vectors(run.folder / STYLES), nonempty_replies(table)
+    styles, replies = run.tables.vectors(STYLES), nonempty_replies(table)
     if set(replies.ids) != set(styles.ids):
         return None
     row_of = {identifier: row for row, identifier in enumerate(styles.ids)}

@@ -17,9 +17,8 @@ from hb_metrics.measurements.turn_shares import TurnChange, turn_shares
 from hb_metrics.paired_changes.gen_bias_covariance import turn_changes
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
-from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
-from hb_metrics.run.run_folder import STYLES, turn_folder
+from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import ByMetric, GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
@@ -38,7 +37,7 @@ def turn_results(
     for turn, of_turn in enumerate(turns, start=1):
         kept = np.isin(of_turn.ids, turns[-1].ids)
         replies.append(chosen_replies(of_turn, kept))
-        vectors.append(read_vectors(turn_folder(run.folder, turn) / STYLES).values[kept])
+        vectors.append(run.tables.turn(turn).vectors(STYLES).values[kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
     refused = [
         FlaggedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)

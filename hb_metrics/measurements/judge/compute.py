@@ -11,26 +11,25 @@ from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.run.finished_run import read_prompts, read_run_table, read_vectors, stored_replies, stored_shards
-from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, nonempty_replies, verdicts
+from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, verdicts
 from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
 def compute(run: Run) -> dict[str, Judged]:
-    prompts = read_prompts(run.folder, ("descriptor_plural",))
-    replies = nonempty_replies(stored_replies(run.folder, prompts))
+    prompts = run.tables.prompts("descriptor_plural")
+    replies = run.tables.replies()
     num_suspected = sum(talks_to_judge(masked_texts(replies, plural_forms(prompts), paired_terms(prompts))))
-    people = read_run_table(run.folder / PEOPLE_FILE, PEOPLE_SCHEMA.names)
-    costs = read_run_table(run.folder / COSTS_FILE)
+    people = run.tables.read_if_any(PEOPLE_FILE, PEOPLE_SCHEMA.names)
+    costs = run.tables.read_if_any(COSTS_FILE)
     cost_of = {} if costs is None else {row.pop("judge"): Served(**row) for row in costs.to_pylist()}
     measured = {}
     for name, judge in run.record.judge.items():
-        rubric, folder = recorded_rubric(judge), run.folder / JUDGE / name
-        labels = stored_shards(folder, ("truncated",))
-        table = read_run_table(run.folder / LEAKAGE / f"{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
+        rubric, folder = recorded_rubric(judge), f"{JUDGE}/{name}"
+        labels = run.tables.read(folder, ("truncated",))
+        table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
         leakage = None if table is None or people is None else identity_leakage(table, people_in(people))
-        probabilities = read_vectors(folder).values
+        probabilities = run.tables.vectors(folder).values
         judged = judged_results(replies, rubric, probabilities, run.confidence_level)
         flagged = flagged_replies(replies, rubric, probabilities)
         measured[name] = replace(

@@ -11,7 +11,6 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
-from hb_metrics.run.finished_run import read_stored_replies, read_vectors
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.run.run_folder import JUDGE
 
@@ -112,9 +111,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    replies = read_stored_replies(run.folder)
-    assert replies is not None  # the judge has read them
+    replies = run.tables.replies()
     rubric = recorded_rubric(run.record.judge[name])
-    flagged = flagged_replies(replies, rubric, read_vectors(run.folder / JUDGE / name).values)
+    flagged = flagged_replies(replies, rubric, run.tables.vectors(f"{JUDGE}/{name}").values)
     assert flagged is not None  # the rubric has a counted label
     return flagged

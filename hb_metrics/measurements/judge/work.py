@@ -8,7 +8,6 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.run.finished_run import read_run_table, read_stored_replies, stored_shards
 from hb_metrics.run.run_folder import (
     COSTS_FILE,
     JUDGE,
@@ -46,10 +45,9 @@ def describe(judges: dict[str, Classifier]) -> dict[str, object]:
 
 
 def collect(task: Task, judges: dict[str, Classifier]) -> None:
-    replies = read_stored_replies(task.folder, task.prompts)
-    assert replies is not None  # generation runs first
+    replies = task.tables.replies()
     texts = masked_texts(replies, plural_forms(task.prompts), paired_terms(task.prompts))
-    about = about_replies(stored_shards(task.folder / REPLIES), replies.ids)
+    about = about_replies(task.tables.read(REPLIES), replies.ids)
     for name, judge in judges.items():
         classify_into_shards(
             texts,
@@ -62,7 +60,7 @@ def collect(task: Task, judges: dict[str, Classifier]) -> None:
         )
     if not task.state.is_main_process:
         return
-    people = read_run_table(task.folder / PEOPLE_FILE)
+    people = task.tables.read_if_any(PEOPLE_FILE)
     if people is not None:
         for name, judge in judges.items():
             path = task.folder / LEAKAGE / f"{JUDGE}-{name}.parquet"

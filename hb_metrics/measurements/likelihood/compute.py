@@ -10,8 +10,8 @@ from hb_dataset.vocabulary_entries import PAIR_MARKS
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Likelihood, LikelihoodBias, Perplexities
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.finished_run import has_pairs_of_terms, read_prompts, read_scores
 from hb_metrics.run.record import Record
+from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.contrasts import LikelihoodTable, contrasts, likelihood_table, term_share
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -25,9 +25,9 @@ class MarkedPairs(NamedTuple):
 
 
 def compute(run: Run) -> Likelihood:
-    scores = read_scores(run.folder)
+    scores = run.tables.scores()
     assert scores is not None  # likelihood was collected
-    are_pairs = has_pairs_of_terms(read_prompts(run.folder))
+    are_pairs = has_pairs_of_terms(run.tables.prompts())
     return likelihood_results(scores, marked_pairs(run.record), run.confidence_level, are_pairs=are_pairs)
 
 

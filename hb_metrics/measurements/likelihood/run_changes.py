@@ -21,8 +21,8 @@ from hb_metrics.paired_changes.paired_change import (
     change_from_covariance,
     pair_share_change,
 )
-from hb_metrics.run.finished_run import PAIRS_REASON, has_pairs_of_terms, read_prompts, read_scores
 from hb_metrics.run.schema import OF_PROMPT_SCHEMA
+from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.contrasts import (
     MIN_NOUNS,
@@ -51,10 +51,10 @@ def scored_prompts(first: Run, second: Run) -> list[pa.Table] | str:
     """Returns the perplexities of both runs in the same order, or the reason why they cannot be paired."""
     found = []
     for run in (first, second):
-        scores = read_scores(run.folder)
+        scores = run.tables.scores()
         if scores is None:
             return NO_FILES_REASON
-        if has_pairs_of_terms(read_prompts(run.folder)):
+        if has_pairs_of_terms(run.tables.prompts()):
             return PAIRS_REASON
         found.append(scores.sort_by("id"))
     about = [scores.select(["id", *OF_PROMPT_SCHEMA.names]) for scores in found]
@@ -146,7 +146,7 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:
-    scores = read_scores(run.folder)
+    scores = run.tables.scores()
     if scores is None:
         raise ValueError(
             f"'{run.folder}' lacks the perplexities that --generalise needs; measure again in a new folder"

@@ -1,7 +1,6 @@
 """Computes the results of `offensiveness` from the run's tables."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.finished_run import read_prompts, read_turns, read_vectors, stored_shards
 from hb_metrics.run.replies import (
     FlaggedReplies,
     Replies,
@@ -20,17 +18,18 @@ from hb_metrics.run.replies import (
     chosen_replies,
     whole_prompts,
 )
-from hb_metrics.run.run_folder import OFFENSIVENESS, turn_folder
+from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES
+from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import from_json
 
 
 def compute(run: Run) -> Offensiveness:
-    prompts, is_judged = read_prompts(run.folder), run.record.offensiveness_classifier.judge is not None
-    turns = read_turns(run.folder, prompts)
-    whole = _read(run.folder / OFFENSIVENESS / "prompts", whole_prompts(prompts), is_judged)
+    prompts, is_judged = run.tables.prompts(), run.record.offensiveness_classifier.judge is not None
+    turns = run.tables.turns()
+    whole = _read(run.tables, OFFENSIVE_PROMPTS, whole_prompts(prompts), is_judged)
     of_replies, flagged = None, []
     for turn, replies in enumerate(turns, start=1):
-        read = _read(turn_folder(run.folder, turn) / OFFENSIVENESS / "replies", replies, is_judged)
+        read = _read(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, is_judged)
         if of_replies is None:
             of_replies = offensiveness_results(*read, run.confidence_level)
             flags = FlaggedReplies(read.kept, read.probabilities >= of_replies.threshold)
@@ -51,8 +50,8 @@ class _Classified(NamedTuple):
     num_unanswered: int | None
 
 
-def _read(folder: Path, texts: Replies, is_judged: bool) -> _Classified:
-    probabilities, shards = read_vectors(folder).values, stored_shards(folder, ("truncated",))
+def _read(tables: Tables, name: str, texts: Replies, is_judged: bool) -> _Classified:
+    probabilities, shards = tables.vectors(name).values, tables.read(name, ("truncated",))
     answered = probabilities[:, -1] == 0 if is_judged else np.ones(len(probabilities), dtype=bool)
     num_truncated, num_unanswered = sum(shards["truncated"].to_pylist()), int((~answered).sum()) if is_judged else None
     return _Classified(answered_replies(texts, answered), probabilities[answered, 0], num_truncated, num_unanswered)

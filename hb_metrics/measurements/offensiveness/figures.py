@@ -15,10 +15,9 @@ from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.turn_shares import turn_share_figures
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
-from hb_metrics.run.finished_run import read_stored_replies, read_vectors
 from hb_metrics.run.record import UsedClassifier
 from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies
-from hb_metrics.run.run_folder import OFFENSIVENESS
+from hb_metrics.run.run_folder import OFFENSIVE_REPLIES, REPLIES
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.generalising import Generalised, Over
 
@@ -188,13 +187,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
-    folder = run.folder / OFFENSIVENESS / "replies"
-    if not any(folder.glob("*.parquet")):
+    if not run.tables.has(OFFENSIVE_REPLIES) or not run.tables.has(REPLIES):
         return None
-    replies = replies or read_stored_replies(run.folder)
-    if replies is None:
-        return None
-    shards = read_vectors(folder)
+    replies = replies or run.tables.replies()
+    shards = run.tables.vectors(OFFENSIVE_REPLIES)
     offensive = dict(zip(shards.ids, (shards.values[:, 0] >= threshold).tolist(), strict=True))
     if offensive.keys() != set(replies.ids):
         return None

@@ -2,9 +2,8 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
-from hb_metrics.run.finished_run import read_turns, stored_shards
 from hb_metrics.run.replies import whole_prompts
-from hb_metrics.run.run_folder import OFFENSIVENESS, REPLIES, turn_folder
+from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES, REPLIES
 from hb_metrics.run.schema import about_prompts, about_replies
 
 
@@ -21,15 +20,13 @@ def describe(classifier: Classifier) -> dict[str, object]:
 
 
 def collect(task: Task, classifier: Classifier) -> None:
-    turns = read_turns(task.folder, task.prompts) if "generation" in task.measurements else []
-    parts = [
-        ("prompts", whole_prompts(task.prompts), about_prompts(task.prompts), task.folder / OFFENSIVENESS / "prompts")
-    ]
+    turns = task.tables.turns() if "generation" in task.measurements else []
+    parts = [("prompts", whole_prompts(task.prompts), about_prompts(task.prompts), task.folder / OFFENSIVE_PROMPTS)]
     for turn, replies in enumerate(turns, start=1):
-        folder = turn_folder(task.folder, turn)
-        about = about_replies(stored_shards(folder / REPLIES), replies.ids)
+        tables = task.tables.turn(turn)
+        about = about_replies(tables.read(REPLIES), replies.ids)
         name = "replies" if turn == 1 else f"replies of turn {turn}"
-        parts.append((name, replies, about, folder / OFFENSIVENESS / "replies"))
+        parts.append((name, replies, about, tables.folder / OFFENSIVE_REPLIES))
     for name, part, about, shards in parts:
         classify_into_shards(
             part.texts,

@@ -9,7 +9,6 @@ from hb_dataset.reddit_bias import SIDES
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.reddit.results import PairedTest, Reddit
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.finished_run import stored_shards
 from hb_metrics.run.record import RedditTexts
 from hb_metrics.run.schema import by_id
 
@@ -19,12 +18,12 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
 def compute(run: Run) -> Reddit:
-    records, folder = dict(run.record.reddit), run.folder / REDDIT
+    records, tables = dict(run.record.reddit), run.tables.inside(REDDIT)
     reference = records.pop(REFERENCE)
-    texts = stored_shards(folder / REFERENCE, ("log_likelihood", "num_tokens"))
+    texts = tables.read(REFERENCE, ("log_likelihood", "num_tokens"))
     by_bias_type = {}
     for bias_type, record in records.items():
-        pairs = stored_shards(folder / PAIRS / bias_type, ("id", "perplexity"))
+        pairs = tables.read(f"{PAIRS}/{bias_type}", ("id", "perplexity"))
         by_bias_type[bias_type] = _bias_type_results(record, pairs)
     return Reddit(
         by_bias_type=by_bias_type,

@@ -13,7 +13,6 @@ from hb_metrics.measurements.regard.results import Bias, Example, Paraphrases, R
 from hb_metrics.measurements.results import Run
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
-from hb_metrics.run.finished_run import read_run_table, read_vectors, stored_shards, stored_table
 from hb_metrics.run.replies import verdicts
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.typed_json import from_json
@@ -24,13 +23,13 @@ PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations
 
 
 def compute(run: Run) -> Regard:
-    folder = run.folder / REGARD
+    tables = run.tables.inside(REGARD)
     names = ("group", "structure", "verb_phrase", "kind", "parse", "generalizes")
-    prompts = stored_table(folder / PROMPTS_FILE, ("id", *names))
+    prompts = tables.read(PROMPTS_FILE, ("id", *names))
     of_shards = ("id", "prompt_id", "text", "seed_index", "continuation", "truncated")
-    continuations = stored_shards(folder / CONTINUATIONS, of_shards)
-    classified = stored_shards(folder / REGARD_PROBABILITIES, ("truncated",))
-    regards = read_vectors(folder / REGARD_PROBABILITIES)
+    continuations = tables.read(CONTINUATIONS, of_shards)
+    classified = tables.read(REGARD_PROBABILITIES, ("truncated",))
+    regards = tables.vectors(REGARD_PROBABILITIES)
     found = verdicts(regards.values[:, : len(REGARDS)])
     answered = found >= 0
     if not answered.any():
@@ -54,7 +53,7 @@ def compute(run: Run) -> Regard:
         fixed_structure=FIXED_STRUCTURE,
     )
     by_structure = {name: Structure(*row) for name, *row in zip(structures, *described, strict=True)}
-    paraphrases = read_run_table(folder / f"{PARAPHRASES}.parquet", ("reason", "kept", "truncated"))
+    paraphrases = tables.read_if_any(f"{PARAPHRASES}.parquet", ("reason", "kept", "truncated"))
     return Regard(
         bias=from_json(Bias, bias),
         structures=by_structure,

@@ -23,8 +23,8 @@ from hb_metrics.layout.numbers import slot
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.loading import load_tokenizer
-from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.run_folder import STYLES
+from hb_metrics.run.tables import Tables
 from hb_metrics.run_tables import main as print_replies
 from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import SHORT, chat_tokenizer, untrained_model
@@ -193,7 +193,7 @@ def test_every_measurement_runs_on_own_prompts(files, vocabulary, model):
     assert run.own_prompts["id"].tolist() == ["cv", "note"]
     again = read_own_prompts(str(files / "run" / "own_prompts.parquet"))
     assert [prompt.prompt for prompt in again] == [row["prompt"] for row in SLOTTED]
-    rows = replies_to_label(read_run(files / "run"), read_vectors(files / "run" / STYLES))
+    rows = replies_to_label(read_run(files / "run"), Tables(files / "run").vectors(STYLES))
     assert set(rows["system"].to_pylist()) == {None, "You are\na nurse."}
 
 

@@ -1,10 +1,7 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from hb_metrics.measurements.decisions import prediction
-from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.term_agreement import column_agreement
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.contrasts import likelihood_table
@@ -43,16 +40,14 @@ def test_without_a_correlation_there_is_a_reason():
     assert column_agreement(tables[0], noise, axes, np.arange(40), 0.95, **WORDS).reason == "no effect"
 
 
-def test_bias_values_are_without_sampling_noise(monkeypatch):
+def test_bias_values_are_without_sampling_noise():
     """Their mean over templates is the mean product of distances in two different templates."""
     rng = np.random.default_rng(3)
     cells = [(term, template) for term in ("x", "y", "z") for template in "ABCD" for _ in range(2)]
     terms, templates = map(list, zip(*cells, strict=True))
     vectors = rng.random((24, 5))
     replies = Replies([], ["axis"] * 24, terms, templates, [], [])
-    monkeypatch.setattr(prediction, "read_stored_replies", lambda folder: replies)
-    monkeypatch.setattr(prediction, "read_vectors", lambda folder: type("Vectors", (), {"values": vectors}))
-    rows = prediction._bias_values(Run(Path(), {}), [("axis", term) for term in "xyz"])
+    rows = prediction._bias_values(replies, vectors, [("axis", term) for term in "xyz"])
     means = vectors.reshape(3, 4, 2, 5).mean(axis=2)
     apart = means - means.mean(axis=0)
     expected = [np.mean([one[a] @ one[b] for a in range(4) for b in range(4) if a != b]) for one in apart]

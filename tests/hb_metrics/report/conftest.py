@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.measurements.likelihood.compute import likelihood_results
-from hb_metrics.run.finished_run import read_prompts
+from hb_metrics.run.tables import Tables
 from tests.hb_metrics.made_results import (
     LOVE_HATE,
     add_dialogue,
@@ -26,7 +26,7 @@ from tests.hb_metrics.made_results import (
 def write_files(folder, seed):
     """A made run's folder with all the files that changes are computed from."""
     results, replies = write_run(folder, full_run(seed=seed), seed=seed)
-    prompts, rng = read_prompts(folder), np.random.default_rng(seed)
+    prompts, rng = Tables(folder).prompts(), np.random.default_rng(seed)
     write_vectors(folder / "style_probabilities", replies.ids, style_vectors(replies, seed).astype(np.float32))
     chances = np.random.default_rng(seed).beta(1, 4, len(replies.ids))  # those of `offensiveness_of`
     write_vectors(folder / "offensiveness" / "replies", replies.ids, np.stack([chances, 1 - chances], axis=1))

@@ -17,8 +17,8 @@ from hb_metrics.measurements.generation import generalised as of_generation
 from hb_metrics.measurements.results import read_run
 from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
 from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
-from hb_metrics.run.finished_run import read_stored_replies
 from hb_metrics.run.run_folder import PROMPTS_FILE
+from hb_metrics.run.tables import Tables
 from tests.hb_metrics.made_results import change_results, loaded, read_results
 from tests.hb_metrics.pages import check_sound, read_page
 
@@ -104,7 +104,7 @@ def test_what_is_not_comparable_has_a_reason(copied, change, words):
 
 
 def test_other_terms_do_not_compare(copied):
-    replies = read_stored_replies(copied[1])
+    replies = Tables(copied[1]).replies()
     about = dict(zip(replies.ids, replies.descriptors, strict=True))
     for folder in ("replies", "style_probabilities", "offensiveness/replies"):
         for path in (copied[1] / folder).glob("*.parquet"):

@@ -11,6 +11,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.report.comparison import run_names, write_comparison
 from hb_metrics.report.markdown import overview_markdown
 from hb_metrics.report.sides import READING
+from hb_metrics.run.tables import Tables
 from tests.hb_metrics.made_results import (
     change_results,
     dialogue_run,
@@ -177,7 +178,10 @@ SETTINGS = {"context": "chat", "tag_reason": "as asked"}
 def runs_of(*described):
     """Runs of (model, tag, folder)."""
     return [
-        Run(Path(folder), loaded({"run": {"model": {**MODEL, "name": model}, "generation": {**SETTINGS, "tag": tag}}}))
+        Run(
+            Tables(Path(folder)),
+            loaded({"run": {"model": {**MODEL, "name": model}, "generation": {**SETTINGS, "tag": tag}}}),
+        )
         for model, tag, folder in described
     ]
 

@@ -16,8 +16,8 @@ from hb_metrics.command.plan import main, pilot_spreads, plan
 from hb_metrics.measurements.offensiveness.figures import classified_replies
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.run.finished_run import read_reply_table
 from hb_metrics.run.run_folder import turn_folder, write_json
+from hb_metrics.run.tables import Tables
 from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.planned import Size, at_size, half_width
 from tests.hb_metrics.made_results import change_results
@@ -52,13 +52,13 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
         now, later = (width_of(cell) for cell in rows[name][1:3])
         assert now == pytest.approx((high - low) / 2, rel=0.03)
         assert later < 0.6 * now
-    freedom = pilot_spreads(run, read_reply_table(pilot))[0]["Full Gen Bias"].freedom
+    freedom = pilot_spreads(run, Tables(pilot).reply_table())[0]["Full Gen Bias"].freedom
     assert rows["Full Gen Bias"][3] == f"{2.5 / freedom**0.5:.0%}"
 
 
 def with_tokens(folder, turn, tokens_in, tokens_out):
     """Writes a turn whose first reply has no counts, as after a refusal of the server."""
-    table = read_reply_table(folder).select(["id", "prompt_id", "text", "reply", "question"])
+    table = Tables(folder).reply_table().select(["id", "prompt_id", "text", "reply", "question"])
     table = table.slice(0, len(table) // turn)
     for name, tokens in (("tokens_in", tokens_in), ("tokens_out", tokens_out)):
         table = table.append_column(name, pa.array([None] + [tokens] * (len(table) - 1)))
@@ -81,6 +81,7 @@ def test_replies_minutes_and_money_add_up(pilot, tmp_path):
     assert [number(cell) for cell in rows["price (about)"][1:4]] == pytest.approx(
         [0.05 * replies + 2 * 0.02 * replies for replies in numbers]
     )
+    change_results(folder, lambda results: results["run"]["generation"].update(turns=2))
     with_tokens(folder, 2, 100, 10)  # half of the conversations
     rows = rows_of(plan(folder, **options))
     assert number(rows["price (about)"][1]) == pytest.approx(numbers[0] * (0.09 + 0.12 / 2))
@@ -111,7 +112,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     folder = shutil.copytree(pilot, tmp_path / "pilot")
     asked = {"cue": "history", "questions": [f"Question {number}?" for number in range(4)]}
     change_results(folder, lambda results: results["run"]["generation"].update(asked))
-    table, seen, questions = read_reply_table(folder), Counter(), []
+    table, seen, questions = Tables(folder).reply_table(), Counter(), []
     for row in table.to_pylist():
         cell = row["axis"], row["descriptor"], row["template"]
         questions.append(asked["questions"][seen[cell] % 2])
@@ -121,7 +122,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     for path in (folder / "replies").iterdir():
         path.unlink()
     pq.write_table(replies, folder / "replies" / "00000-of-00001.parquet")
-    full = pilot_spreads(read_run(folder), read_reply_table(folder))[0]["Full Gen Bias"]
+    full = pilot_spreads(read_run(folder), Tables(folder).reply_table())[0]["Full Gen Bias"]
     assert full.size == (4, 8, 18)
     rows = rows_of(plan(folder, replies=[8, 16, 28]))
     assert [number(cell) for cell in rows["replies"][1:4]] == [18 * 4 * replies for replies in (8, 16, 28)]
@@ -132,7 +133,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
 def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
     main([str(pilot), "--half_width", "9"])
     needed = int(re.search(r"half-width of 9 for Full Gen Bias, generate (\d+)", capsys.readouterr().out)[1])
-    full = pilot_spreads(read_run(pilot), read_reply_table(pilot))[0]["Full Gen Bias"]
+    full = pilot_spreads(read_run(pilot), Tables(pilot).reply_table())[0]["Full Gen Bias"]
     sizes = (full.size._replace(replies=number) for number in (needed - 1, needed))
     fewer, enough = (half_width(at_size(full, size), 0.95) for size in sizes)
     assert 1000 * enough <= 9 < 1000 * fewer
@@ -147,7 +148,7 @@ def test_a_half_width_that_the_prompts_do_not_allow_has_no_command(pilot):
 
 
 def test_the_change_is_between_independent_runs(pilot):
-    full = pilot_spreads(read_run(pilot), read_reply_table(pilot))[0]["Full Gen Bias"]
+    full = pilot_spreads(read_run(pilot), Tables(pilot).reply_table())[0]["Full Gen Bias"]
     value, width, _ = rows_of(plan(pilot, replies=[8]))["change of Full Gen Bias"]
     assert value == ""
     variance = 2 * (full.at_zero + full.slope * full.value)

@@ -18,8 +18,8 @@ from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.run.answer_files import GivenReply, read_log_probabilities_file, read_replies_file, replies_by_prompt
-from hb_metrics.run.finished_run import read_stored_replies
 from hb_metrics.run.schema import REPLY_SCHEMA
+from hb_metrics.run.tables import Tables
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.made_results import loaded
 
@@ -199,7 +199,7 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
     bias = results["generation"]["gen_bias"]
     assert bias["num_replies"] == sum(bool(row["reply"].strip()) for row in [*replied, *more])
     assert results["offensiveness"]["replies"]["num_sentences"] == bias["num_replies"]
-    stored = read_stored_replies(run)
+    stored = Tables(run).replies()
     assert len(stored.texts) == bias["num_replies"]
     record = results["run"]["generation"]
     assert (record["replies_a_prompt"], record["num_copied_replies"]) == ([2, 2], 0)

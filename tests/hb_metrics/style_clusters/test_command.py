@@ -55,7 +55,7 @@ def test_what_cannot_be_clustered(made, tmp_path):
     (edited / FILE).write_text("# mine", encoding="utf-8")
     for run, message in (
         (plain, "did not measure generation bias; measure again in a new folder with --measurements generation"),
-        (no_files, "has no style vectors"),
+        (no_files, "style_probabilities' does not exist"),
         (edited, "exists with other content, such as your edits. Move it away"),
         (two, "2 of 2 styles vary between replies, but clusters need 3"),
     ):

@@ -29,6 +29,7 @@ from hb_metrics.measurements.awareness.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.results import Results, Run
+from hb_metrics.run.tables import Tables
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
 from tests.hb_metrics.made_results import as_stored, loaded, run_record, some_prompts
 from tests.hb_metrics.pages import report_page
@@ -86,7 +87,7 @@ def said(rule, folder, number=NUMBER, **options):
     planned = work.plan(task, None)
     results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
     work.collect(task, planned)
-    results["awareness"] = as_stored(AWARENESS.parts.compute(Run(folder, loaded(results))))
+    results["awareness"] = as_stored(AWARENESS.parts.compute(Run(Tables(folder), loaded(results))))
     return results
 
 
@@ -117,7 +118,7 @@ def planted(tmp_path_factory):
     root = tmp_path_factory.mktemp("planted")
     rules = {ignores: 12, serves_everybody: NUMBER, hears: NUMBER}
     folders = {rule: root / rule.__name__ for rule in rules}
-    return {path.name: Run(path, loaded(said(rule, path, rules[rule]))) for rule, path in folders.items()}
+    return {path.name: Run(Tables(path), loaded(said(rule, path, rules[rule]))) for rule, path in folders.items()}
 
 
 def test_planted_models_are_told_apart(planted):
@@ -144,7 +145,7 @@ def test_changes_are_paired_and_those_of_the_results(planted):
     assert found.by_name["Needs taken up"].change == 0
     record = copy.deepcopy(planted["hears"].record)
     record.awareness = replace(record.awareness, words_digest="another list")
-    other = Run(planted["hears"].folder, Results(record, awareness=planted["hears"].results.awareness))
+    other = Run(planted["hears"].tables, Results(record, awareness=planted["hears"].results.awareness))
     assert "word lists" in changes(planted["serves_everybody"], other).reason
     assert AWARENESS.warnings(set(), [planted["hears"].results, other.results])
 

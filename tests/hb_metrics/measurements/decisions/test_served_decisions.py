@@ -8,8 +8,8 @@ import pytest
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.measuring import measure
-from hb_metrics.run.finished_run import read_reply_table, read_vectors
 from hb_metrics.run.run_folder import STYLES
+from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.made_results import read_results
@@ -105,8 +105,8 @@ def test_free_text_is_as_favourable_as_a_judge_or_classifier_says(label, tmp_pat
     expected = {True: 0.05, False: 0.95}
     if label == "Kind":
         labels = json.loads((tmp_path / "run" / "run.json").read_text())["style_classifier"]["labels"]
-        values = read_vectors(tmp_path / "run" / STYLES).values[:, labels.index(label)]
-        replies = read_reply_table(tmp_path / "run")["reply"].to_pylist()
+        values = Tables(tmp_path / "run").vectors(STYLES).values[:, labels.index(label)]
+        replies = Tables(tmp_path / "run").reply_table()["reply"].to_pylist()
         expected = {reply.startswith("Well"): value for reply, value in zip(replies, values, strict=True)}
     found = read_results(tmp_path / "run")["decisions"]
     means = {term["name"]: term["mean"] for term in found["by_axis"]["age"]["terms"]}

@@ -15,8 +15,8 @@ from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
-from hb_metrics.run.finished_run import read_stored_replies, read_vectors
 from hb_metrics.run.replies import Replies
+from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
 from tests.hb_metrics.runs_here import analysed, refusal
@@ -62,7 +62,7 @@ def test_planted_condescension_is_found_where_it_is(run):
         results, folder = run("--judge", "condescending", "--judge_model", MODEL, "--judge_base_url", url)
 
     judged = results["judge"]["condescending"]
-    replies, stored = read_stored_replies(folder), read_vectors(folder / "judge" / "condescending")
+    replies, stored = Tables(folder).replies(), Tables(folder).vectors("judge/condescending")
     planted = np.array(["Well done" in text for text in replies.texts])
     assert stored.ids == replies.ids
     np.testing.assert_allclose(stored.values[:, 0], np.where(planted, 0.95, 0.05), atol=1e-6)

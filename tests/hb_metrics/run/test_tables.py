@@ -13,7 +13,6 @@ from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.classifier import probability_schema
 from hb_metrics.measurements.results import read_run
-from hb_metrics.run.finished_run import read_prompts, read_reply_table, read_stored_replies, read_styles, read_vectors
 from hb_metrics.run.run_folder import (
     LAYOUT,
     PROMPTS_FILE,
@@ -26,6 +25,7 @@ from hb_metrics.run.run_folder import (
     write_table,
 )
 from hb_metrics.run.schema import REPLY_SCHEMA
+from hb_metrics.run.tables import Tables
 from hb_metrics.stats.bias_values import DescriptorKey
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
@@ -53,7 +53,7 @@ def values():
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "float64"])
 def test_shards_are_read_as_one_array(precision, tmp_path, values):
-    shards = read_vectors(write_shards(tmp_path / "s", values, SIZES, precision))
+    shards = Tables(write_shards(tmp_path / "s", values, SIZES, precision)).vectors("")
     assert shards.ids == [f"id {row}" for row in range(len(values))]
     assert shards.values.dtype == precision
     assert np.array_equal(shards.values, values.astype(precision))
@@ -65,7 +65,7 @@ def test_a_damaged_shard_is_named(tmp_path, values):
     content = path.read_bytes()
     path.write_bytes(content[:4] + b"\0" * 200 + content[204:])
     with pytest.raises(ValueError, match=re.escape(f"'{path}' is damaged (")):
-        read_vectors(folder)
+        Tables(folder).vectors("")
 
 
 @pytest.mark.parametrize("change", ["missing", "more"])
@@ -77,7 +77,7 @@ def test_folders_with_missing_or_more_files_are_rejected(change, tmp_path, value
         else:
             shutil.copy(file, folder / "copy.parquet")
         with pytest.raises(ValueError, match="is incomplete, or contains files that are not part of the run"):
-            read_vectors(folder) if folder.name == "s" else read_reply_table(run[0].folder)
+            Tables(folder).vectors("") if folder.name == "s" else run[0].tables.reply_table()
 
 
 @pytest.fixture
@@ -113,15 +113,14 @@ def run(tmp_path):
 
 def test_replies_stand_beside_what_their_prompts_are_about_in_the_order_of_the_prompts(run):
     finished, replies = run
-    prompts = read_prompts(finished.folder)
-    table = read_reply_table(finished.folder)
+    prompts = finished.tables.prompts()
+    table = finished.tables.reply_table()
     assert set(table.column_names) == {*REPLY_SCHEMA.names, *prompts.column_names}
     by_id = {reply["id"]: reply for reply in replies}
     expected = [{**row, **by_id[row["id"]]} for row in prompts.to_pylist() if row["id"] in by_id]
     assert table.to_pylist() == expected
-    assert read_reply_table(finished.folder, prompts).equals(table)
 
-    stored = read_stored_replies(finished.folder)
+    stored = finished.tables.replies()
     nonempty = [row for row in expected if row["reply"] is not None]
     assert len(nonempty) == 5
     columns = stored.ids, stored.axes, stored.descriptors, stored.templates, stored.prompts, stored.texts
@@ -135,7 +134,7 @@ def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
     pq.write_table(pa.table({"id": ["a", "b"], "probabilities": rows}), tmp_path / "00000-of-00001.parquet")
     path = tmp_path / "00000-of-00001.parquet"
     with pytest.raises(ValueError, match=rf"{re.escape(repr(str(path)))}.*damaged"):
-        read_vectors(tmp_path)
+        Tables(tmp_path).vectors("")
 
 
 @pytest.mark.parametrize("column", [pa.array([[1.0]], pa.list_(pa.float32(), 1)), pa.array([0.5]), None])
@@ -144,8 +143,10 @@ def test_shards_of_other_styles_are_refused(column, tmp_path):
     pq.write_table(pa.table({"id": ["a"], "probabilities": rows}), tmp_path / "00000-of-00002.parquet")
     other = {"id": ["b"]} if column is None else {"id": ["b"], "probabilities": column}
     pq.write_table(pa.table(other), tmp_path / "00001-of-00002.parquet")
-    with pytest.raises(ValueError, match=r"00001-of-00002\.parquet' .*'probabilities'"):
-        read_vectors(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"00001-of-00002\.parquet' .*'probabilities'|the files in .* have different numbers"
+    ):
+        Tables(tmp_path).vectors("")
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"run": 5}', "null", '{"run": {}, "generation": 3}', '{"run": {"mo'])
@@ -160,20 +161,21 @@ def test_what_are_no_results_is_rejected(content, tmp_path):
 
 def test_replies_to_other_prompts_are_rejected(run):
     finished, _ = run
-    prompts = read_prompts(finished.folder)
+    write_table(finished.folder / PROMPTS_FILE, finished.tables.prompts().slice(2))
     with pytest.raises(ValueError, match=r"2 of the run's replies belong to none of its prompts"):
-        read_reply_table(finished.folder, prompts.slice(2))
+        finished.tables.reply_table()
     shutil.rmtree(finished.folder / REPLIES)
-    assert read_stored_replies(finished.folder) is None
+    with pytest.raises(ValueError, match=f"{re.escape(repr(str(finished.folder)))} has no replies"):
+        finished.tables.replies()
 
 
 def test_missing_files_are_named_and_missing_styles_are_none(run):
     finished, _ = run
-    assert read_styles(finished.folder) is None
+    assert finished.tables.style_means() is None
     (finished.folder / PROMPTS_FILE).unlink()
     for read, name in (
-        (lambda: read_stored_replies(finished.folder), f"{finished.folder / PROMPTS_FILE}' does not exist"),
-        (lambda: read_vectors(finished.folder), f"'{finished.folder}' has no style vectors"),
+        (lambda: finished.tables.replies(), f"{finished.folder / PROMPTS_FILE}' does not exist"),
+        (lambda: finished.tables.vectors("styles"), f"{finished.folder / 'styles'}' does not exist"),
     ):
         with pytest.raises(ValueError, match=re.escape(name)):
             read()
@@ -184,16 +186,16 @@ def test_mean_styles_and_bias_values_are_read(run):
     columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
     columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
     write_table(finished.folder / STYLE_MEANS_FILE, pa.table(columns))
-    styles = read_styles(finished.folder)
+    styles = finished.tables.style_means()
     assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
     assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
     assert styles[2] == ["Kind", "Cold (Distant)"]
 
 
 READERS = {
-    PROMPTS_FILE: lambda run: read_reply_table(run.folder),
-    f"{REPLIES}/00001-of-00002.parquet": lambda run: read_stored_replies(run.folder),
-    STYLE_MEANS_FILE: lambda run: read_styles(run.folder),
+    PROMPTS_FILE: lambda run: run.tables.reply_table(),
+    f"{REPLIES}/00001-of-00002.parquet": lambda run: run.tables.replies(),
+    STYLE_MEANS_FILE: lambda run: run.tables.style_means(),
 }
 
 

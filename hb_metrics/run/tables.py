@@ -1,0 +1,226 @@
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hb_metrics.run.replies import Replies, later_replies, nonempty_replies, with_prompts
+from hb_metrics.run.run_folder import (
+    PERPLEXITIES,
+    PROMPTS_FILE,
+    REPLIES,
+    SHARD_RUN,
+    STYLE_MEANS_FILE,
+    run_digest,
+    turn_folder,
+)
+from hb_metrics.run.schema import PROBABILITIES, REPLY_SCHEMA, TYPE_OF, as_written, rows_of
+from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
+
+_STYLE_PREFIX = "style: "
+_PANDAS_INDEX = "__index_level_"  # pandas writes the index of a frame as columns with such names
+
+
+PAIRS_REASON = "pairs of terms with a term in common are not independent"
+
+
+class Vectors(NamedTuple):
+    """The probabilities that a classifier, such as the style classifier, assigns to replies: [replies, labels]."""
+
+    ids: list[str]
+    values: np.ndarray
+
+
+class Tables:
+    """The tables in a run's folder. All code that uses a run's tables reads them here.
+
+    A table is a file, such as "prompts.parquet", or a folder of shards, such as "replies".
+
+    Args:
+        folder: The run's folder. Its files are read when a method needs them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, name: str) -> bool:
+        path = self.folder / name
+        return path.is_file() or any(path.glob("*.parquet"))
+
+    def read(self, name: str, needed: Sequence[str] = ()) -> pa.Table:
+        """Reads a table.
+
+        Raises:
+            ValueError: The table does not exist, is damaged, is part of another run, or lacks a column of `needed`.
+        """
+        table = self.read_if_any(name, needed)
+        if table is None:
+            raise ValueError(
+                f"'{self.folder / name}' does not exist; to restore it, run the same `measure` command again"
+            )
+        return table
+
+    def read_if_any(self, name: str, needed: Sequence[str] = ()) -> pa.Table | None:
+        path = self.folder / name
+        files = [path] if path.is_file() else _shards(path)
+        if not files:
+            return None
+        _check_run(files)
+        tables = [_read_table(file, needed) for file in files]
+        try:
+            table = pa.concat_tables(tables, promote_options="default")
+        except pa.ArrowException as error:
+            raise ValueError(
+                f"the files in '{path}' have different columns ({error}); measure again in a new folder"
+            ) from error
+        if path.is_dir() and not len(table):
+            raise ValueError(f"'{path}' has no rows, so it was changed or damaged; measure again in a new folder")
+        return table
+
+    def vectors(self, name: str) -> Vectors:
+        """Reads the probabilities that a classifier assigned to texts."""
+        table = self.read(name, ("id", PROBABILITIES))
+        column = table[PROBABILITIES].combine_chunks()
+        if not pa.types.is_fixed_size_list(column.type):
+            raise ValueError(
+                f"the files in '{self.folder / name}' have different numbers of '{PROBABILITIES}'; measure again in a "
+                "new folder"
+            )
+        values = column.flatten().to_numpy(zero_copy_only=False)
+        return Vectors(table["id"].to_pylist(), values.reshape(-1, column.type.list_size))
+
+    def inside(self, name: str) -> "Tables":
+        """Returns the tables in a subfolder, such as that of a measurement."""
+        return Tables(self.folder / name)
+
+    def turn(self, turn: int) -> "Tables":
+        """Returns the tables of a turn of conversations, counted from 1."""
+        return Tables(turn_folder(self.folder, turn))
+
+    def prompts(self, *more: str) -> pa.Table:
+        """Reads the run's prompts, which must have the columns `more`."""
+        columns = ("id", "text", "axis", "bucket", "descriptor", "noun", "template", *more)
+        return self.read(PROMPTS_FILE, columns)
+
+    def reply_table(self, *more: str) -> pa.Table:
+        """Reads the replies. They or their prompts must have the columns `more`. Raises a ValueError if there are none.
+
+        The table has the columns of `schema.REPLY_SCHEMA` and all others of the prompts. The rows are in the order of
+        the prompts, which is also the order of the style vectors.
+        """
+        if not self.has(REPLIES):
+            raise ValueError(
+                f"'{self.folder}' has no replies; pass the folder of a run with --measurements generation, or restore "
+                "them by running its `measure` command again"
+            )
+        of_replies = [name for name in more if name in REPLY_SCHEMA.names]
+        replies = self.read(REPLIES, ("id", "prompt_id", "text", "question", "reply", *of_replies))
+        return with_prompts(replies, self.prompts(*(name for name in more if name not in of_replies)))
+
+    def replies(self) -> Replies:
+        """Reads the non-empty replies. Raises a ValueError if the run has no replies."""
+        return nonempty_replies(self.reply_table())
+
+    def turns(self) -> list[Replies]:
+        """Reads the non-empty replies of each turn, all in the order of the first turn."""
+        turns = [self.replies()] if self.has(REPLIES) else []
+        while turns and (later := self.turn(len(turns) + 1)).has(REPLIES):
+            turns.append(later_replies(turns[0], later.read(REPLIES)))
+        return turns
+
+    def scores(self) -> pa.Table | None:
+        """Reads the perplexities in the order of the prompts, or returns `None` if there are none."""
+        scores = self.read_if_any(PERPLEXITIES, ("id", "perplexity"))
+        if scores is None:
+            return None
+        return scores.take(pc.sort_indices(pc.index_in(scores["id"], self.prompts()["id"])))
+
+    def style_means(self) -> RunStyles | None:
+        table = self.read_if_any(STYLE_MEANS_FILE, ("axis", "descriptor"))
+        if table is None:
+            return None
+        columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
+        return RunStyles(
+            rows_of(table, DescriptorKey),
+            np.stack([table[name].to_numpy() for name in columns], axis=1),
+            [name.removeprefix(_STYLE_PREFIX) for name in columns],
+        )
+
+
+def has_pairs_of_terms(prompts: pa.Table) -> bool:
+    """Returns whether a descriptor combines two terms. A term occurs in several pairs, so pairs are not independent."""
+    return "first_descriptor" in prompts.column_names
+
+
+def _shards(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.parquet"))
+    for index, file in enumerate(files):
+        if file.name != f"{index:05d}-of-{len(files):05d}.parquet":
+            raise ValueError(
+                f"'{folder}' is incomplete, or contains files that are not part of the run ({len(files)} files, "
+                f"including {file.name}); copy the run's folder again, or run the same command again to complete it"
+            )
+    return files
+
+
+def _check_run(files: Sequence[Path]) -> None:
+    run = run_digest(files[0].parent).encode()
+    for path in files:
+        try:
+            metadata = pq.read_schema(path).metadata or {}
+        except pa.ArrowInvalid:
+            continue  # the file is damaged, which `_read_table` reports
+        if metadata.get(SHARD_RUN, run) != run:
+            raise ValueError(
+                f"'{path}' does not belong to the run that run.json describes; run the same command again, which "
+                "renames this file and writes a new one"
+            )
+
+
+def _read_table(path: Path, needed: Sequence[str]) -> pa.Table:
+    try:
+        known = pq.read_schema(path).names
+        for name in needed:
+            if name not in known:
+                raise ValueError(
+                    f"'{path}' has no column '{name}', so another version or program wrote it; measure again in a "
+                    "new folder"
+                )
+        table = pq.read_table(path, page_checksum_verification=True)
+    except PermissionError:  # the content may be valid
+        raise
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"'{path}' is damaged ({reason}); to restore it, run the same command again") from error
+    table = table.replace_schema_metadata(None)  # pandas would restore its index from it
+    table = table.drop_columns([name for name in table.column_names if name.startswith(_PANDAS_INDEX)])
+    for index, name in enumerate(table.column_names):
+        column = as_written(name, table[name])
+        if column is not None:
+            table = table.set_column(index, name, column)
+        elif name in needed:
+            raise ValueError(
+                f"'{path}' has the column '{name}' with the type {table[name].type}, whose values cannot be converted "
+                f"to {TYPE_OF.get(name, 'lists of the same length')} without loss, so another version or program wrote "
+                "it; measure again in a new folder"
+            )
+    if PROBABILITIES in needed:
+        rows = table[PROBABILITIES]
+        values = pc.list_flatten(rows).to_numpy()
+        if rows.null_count or not ((values >= 0) & (values <= 1)).all():
+            raise ValueError(
+                f"'{path}' was changed or damaged: all rows of the column '{PROBABILITIES}' must have the same number "
+                "of probabilities from 0 to 1; measure again in a new folder"
+            )
+    for name in table.column_names:
+        numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
+        if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
+            value = numbers.filter(pc.invert(pc.is_finite(numbers)))[0].as_py()
+            raise ValueError(
+                f"column '{name}' of '{path}' contains {value}, a value that no run writes, so the file was changed or "
+                "damaged; measure again in a new folder"
+            )
+    return table
