@@ -15,7 +15,6 @@ from hb_dataset.command_line import CommandParser, check_known, did_you_mean
 from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.results import read_run
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import verdicts, with_questions
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
@@ -189,7 +188,6 @@ def _names(frame: str) -> list[str]:
     return [column.name for column in COLUMNS[frame]]
 
 
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description="Print a run's replies with the highest values in a column.")
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run.")

@@ -101,7 +101,7 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     measurements = (
         f"{MEASURED},decisions" if is_chat_model else MEASURED
     )  # models of plain text are not asked to decide
-    measured = [*config, *dtype, "--measurements", measurements, "--dialogue_replies", "200", *options.measure_args]
+    measured = [*config, *dtype, "--measurements", measurements, *options.measure_args]
     runs = {"before": folder / "before"}
     run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
     if margins:

@@ -38,7 +38,6 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import process_state
 from hb_metrics.report.sides import EFFECTS_FILE
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import is_empty
 from hb_metrics.run.run_folder import run_digest, write_json
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -67,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def measure_side_effects(before: Path, after: Path) -> None:
     sides = [load_side(read_run(folder)) for folder in (before, after)]
     drift, entropy = neutral_drift(*sides), entropy_of_replies(*sides)
-    level = sides[0].settings.run.confidence_level
+    level = sides[0].run.confidence_level
     runs = {"before": run_digest(before), "after": run_digest(after)}
     write_json(after / EFFECTS_FILE, {**runs, "confidence_level": level, "drift": drift, "entropy": entropy})
     print(f"neutral drift: {drift['value']:.4f} nats per token, over {drift['num_prompts']} questions")
@@ -97,7 +96,7 @@ def neutral_drift(before: Side, after: Side) -> dict[str, object]:
     mean = cluster_mean(values, np.array([rows, rows]))
     return {
         "value": mean.value,
-        "interval": mean.interval(before.settings.run.confidence_level),
+        "interval": mean.interval(before.run.confidence_level),
         "num_prompts": len(rows),
         "num_empty_replies": len(questions) - len(rows),
     }
@@ -127,11 +126,10 @@ def entropy_of_replies(before: Side, after: Side) -> dict[str, object]:
         if num_empty[-1] == len(values):
             return {"missing": f"all replies of a model to {len(values)} prompts are empty"}
         means.append(cluster_mean(values, np.array([codes, codes])))
-    change = cluster_change(means[0], means[1], before.settings.run.confidence_level)
+    change = cluster_change(means[0], means[1], before.run.confidence_level)
     return {**change._asdict(), "num_prompts": len(drawn), "num_empty_replies": num_empty}
 
 
-@json_faults()
 def load_side(run: Run) -> Side:
     record = run.record
     if record.model.dtype is None:

@@ -18,7 +18,6 @@ from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.record import Model, Record
 from hb_metrics.run.run_record import figures_belong_to, is_on_hub, last_part, measured_model
 from hub_scripts import hub
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
 
 
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")

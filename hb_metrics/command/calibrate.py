@@ -13,12 +13,10 @@ from hb_metrics.human_eval.label_study import LABELS_FILE, read_instrument, read
 from hb_metrics.human_eval.section import sentence
 from hb_metrics.human_eval.study import beside_answers
 from hb_metrics.measurements.results import read_run
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest, write_json
 from hb_metrics.run.typed_json import to_json
 
 
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of the run whose replies were labelled.")

@@ -30,7 +30,6 @@ from hb_metrics.measurements.offensiveness.figures import classified_replies
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.page import Longer
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES, read_seconds
 from hb_metrics.run.tables import Tables
@@ -88,7 +87,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(plan(**vars(parser.parse_args(argv))))
 
 
-@json_faults()
 def plan(
     pilot: Path,
     replies: Sequence[int] = (8, 16),

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser, safe_terminal
 from hb_metrics.command.analyse import write_run_report
-from hb_metrics.command.gates import GATE_STATUS, write_gates
+from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import generalised_section
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.no_worse import Verdict
 from hb_metrics.report.sides import Sides, sides_lines
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest
 from hb_metrics.stats.generalising import Over
 
@@ -67,15 +66,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--without_texts", action="store_true", help="Leave prompts and replies out of the report of one run."
     )
-    parser.add_argument(
-        "--gates_file", type=Path, help="A JSON file to write: for each margin in --no_worse_than, whether it was kept."
-    )
-    arguments = vars(parser.parse_args(argv))
-    gates_file = arguments.pop("gates_file")
     try:
-        path, sides, verdicts = write(**arguments)
-        if gates_file is not None:
-            write_gates(gates_file, verdicts)
+        path, sides, verdicts = write(**vars(parser.parse_args(argv)))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     if sides is not None:
@@ -87,7 +79,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(GATE_STATUS)
 
 
-@json_faults()
 def write(
     runs: Sequence[Path],
     output: Path | None = None,

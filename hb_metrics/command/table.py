@@ -23,7 +23,6 @@ from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import comparison_warnings, differing_settings, run_names
 from hb_metrics.report.markdown import figure_rows, levels_note, markdown_with_note, shown_figures
-from hb_metrics.run.json_files import json_faults
 
 FORMATS = ("md", "csv", "latex", "json")
 _LATEX = str.maketrans(
@@ -33,7 +32,6 @@ _LATEX = str.maketrans(
 )
 
 
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="The folders of finished runs.")

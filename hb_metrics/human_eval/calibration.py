@@ -228,5 +228,5 @@ def read_calibrations(folder: Path) -> list[Calibration]:
                 "again."
             )
             continue
-        calibrations.append(from_json(Calibration, content))
+        calibrations.append(from_json(Calibration, content, f"'{path}': results"))
     return calibrations

@@ -22,7 +22,6 @@ from hb_metrics.human_eval.study import (
     write_study_files,
 )
 from hb_metrics.measurements.results import read_run
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import run_digest
 from hb_metrics.run.run_record import classifier_name
 
@@ -41,7 +40,6 @@ _NUMBERS = (  # the option, its default, its minimum and its help
 )
 
 
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("first", type=Path, metavar="RUN_A", help="The folder of a finished run with replies.")

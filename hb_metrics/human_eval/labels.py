@@ -14,11 +14,9 @@ from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, LabelStudy, d
 from hb_metrics.human_eval.page import label_page
 from hb_metrics.human_eval.study import study_text, write_study_files
 from hb_metrics.measurements.results import read_run
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import run_digest
 
 
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")

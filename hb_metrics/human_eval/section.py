@@ -133,7 +133,7 @@ def read_results(path: Path, digests: Collection[str]) -> HumanEvaluation:
     content = read_json(path)
     if content.get("layout") != LAYOUT or "raters" not in content:
         raise ValueError(f"'{path}' contains no human evaluation; pass the file that `human-eval analyse` wrote")
-    results = from_json(HumanEvaluation, content)
+    results = from_json(HumanEvaluation, content, f"'{path}': results")
     if not {run.run for run in results.runs} <= set(digests):
         names = " and ".join(run.name for run in results.runs)
         raise ValueError(

@@ -26,10 +26,7 @@ _ENVIRONMENT.filters |= {name: getattr(numbers, name) for name in _FILTERS}
 
 
 def render(template: str, context: Mapping[str, object]) -> Markup:
-    try:
-        return Markup(_ENVIRONMENT.get_template(template).render(paper=paper, shade=_shade, **context))
-    except jinja2.UndefinedError as error:
-        raise KeyError(str(error)) from error
+    return Markup(_ENVIRONMENT.get_template(template).render(paper=paper, shade=_shade, **context))
 
 
 def section(

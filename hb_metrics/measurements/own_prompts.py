@@ -71,10 +71,6 @@ def own_people(settings: Settings, prompts: Sequence[OwnPrompt], vocabulary: Voc
             f"prompt '{first_of[kind]}' has {'a' if is_cued else 'no'} slot for people, but cue is '{options.cue}'; "
             f"{advice}"
         )
-    if options.cue_questions is not None:
-        raise ValueError(
-            "prompts and cue_questions are both set, but the prompts are the questions; remove one of them"
-        )
     of_names = kind == "name" or options.cue in NAME_CUES
     if not of_names:
         if options.names_file is not None:

@@ -12,11 +12,12 @@ from hb_metrics.measurements.likelihood.results import Likelihood
 from hb_metrics.measurements.offensiveness.results import Offensiveness
 from hb_metrics.measurements.reddit.results import Reddit
 from hb_metrics.measurements.regard.results import Regard
-from hb_metrics.run.json_files import json_faults, read_json
 from hb_metrics.run.record import Record
-from hb_metrics.run.run_folder import RESULTS_FILE, check_layout
+from hb_metrics.run.run_folder import RESULTS_FILE, check_layout, read_json
 from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import to_json, value_from_json
+
+CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
 
 
 class Results:
@@ -70,11 +71,11 @@ class Run(NamedTuple):
 
     @property
     def confidence_level(self) -> float:
-        return self.record.settings.confidence_level
+        return CONFIDENCE_LEVEL
 
 
-def results_from_json(content: dict[str, Any]) -> Results:
-    """Makes the results from the content of results.json.
+def results_from_json(content: dict[str, Any], place: str = "results") -> Results:
+    """Makes the results from the content of results.json. `place` are the words for it in error messages.
 
     Raises:
         ValueError: A key is missing or unknown, or a value has another type. The message names the key.
@@ -84,19 +85,20 @@ def results_from_json(content: dict[str, Any]) -> Results:
     for name, part in content.items():
         if name != "run":
             if name not in kinds:
-                raise ValueError(f"results.{name} is not a measurement of this release; analyse or measure again")
-            measured[name] = value_from_json(kinds[name], part, f"results.{name}")
-    return Results(Record(content["run"]), **measured)
+                raise ValueError(f"{place}.{name} is not a measurement of this release; analyse or measure again")
+            measured[name] = value_from_json(kinds[name], part, f"{place}.{name}")
+    return Results(Record(content["run"], f"{place}.run"), **measured)
 
 
 def read_run(folder: Path) -> Run:
     path = folder / RESULTS_FILE
     if not path.is_file():
         raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
-    with json_faults():
-        content = read_json(path)
-        for name in ("run", *content):
-            if not isinstance(content[name], dict):
-                raise ValueError(f"{content.last_read} is not an object; pass the folder of a finished run")
-        check_layout(folder, content["run"])
-        return Run(Tables(folder), results_from_json(content))
+    content, place = read_json(path), f"'{path}': results"
+    if not isinstance(content.get("run"), dict):
+        raise ValueError(f"{place}.run is not an object; pass the folder of a finished run")
+    check_layout(folder, content["run"])
+    for name in ("settings", "model", "data"):
+        if name not in content["run"]:
+            raise ValueError(f"{place}.run.{name} is missing; pass the folder of a finished run")
+    return Run(Tables(folder), results_from_json(content, place))

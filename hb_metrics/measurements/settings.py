@@ -11,10 +11,10 @@ from hb_metrics.models.served.addresses import check_address
 T = TypeVar("T")
 
 ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
-_OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
+_OF_LOADED = ("revision", "adapter", "device_map", "dtype")
 # These options do not affect the results.
 CHANGE_NOTHING = frozenset(
-    {"output_dir", "show", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
+    {"output_dir", "show", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
 )
 
 # The options that --quick changes. With 4 replies, a quarter of the runs on the small config have no interval.
@@ -126,10 +126,6 @@ class RunOptions:
     )
     seed: int = option(0, "The random seed for selecting prompts and persona lines, sampling and resampling.")
     trust_remote_code: bool = option(False, "Allow Python code supplied with a model to run on this machine.")
-    batch_size: int | None = option(
-        None,
-        "The number of prompts per batch. It does not affect the replies. Default: as many as memory allows.",
-    )
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = option(
         "auto",
         "The layout of a prompt's context. Default: the layout that suits the model.",
@@ -169,16 +165,13 @@ class RunOptions:
         "Generate only 5 replies per cell (a term in a template), for a quick trial. --replies_per_cell overrides this "
         "number. A loaded model also decides 8 questions about people.",
     )
-    confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
     def __post_init__(self) -> None:
         from hb_dataset.prompts import measured_configs
 
         config = self.dataset_config
         check_known(config, measured_configs(), f"dataset_config '{config}' does not exist or cannot be measured")
-        if not 0 < self.confidence_level < 1:
-            raise ValueError(f"confidence_level is {self.confidence_level}; set a number between 0 and 1, such as 0.95")
-        check_least(self, seed=0, batch_size=1, sample=1, concurrency=1, max_reasoning_tokens=0, show=1)
+        check_least(self, seed=0, sample=1, concurrency=1, max_reasoning_tokens=0, show=1)
         if self.replace is not None and self.prompts is None:
             raise ValueError("replace is set, but prompts is not; set --prompts to your own prompts, or omit --replace")
         if self.term_list == []:
@@ -223,10 +216,8 @@ class RunOptions:
                 "for their source"
             )
         if given and given[0] != "concurrency":
-            instead = "; for a server, set --concurrency instead" if given[0] == "batch_size" else ""
             raise ValueError(
-                f"{given[0]} applies only to models on this machine, but {sources[0]} is set; omit "
-                f"--{given[0]}{instead}"
+                f"{given[0]} applies only to models on this machine, but {sources[0]} is set; omit --{given[0]}"
             )
 
     def chat(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from hb_metrics.layout.figure import Figure, by_part, joined_names, missing_inte
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import runs_plot
 from hb_metrics.layout.rendering import section, write_page
-from hb_metrics.layout.terminal import figure_lines
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.report.changes import better_or_worse, changes_section, comparable_figures, run_changes
@@ -57,7 +56,7 @@ def write_comparison(
             measurement in common with another run.
     """
     margins = read_margins(no_worse_than)
-    finished = [_shown_run(folder) for folder in runs]
+    finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
     for other in finished[1:]:
         if not {*finished[0].results.measured} & {*other.results.measured}:
@@ -109,14 +108,6 @@ def write_comparison(
     terms = next((details.terms for details in detailed if details.terms is not None), None)
     write_page("report/comparison.html.jinja", path, context, terms)
     return sides, judged
-
-
-def _shown_run(folder: Path) -> Run:
-    """Reads a run and formats its figures, so that an error in them names this run's file and not another one."""
-    run = read_run(folder)
-    for measurement in MEASUREMENTS:
-        figure_lines(measurement.figures(run.results))
-    return run
 
 
 def overview_sections(runs: Sequence[Results], names: Sequence[str]) -> list[Section]:

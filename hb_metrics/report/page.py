@@ -163,7 +163,7 @@ def without_texts(results: Results) -> Results:
     for name in results.measured:
         content[name] |= {key: value for key, value in _NOTHING.items() if key in content[name]}
     content["run"] = {name: part for name, part in content["run"].items() if name != "contrasts"}
-    is_own = (settings.prompts, settings.cue_questions, settings.vocabulary_dir) != (None, None, None)
+    is_own = (settings.prompts, settings.vocabulary_dir) != (None, None)
     texts = dict.fromkeys(_texts(content, _MESSAGES | _TEMPLATES if is_own else _MESSAGES))
     names = {json.dumps(text): json.dumps(f"text {number}") for number, text in enumerate(texts, start=1)}
     renamed = re.sub(r'"(?:[^"\\]|\\.)*"', lambda match: names.get(match[0], match[0]), json.dumps(content))

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
-from hb_metrics.run.json_files import Part
 from hb_metrics.run.typed_json import Excerpt, value_from_json
 
 
@@ -21,7 +20,6 @@ class RecordedSettings(Excerpt):
     model: str
     dataset_config: str
     seed: int
-    confidence_level: float
     variations: bool
     vocabulary_dir: str | None
     quick: bool = False
@@ -30,7 +28,6 @@ class RecordedSettings(Excerpt):
     terms: str | None = None
     sample: int | None = None
     replies_per_cell: int | None = None
-    cue_questions: str | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +191,6 @@ class RedditTexts(Excerpt):
     num_identical: int = 0
     num_repeated: int = 0
     num_duplicates: int | None = None
-    num_blank: int = 0
     source: str = ""
 
 
@@ -229,8 +225,7 @@ class Record:
     regard: RegardClassifier
     versions: dict[str, str | None]
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        place = content.place if isinstance(content, Part) else "run"
+    def __init__(self, content: Mapping[str, Any], place: str = "run") -> None:
         vars(self)["content"] = content
         for name, kind in get_type_hints(Record).items():
             if name in content and name != "content":

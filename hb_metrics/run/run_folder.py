@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from hb_dataset.table_files import parse_json
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.whole_files import remove_leftovers, write_atomically, write_text
-from hb_metrics.run.json_files import read_json
 
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
@@ -60,6 +60,19 @@ def turn_folder(folder: Path, turn: int) -> Path:
 def write_json(path: Path, content: Any) -> None:
     """Writes indented JSON. Raises `ValueError` for NaN and infinity."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads an object. Raises `ValueError` if the file does not contain one."""
+    try:
+        content = parse_json(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it contains no JSON object")
+        return content
+    except ValueError as error:
+        raise ValueError(
+            f"'{path}' cannot be read ({error}); move it away, or measure again in a new folder"
+        ) from error
 
 
 def read_seconds(folder: Path) -> dict[str, float]:

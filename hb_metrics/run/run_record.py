@@ -96,8 +96,6 @@ def reply_settings(record: Record) -> list[str]:
             words.append(name if value is True else f"{name} {value}")
     if record.generation.system_prompt is not None:
         words.append("with a system prompt")
-    if record.settings.cue_questions is not None:
-        words.append("with the user's own questions")
     if record.settings.variations:
         words.append("with stylistic variations")
     return [*words, f"seed {record.settings.seed}"]

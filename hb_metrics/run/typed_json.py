@@ -3,12 +3,11 @@
 A field of a dataclass with the default `None` is left out of the JSON object if its value is `None`.
 """
 
+import math
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from hb_metrics.run.json_files import Part
 
 T = TypeVar("T")
 _SIMPLE: dict[Any, Any] = {float: (float, int), int: int, str: str, bool: bool}
@@ -44,7 +43,6 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
     Raises:
         ValueError: A key is missing or unknown, or a value has another type. The message names the key.
     """
-    place = content.place if isinstance(content, Part) else place
     whole: Any = kind
     types, optional, _ = _fields(whole)
     if not isinstance(content, dict):
@@ -59,7 +57,8 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
 def value_from_json(kind: Any, value: Any, place: str) -> Any:
     """Checks a value that may be of any type that fields have, as `from_json` does, and returns it as this type."""
     if kind in _SIMPLE:
-        if not isinstance(value, _SIMPLE[kind]) or (kind is not bool and isinstance(value, bool)):
+        is_kind = isinstance(value, _SIMPLE[kind]) and (kind is bool) == isinstance(value, bool)
+        if not is_kind or (kind is float and not math.isfinite(value)):
             raise ValueError(
                 f"{place} is {value!r}, but should be of the type {kind.__name__}; analyse or measure again"
             )

@@ -17,7 +17,6 @@ from hb_dataset.command_line import CommandParser, safe_terminal
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.numbers import bias
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.run_record import classifier_name
 
@@ -44,7 +43,6 @@ class Cluster(NamedTuple):
 
 
 @safe_terminal()
-@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.tables import Vectors
 from hb_train.tuning.labels import ROW_SCHEMA, write_splits
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 # The options are checked before transformers is imported, because the import takes seconds.
 
 
-@json_faults()
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
     """Loads the tokenizer of the model that replied.
 
@@ -46,7 +44,6 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     return loaded
 
 
-@json_faults()
 def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     """Returns the replies that have style vectors, with the columns of their prompts.
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_dataset.dialogue_pairs import read_dialogue, read_reference_texts
+from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import read_names
 from hb_dataset.table_files import number_in, read_columns, text_in
@@ -46,7 +46,6 @@ READERS = {
     "replies": (read_replies_file, ("id", "reply")),
     "log-probabilities": (read_log_probabilities_file, ("id", "log_probability", "num_tokens")),
     "dialogue": (lambda path: read_dialogue(path, num_replies=1), ("prompt", "reply")),
-    "reference texts": (read_reference_texts, ("text",)),
     "names": (read_names, ("name", "group")),
     "frequencies": (read_frequencies, ("axis", "descriptor", "per_million")),
 }

@@ -72,7 +72,6 @@ def some_prompts():
 def run_record(prompts, model="tiny-model"):
     """results["run"] without the sections of its measurements."""
     settings = {"model": model, "dataset_config": "v1.0-small", "vocabulary_dir": None, "variations": False, "seed": 0}
-    settings["confidence_level"] = 0.95
     return {
         "layout": {"version": LAYOUT, "measurements": []},
         "settings": settings,
@@ -309,7 +308,7 @@ def reddit_run(lmp=31.5, **by_bias_type):
     about = {"digest": "cc", "predicted_tokens": 900, "num_skipped": {}}
     run["reddit"] = {name: {"num_pairs": test["num_pairs"], **about} for name, test in tests.items()}
     run["reddit"]["reference"] = {"num_texts": 500, **about}
-    skipped = {"too_long": 1, "blank": 2}
+    skipped = {"one_token": 2, "too_long": 1}
     lmps = {"lmp": lmp, "lmp_num_texts": 500, "lmp_num_skipped": skipped, "lmp_source": "chats.txt"}
     return {"run": run, "reddit": {"by_bias_type": tests, **lmps}}
 

@@ -1,16 +1,8 @@
 """Runs as their files: what tests of runs that were killed, and of runs on several machines, compare."""
 
-import json
 import re
 
 from hb_metrics.run.run_folder import LOCK_FILE, REPORT_FILE, SECONDS_FILE
-
-
-def write_dialogue(path, number):
-    """So many pairs of prompt and reply, for `--dialogue_file`."""
-    rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(number)]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
 
 
 def contents(folder):

@@ -26,6 +26,7 @@ from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.command import measuring
 from hb_metrics.identity_leakage import leakage
 from hb_metrics.layout import rendering
+from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_metrics.measurements.judge import work as judge_work
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
 from hb_metrics.measurements.regard import continuations
@@ -47,6 +48,7 @@ def main(options, writes=None, stalled=None, machines=False):
     decoding_shards.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
     judge_work.ROWS_PER_SHARD = 8
+    dialogue_work.NUM_REPLIES = 48
     offensiveness_work.ROWS_PER_SHARD = 64
     sentences = leakage.shipped_sentences()[:3]
     leakage.shipped_sentences = lambda: sentences

@@ -20,7 +20,6 @@ from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import term_leakage, work
 from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
-from tests.hb_metrics.run_files import write_dialogue
 
 ROOT = Path(__file__).parents[2]
 ALONE = [sys.executable, "-m", "hb_metrics.measure"]
@@ -39,10 +38,7 @@ OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]
 @pytest.fixture
 def inputs(tmp_path):
     vocabulary = write_vocabulary(tmp_path / "vocabulary", age=("young", "old", "adult"))
-    pairs, personas = write_dialogue(tmp_path / "pairs.jsonl", 60), tmp_path / "personas.yaml"
-    personas.write_text("personas: [I like tea., I like maps., I run., I cook.]")
-    options = ["--vocabulary_dir", vocabulary, "--dialogue_file", pairs, "--dialogue_replies", 40]
-    return [*options, "--personas", 1, "--personas_file", personas, *EVERYTHING]
+    return ["--vocabulary_dir", vocabulary, "--personas", 1, *EVERYTHING]
 
 
 @pytest.fixture(autouse=True)
@@ -73,9 +69,7 @@ def run(folder, *options):
 @pytest.mark.parametrize(
     ("name", "decoding"), [("llama", "sample"), *(pytest.param(*other, marks=pytest.mark.long) for other in OTHERS)]
 )
-def test_neither_batches_nor_threads_nor_a_second_time_change_a_byte(
-    name, decoding, inputs, save_small_model, tmp_path
-):
+def test_neither_threads_nor_a_second_time_change_a_byte(name, decoding, inputs, save_small_model, tmp_path):
     options = ["--model", save_small_model(name), *inputs, *DECODINGS[decoding]]
     expected = run(tmp_path / "first", *options)
     assert json.loads(expected[RESULTS_FILE])["run"]["generation"]["same_in_any_batch"]
@@ -84,7 +78,7 @@ def test_neither_batches_nor_threads_nor_a_second_time_change_a_byte(
     torch.set_num_threads(1)  # as the processes of torchrun have
     try:
         with threadpool_limits(1):
-            assert run(tmp_path / "again", *options, "--batch_size", 5) == expected
+            assert run(tmp_path / "again", *options) == expected
     finally:
         torch.set_num_threads(threads)
 
@@ -113,12 +107,12 @@ def test_another_seed_is_another_draw(inputs, save_small_model, tmp_path):
 
 
 @pytest.mark.long
-def test_two_processes_of_torchrun_with_other_batches_change_no_byte(inputs, save_small_model, tmp_path):
+def test_two_processes_of_torchrun_change_no_byte(inputs, save_small_model, tmp_path):
     options = ["--model", save_small_model("llama"), *inputs, *DECODINGS["sample"]]
     outputs = []
-    for command, more, threads in ((ALONE, [], "2"), (TWO_PROCESSES, ["--batch_size", 7], "1")):
+    for command, threads in ((ALONE, "2"), (TWO_PROCESSES, "1")):
         folder = tmp_path / threads
-        arguments = [*command, *options, *more, "--output_dir", folder]
+        arguments = [*command, *options, "--output_dir", folder]
         environment = {**os.environ, "OMP_NUM_THREADS": threads}
         done = subprocess.run(
             list(map(str, arguments)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -20,10 +20,11 @@ from hb_metrics.collect.engines import local
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.collect.shards import fill_shards, plan_row_shards
 from hb_metrics.command import measuring
-from hb_metrics.measurements.dialogue.work import DIALOGUE
+from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
+    DIALOGUE,
     OFFENSIVE_REPLIES,
     PERPLEXITIES,
     PROMPTS_FILE,
@@ -36,7 +37,7 @@ from hb_metrics.run.run_folder import (
     hold_folder,
 )
 from tests.hb_metrics.conftest import write_vocabulary
-from tests.hb_metrics.run_files import contents, write_dialogue
+from tests.hb_metrics.run_files import contents
 from tests.hb_metrics.runs_here import refusal
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,6 @@ def options(tmp_path_factory, saved_llama):
     options = ["--model", saved_llama, "--vocabulary_dir", vocabulary]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 1]
     options += ["--max_new_tokens", 10]
-    options += ["--dialogue_file", write_dialogue(folder / "pairs.jsonl", 20), "--dialogue_replies", 10]
     return list(map(str, options))
 
 
@@ -84,6 +84,7 @@ def several_shards():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scoring_shards, "UNITS_PER_SHARD", 4)
         patch.setattr(local, "MAX_POSITIONS", 16)
+        patch.setattr(dialogue_work, "NUM_REPLIES", 10)
         yield
 
 

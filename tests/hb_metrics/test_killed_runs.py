@@ -13,7 +13,7 @@ import pytest
 
 from hb_metrics.measure import LOST_PROCESS, _ended_by_signals
 from tests.hb_metrics.conftest import write_vocabulary
-from tests.hb_metrics.run_files import check_part_of, check_same, identities, write_dialogue
+from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
 # What a run prints when it begins the stage. In the last one means, results and report are written.
 STAGES = {
@@ -64,7 +64,6 @@ def runs(tmp_path_factory, saved_llama, forked_programs):
     ]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
     options += ["--variations", "--max_new_tokens", 12]
-    options += ["--dialogue_file", write_dialogue(folder / "pairs.jsonl", 60), "--dialogue_replies", 48]
     return Runs(options, forked_programs)
 
 

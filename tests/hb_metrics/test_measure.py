@@ -17,7 +17,6 @@ from hb_metrics.layout.numbers import bias
 from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
 from hb_metrics.run.run_folder import write_json
 from tests.hb_metrics.conftest import write_vocabulary
-from tests.hb_metrics.run_files import write_dialogue
 from tests.hb_metrics.runs_here import measure_here, refusal
 
 ROOT = Path(__file__).parents[2]
@@ -88,13 +87,12 @@ def test_other_kinds_of_models_are_measured_too(name, vocabulary, save_small_mod
 
 def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
     model, out = save_small_model("llama"), tmp_path / "run"
-    pairs = write_dialogue(tmp_path / "pairs.jsonl", 9)
     about = {"labels": {}, "training": {}, "alpha": 0, "beta": 0.5}
     asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "cue": "history"}
     tuning = BiasTuning(tag="no_bias", context="plain", asked_with=asked_with, **about)
     write_json(model / TUNING_FILE, asdict(tuning))
     options = ["--model", model, "--vocabulary_dir", vocabulary, "--output_dir", out, *QUICK]
-    asked = ["--measurements", "generation,dialogue", "--dialogue_file", pairs, "--dialogue_replies", 6]
+    asked = ["--measurements", "generation,dialogue"]
     printed = measure_here(*options, *asked)
     results = json.loads((out / "results.json").read_text())
     generation = results["run"]["generation"]
@@ -109,7 +107,8 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     for row in pq.read_table(out / "replies").to_pylist():
         assert row["text"] == prompts[row["id"]]  # stored as it is, without the tag
     dialogue, scores = results["dialogue"], pq.read_table(out / "dialogue").to_pydict()
-    assert dialogue["num_replies"] == results["run"]["dialogue"]["num_replies"] == 6
+    assert results["run"]["dialogue"]["num_replies"] == 500
+    assert dialogue["num_replies"] + dialogue["num_skipped"]["too_long"] == 500
     expected = math.exp(-sum(scores["log_likelihood"]) / sum(scores["num_tokens"]))
     assert dialogue["perplexity"] == pytest.approx(expected)
     assert f"Dialogue perplexity: {bias(expected)}" in printed
@@ -125,7 +124,6 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     [
         (["--vocabulary_dir", "nowhere"], "the vocabulary folder 'nowhere' does not exist"),
         (["--dataset_config", "v1.1-baseline"], "did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, "),
-        (["--confidence_level", "2"], "confidence_level is 2.0"),
         (["--personas", "161"], "personas is 161, but the file has only 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (["--style_classifier", "no/such", "--max_new_tokens", "12"], "'no/such'; pass 'embedded'"),
@@ -164,14 +162,14 @@ def test_a_single_term_is_refused_before_the_model_is_loaded(options, tmp_path):
 def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path):
     config = tmp_path / "options.yaml"
     config.write_text(
-        "model: some/model\nconfidence_level: 0.9\nvariations: true\nsample: null\naxes: [age]\n"
+        "model: some/model\nseed: 1\nvariations: true\nsample: null\naxes: [age]\n"
         "measurements: [likelihood, offensiveness]\n"
     )
-    parsed = parse_arguments(["--config", str(config), "--confidence_level", "0.8"])
+    parsed = parse_arguments(["--config", str(config), "--seed", "2"])
     assert parsed == settings_of(
         {
             "model": "some/model",
-            "confidence_level": 0.8,
+            "seed": 2,
             "variations": True,
             "axes": ["age"],
             "measurements": "likelihood,offensiveness",

@@ -102,7 +102,7 @@ class Engine:
     def plan_replies(self, requests: "ReplyRequests", layout: "Layout") -> Plan:
         raise NotImplementedError
 
-    def reply(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table":
+    def reply(self, plan: Any, folder: Path) -> "pa.Table":
         """Computes the replies that are not on disk yet. Every process receives all replies.
 
         The table has the columns of `schema.REPLY_SCHEMA`, and its rows are in the order of the requests. If a prompt

@@ -107,7 +107,7 @@ class FileEngine(Engine):
         columns = {"id": ids, **reply_columns(requests, rows, answers)}
         return FilePlan(table=pa.table(columns, schema=REPLY_SCHEMA), about=about)
 
-    def reply(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table:
+    def reply(self, plan: FilePlan, folder: Path) -> pa.Table:
         return copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:

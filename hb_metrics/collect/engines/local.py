@@ -84,8 +84,8 @@ class LocalEngine(Engine):
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ReplyPlan:
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
 
-    def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        return decode_into_shards(plan, self.loaded, folder, batch_size=batch_size, kept=self.kept)
+    def reply(self, plan: ReplyPlan, folder: Path) -> pa.Table:
+        return decode_into_shards(plan, self.loaded, folder, kept=self.kept)
 
     def plan_options(self, requests: ReplyRequests, layout: Layout, options: Sequence[Sequence[str]]) -> OptionPlan:
         return plan_options(requests.ids, requests.messages, options, self.loaded, layout)

@@ -212,7 +212,7 @@ class ServedEngine(Engine):
                 f"{self.where} ignores or rejects earlier messages; set --turns 1, and do not set --cue history"
             )
 
-    def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
+    def reply(self, plan: ServedReplyPlan, folder: Path) -> pa.Table:
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         reasons: list[str | None] = []  # for each answer, its finish reason if it is empty, and "" if it has text

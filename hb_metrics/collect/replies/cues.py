@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
 from typing import Literal
-from unicodedata import category
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,9 +35,6 @@ from hb_metrics.stats.u_statistic import MIN_REPLIES
 Cue = Literal["prompt", "system", "memory", "name", "signature", "history"]
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
-# The categories of line breaks, other control characters and surrogates.
-_NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
-_SLOT = re.compile(r"\{[^{}]*\}")
 # The system message's words before the user's sentence.
 STATEMENT = "What the user has said about themselves: "
 # For some cues, the text that replaces the template.
@@ -94,33 +90,18 @@ def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
     return prompts.set_column(prompts.schema.get_field_index("text"), "text", pa.array(texts, pa.string()))
 
 
-def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
-    return read_sentences(path, "questions")
+def read_questions() -> list[str]:
+    return read_sentences(QUESTIONS_FILE)
 
 
-def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
-    return read_sentences(path, "personas")
+def read_personas() -> list[str]:
+    return read_sentences(PERSONAS_FILE)
 
 
-def read_sentences(path: str | Path, key: str) -> list[str]:
-    content = load_values(Path(path))
-    problem = f"has no list of {key}"
-    listed = content.get(key) if isinstance(content, dict) else None
-    sentences: list[str] = listed if isinstance(listed, list) else []
-    for number, line in enumerate(sentences, start=1):
-        fault = None  # the error does not repeat the line, which may hurt
-        if not isinstance(line, str) or not line.strip() or _NOT_IN_A_LINE.intersection(map(category, line)):
-            fault = "not a line of text"
-        elif _SLOT.search(line):
-            fault = "a line with a slot in braces, which would not be filled"
-        elif line in sentences[: number - 1]:
-            fault = "listed twice"
-        if fault is not None:
-            sentences, problem = [], f"{key.removesuffix('s')} {number} is {fault}"
-            break
-    if not sentences:
-        raise ValueError(f"{path}: {problem}; write `{key}:` and then a list of different sentences without slots")
-    return sentences
+def read_sentences(path: Path) -> list[str]:
+    """Reads the only list in a YAML file."""
+    (sentences,) = load_values(path).values()
+    return list(sentences)
 
 
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:

@@ -227,7 +227,7 @@ def make_requests(
 
 
 def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: int) -> ReplyRequests:
-    follow_ups = read_sentences(FOLLOW_UPS_FILE, "follow_ups")
+    follow_ups = read_sentences(FOLLOW_UPS_FILE)
     if turns - 1 > len(follow_ups):
         raise ValueError(
             f"turns is {turns}, which needs {turns - 1} different follow-up questions, but there are only "

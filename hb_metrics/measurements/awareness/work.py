@@ -47,7 +47,7 @@ def describe(work: AwarenessWork) -> dict[str, object]:
 
 def collect(task: Task, work: AwarenessWork) -> None:
     folder = task.folder / FOLDER
-    replies = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
+    replies = task.engine.reply(work.plan, folder / REPLIES)
     reply_of = by_id(replies, "reply")
     replied = [row for row in rows_of(work.prompts, _Prompt) if not is_empty(reply_of[row.id])]
     if not replied:

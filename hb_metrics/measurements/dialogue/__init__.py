@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ class DialoguePerplexity(Measurement):
     name = "dialogue"
     title = "Dialogue perplexity"
     words = "dialogue perplexity"
-    options = DialogueOptions
     has_own_prompts = True
     needs = ("replies", "weights")
     gates = ("dialogue_perplexity",)

@@ -1,4 +1,4 @@
-"""Defines the options and the results of `dialogue`."""
+"""Defines the results of `dialogue`."""
 
 from dataclasses import dataclass
 

@@ -1,15 +1,15 @@
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.collect.scoring.dialogue import DialoguePlan, dialogue_into_shards, plan_dialogue
-from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.run.run_folder import DIALOGUE
+
+NUM_REPLIES = 500
 
 
 class DialogueWork(NamedTuple):
@@ -18,9 +18,7 @@ class DialogueWork(NamedTuple):
 
 
 def read_files(settings: Settings, prompts: pa.Table) -> Dialogue:
-    options = settings.of(DialogueOptions)
-    path = None if options.dialogue_file is None else Path(options.dialogue_file)
-    return read_dialogue(path, num_replies=options.dialogue_replies, seed=settings.run.seed)
+    return read_dialogue(num_replies=NUM_REPLIES, seed=settings.run.seed)
 
 
 def plan(task: Task, dialogue: Dialogue) -> DialogueWork:

@@ -9,8 +9,6 @@ from hb_dataset.names import has_names, name_prompts, read_names
 from hb_metrics.collect.classifiers.styles import read_style_clusters
 from hb_metrics.collect.engines.engine import Engine
 from hb_metrics.collect.replies.cues import (
-    PERSONAS_FILE,
-    QUESTIONS_FILE,
     check_cue,
     prompts_for_cue,
     read_personas,
@@ -45,8 +43,6 @@ def read_files(settings: Settings, prompts: pa.Table) -> None:
     options = settings.of(GenerationOptions)
     for path, read in (
         (options.frequencies, read_frequencies),
-        (options.personas_file, read_personas),
-        (options.cue_questions, read_questions),
         (options.style_clusters, read_style_clusters),
     ):
         if path is not None:
@@ -61,7 +57,7 @@ def read_files(settings: Settings, prompts: pa.Table) -> None:
 
 
 def cue_questions(options: GenerationOptions) -> list[str]:
-    return [] if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE)
+    return [] if options.cue == "prompt" else read_questions()
 
 
 def named_people(settings: Settings) -> pa.Table:
@@ -84,7 +80,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         changes,
         reply=options.reply,
         decides=has_outcomes(settings),
-        personas=read_personas(options.personas_file or PERSONAS_FILE) if options.personas else [],
+        personas=read_personas() if options.personas else [],
         num_personas=options.personas,
         variations=options.variations,
         cue=options.cue,

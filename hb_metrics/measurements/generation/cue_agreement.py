@@ -144,7 +144,7 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
 
 # These settings depend on the cue, so they may differ.
 _OF_CUE = {
-    *("cue", "cue_questions", "questions", "left_out_templates", "num_prompts", "prompts_digest", "personas_digest"),
+    *("cue", "questions", "left_out_templates", "num_prompts", "prompts_digest", "personas_digest"),
     *("context_reason", "num_copied_replies", "num_left_out_prompts"),
 }
 # These may also differ between a run with names, which has no other measurements, and a run with terms.

@@ -104,8 +104,8 @@ def _cue_notes(record: Record, generation: Generation) -> list[str]:
         return []
     where = {"history": "an earlier turn", "signature": "a signature"}.get(cue, "the system message")
     how = "named" if cue in NAME_CUES else "described"
-    files = [name for name in ("cue_questions", "prompts") if vars(record.settings)[name] is not None]
-    neutral = f"were read from a file (--{files[0]}), so they may not be neutral" if files else "are neutral"
+    is_own = record.settings.prompts is not None
+    neutral = "were read from a file (--prompts), so they may not be neutral" if is_own else "are neutral"
     note = (
         f"The user was {how} in {where} (--cue {cue}). The questions {neutral}. They were the same for all terms in a "
         "template."

@@ -44,22 +44,13 @@ class GenerationOptions:
         0,
         "The number of persona lines (sentences about the model's own character) before each prompt. The paper uses 2.",
     )
-    personas_file: str | None = option(
-        None,
-        "A YAML file with your own persona sentences. Default: 160 sentences written for this project.",
-    )
     cue: Literal["prompt", "system", "memory", "name", "signature", "history"] = option(
         "prompt",
         "The source from which the model learns who the user is: the user's only turn (prompt), an earlier turn "
         "(history), a quoted sentence by the user in the system message (system), a remembered fact (memory), the "
         "user's name in the system message (name), or a name below the question (signature). With every cue except "
-        "prompt, the user then asks a question, and only templates in which users describe themselves are used.",
-    )
-    cue_questions: str | None = option(
-        None,
-        "A YAML file with your own questions, for every --cue except prompt. They should be neutral, and they contain "
-        "no slots. With --prompts, the prompts are the questions. Default: 20 neutral questions written for this "
-        "project.",
+        "prompt, the user then asks a neutral question or, with --prompts, a question of yours, and only templates in "
+        "which users describe themselves are used.",
     )
     names_file: str | None = option(
         None,
@@ -91,19 +82,9 @@ class GenerationOptions:
 
     def __post_init__(self) -> None:
         check_least(self, replies_per_cell=0, personas=0, turns=1)
-        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file")
-        if self.cue_questions is not None and self.cue == "prompt":
-            raise ValueError(
-                "cue_questions are set, but cue is 'prompt', which has no questions; set --cue to system, memory, "
-                "name, signature or history, or omit --cue_questions"
-            )
+        check_files(self, "style_clusters", "frequencies", "names_file")
         if self.cue in _NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(
                 f"--cue {self.cue} needs a fixed number of replies per name and question, and does not support "
                 "variations; set --replies_per_cell to 1 or more (for example, 8), and omit --variations"
-            )
-        if self.personas_file is not None and not self.personas:
-            raise ValueError(
-                f"personas_file is '{self.personas_file}', but personas is 0; set --personas to the number of lines "
-                "before each prompt (for example, 2), or omit --personas_file"
             )

@@ -72,7 +72,7 @@ def describe(work: GenerationWork) -> dict[str, object]:
 
 def collect(task: Task, work: GenerationWork) -> None:
     folder, classifier, prompts = task.folder, work.classifier, work.asked.prompts
-    table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
+    table = task.engine.reply(work.plan, folder / REPLIES)
     replies = nonempty_replies(with_prompts(table, prompts))
     if not replies.ids:
         raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
@@ -104,7 +104,7 @@ def _converse(
         task.state.print(f"turn {turn} of {requests.turns}")
         requests, folder = next_turn(requests, table), turn_folder(task.folder, turn)
         plan = task.engine.plan_replies(requests, work.asked.layout)
-        table = task.engine.reply(plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
+        table = task.engine.reply(plan, folder / REPLIES)
         replies = later_replies(first, table)
         terms = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
         if len(terms) == len({template for template, _, _ in terms}):

@@ -3,7 +3,7 @@ from typing import Any
 from hb_metrics.layout.figure import Figure, Number, Unit
 from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
-from hb_metrics.measurements.results import Results
+from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Results
 from hb_metrics.stats.contrasts import Contrasts, Estimate
 
 ADJUSTED = "after Benjamini–Hochberg"
@@ -12,7 +12,7 @@ CONTROL = "Contrast of the controls"
 
 
 def figures(results: Results) -> list[Figure]:
-    likelihood, measure, level = results.likelihood, results.record.measure, results.record.settings.confidence_level
+    likelihood, measure, level = results.likelihood, results.record.measure, CONFIDENCE_LEVEL
     bias, term_share, found = likelihood.likelihood_bias, likelihood.term_share, likelihood.contrasts
     tests = f"{count(bias.num_tests)} tests"
     skipped = counted(bias.num_skipped_tests, "tests skipped")

@@ -29,7 +29,7 @@ def compute(run: Run) -> Reddit:
         by_bias_type=by_bias_type,
         lmp=language_model_perplexity(texts["log_likelihood"].to_numpy(), texts["num_tokens"].to_numpy()),
         lmp_num_texts=len(texts),
-        lmp_num_skipped={**reference.num_skipped, "blank": reference.num_blank},
+        lmp_num_skipped=reference.num_skipped,
         lmp_source=reference.source,
     )
 

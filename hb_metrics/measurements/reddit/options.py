@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from hb_metrics.measurements.settings import check_files, option
+from hb_metrics.measurements.settings import option
 
 
 @dataclass
@@ -19,11 +19,3 @@ class RedditOptions:
         "specification.",
         nargs="+",
     )
-    reference_texts: str | None = option(
-        None,
-        "A file of ordinary texts for language model perplexity (LMP), with one text per line (.txt) or with a column "
-        "named text (CSV, JSON lines or Parquet). Default: 500 replies from the chitchat-dataset corpus.",
-    )
-
-    def __post_init__(self) -> None:
-        check_files(self, "reference_texts")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hb_dataset.bias_specification import read_specification
-from hb_dataset.dialogue_pairs import ReferenceTexts, read_reference_texts
+from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.reddit_bias import load_reddit_bias
 from hb_metrics.collect.scoring.pair_perplexity import TextPlan, plan_texts, texts_into_shards
 from hb_metrics.measurements.measurement import Task
@@ -14,6 +14,9 @@ from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NUM_REFERENCE_TEXTS = 500  # replies by people, on which LMP is measured
 
 
 class RedditData(NamedTuple):
@@ -33,7 +36,7 @@ class RedditData(NamedTuple):
 
 class RedditFiles(NamedTuple):
     pairs: dict[str, RedditData]
-    texts: ReferenceTexts
+    reference: Dialogue
 
 
 class RedditWork(NamedTuple):
@@ -61,8 +64,7 @@ def read_files(settings: Settings, prompts: "pa.Table") -> RedditFiles:
         if bias_type in data:
             raise ValueError(f"bias_type {bias_type} is set twice; list each type once")
         data[bias_type] = _read_pairs(options.reddit_folder, name, bias_type)
-    path = None if options.reference_texts is None else Path(options.reference_texts)
-    return RedditFiles(data, read_reference_texts(path, seed=settings.run.seed))
+    return RedditFiles(data, read_dialogue(num_replies=NUM_REFERENCE_TEXTS, seed=settings.run.seed))
 
 
 def bias_types(settings: Settings) -> list[str]:
@@ -73,7 +75,7 @@ def plan(task: Task, files: RedditFiles) -> RedditWork:
     plans = {}
     for bias_type, data in files.pairs.items():
         plans[bias_type] = plan_texts([data.texts_t1, data.texts_t2], task.loaded, ids=data.ids)
-    return RedditWork(files, plans, plan_texts([files.texts.texts], task.loaded, ids=files.texts.ids))
+    return RedditWork(files, plans, plan_texts([files.reference.replies], task.loaded, ids=files.reference.ids))
 
 
 def describe(work: RedditWork) -> dict[str, object]:
@@ -82,8 +84,10 @@ def describe(work: RedditWork) -> dict[str, object]:
         digest, plan = hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest(), work.plans[bias_type]
         counts = {name: getattr(data, name) for name in ("num_identical", "num_repeated", "num_duplicates")}
         sections[bias_type] = {"num_pairs": len(data.ids), "digest": digest, **counts, **_path(plan)}
-    texts = {**work.files.texts.description(), "num_blank": work.files.texts.num_blank}
-    return {"reddit": {**sections, REFERENCE: {**texts, **_path(work.reference)}}}
+    texts = work.files.reference
+    digest = hashlib.sha256(json.dumps([texts.ids, texts.replies]).encode()).hexdigest()
+    about = {"source": texts.source, "digest": digest, "num_texts": len(texts.ids)}
+    return {"reddit": {**sections, REFERENCE: {**about, **_path(work.reference)}}}
 
 
 def collect(task: Task, work: RedditWork) -> None:

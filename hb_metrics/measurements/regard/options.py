@@ -9,14 +9,9 @@ class RegardOptions:
 
     regard_groups: list[str] | None = option(
         None,
-        "The groups of people in the prompts: a YAML file with groups and pairs, or terms with a noun, e.g. 'Deaf "
-        "person' 'able-bodied person'. Default: the paper's six groups in three pairs.",
-        nargs="+",
-    )
-    regard_pairs: list[str] | None = option(
-        None,
-        "The pairs of groups to compare, as advantaged:disadvantaged, e.g. 'able-bodied person:Deaf person'. "
-        "Default: the pairs in the file that --regard_groups names, or else the paper's pairs.",
+        "The groups of people in the prompts: a YAML file with groups and pairs, or terms with a noun, e.g. "
+        "'able-bodied person' 'Deaf person'. Two groups without pairs are a pair, and the first one is the advantaged "
+        "group. Default: the paper's six groups in three pairs.",
         nargs="+",
     )
     regard_continuations: int = option(

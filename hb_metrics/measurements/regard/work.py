@@ -1,5 +1,4 @@
 import hashlib
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -63,9 +62,10 @@ def plan(task: Task, files: Groups) -> RegardWork:
 def groups_and_pairs(settings: Settings) -> Groups:
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
     groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
-    if options.regard_pairs is None:
-        return groups, {pair.name: (pair.advantaged, pair.disadvantaged) for pair in pairs}
-    return groups, _pairs(options.regard_pairs, [group.name for group in groups])
+    if not pairs and len(groups) == 2:
+        advantaged, disadvantaged = (group.name for group in groups)
+        return groups, {f"{advantaged} − {disadvantaged}": (advantaged, disadvantaged)}
+    return groups, {pair.name: (pair.advantaged, pair.disadvantaged) for pair in pairs}
 
 
 def describe(work: RegardWork) -> dict[str, object]:
@@ -80,8 +80,8 @@ def describe(work: RegardWork) -> dict[str, object]:
 
 
 def collect(task: Task, work: RegardWork) -> None:
-    folder, batch_size = task.folder / REGARD, task.settings.run.batch_size
-    continuations = decode_into_shards(work.plan, task.loaded, folder / CONTINUATIONS, batch_size=batch_size)
+    folder = task.folder / REGARD
+    continuations = decode_into_shards(work.plan, task.loaded, folder / CONTINUATIONS)
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(
@@ -101,16 +101,3 @@ def collect(task: Task, work: RegardWork) -> None:
 
 def whole_text(prompt: str, continuation: str) -> str:
     return f"{prompt}{'' if continuation.startswith(_NO_SPACE_BEFORE) else ' '}{continuation}"
-
-
-def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, str]]:
-    pairs = {}
-    for text in given:
-        names = [name.strip() for name in text.split(":")]
-        if len(names) != 2 or names[0] == names[1] or not {*names} <= {*groups}:
-            raise ValueError(
-                f"regard_pairs contains {text!r}; write each pair as advantaged:disadvantaged, using two of these "
-                f"groups: {', '.join(groups)}"
-            )
-        pairs[f"{names[0]} − {names[1]}"] = (names[0], names[1])
-    return pairs

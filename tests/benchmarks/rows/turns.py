@@ -54,7 +54,7 @@ def converse(requests: ReplyRequests, engine: LocalEngine, *, anew: bool = False
             if anew:
                 engine.kept = KeptStates()
             plan = engine.plan_replies(requests, layout)
-            table = engine.reply(plan, Path(folder) / str(turn), batch_size=None)
+            table = engine.reply(plan, Path(folder) / str(turn))
             replies += [reply or "" for reply in table["reply"].to_pylist()]
             num_tokens.append([sum(map(len, plan.contexts)), sum(table["num_tokens"].to_pylist())])
             if turn < TURNS:

@@ -9,7 +9,7 @@ import pytest
 from hb_metrics.command import arguments as module
 from hb_metrics.command.arguments import asked_measurements, default_settings, parse_arguments, settings_of
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.dialogue.options import DialogueOptions
+from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import RunOptions
 
@@ -19,14 +19,14 @@ NAMES = [option.name for _, option in OPTIONS]
 
 
 def test_what_is_not_given_has_its_default():
-    settings = settings_of({"seed": 3, "replies_per_cell": 5, "dialogue_replies": 7})
+    settings = settings_of({"seed": 3, "replies_per_cell": 5, "awareness_prompts": 7})
     assert settings.run == RunOptions(seed=3)
     assert settings.of(GenerationOptions) == GenerationOptions(replies_per_cell=5)
-    assert settings.of(DialogueOptions) == DialogueOptions(dialogue_replies=7)
+    assert settings.of(AwarenessOptions) == AwarenessOptions(awareness_prompts=7)
     assert default_settings() == settings_of({}) == parse_arguments([])
     assert list(settings.values()) == list(settings.defaults()) == NAMES
     changed = {name for name, value in settings.values().items() if value != settings.defaults()[name]}
-    assert changed == {"seed", "replies_per_cell", "dialogue_replies"}
+    assert changed == {"seed", "replies_per_cell", "awareness_prompts"}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
     assert help_of(capsys, "run")[0] == [option.name for option in fields(RunOptions)]
     every, _ = help_of(capsys, "all")
     assert sorted(every) == sorted([*NAMES, "config"])
-    assert len(every) <= 64  # another option takes the place of one that nobody would miss
+    assert len(every) <= 56  # another option takes the place of one that nobody would miss
     with pytest.raises(SystemExit, match="2"):
         parse_arguments(["--help", "regrad"])
 
@@ -92,7 +92,7 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
         ("seed: [", "is not valid YAML"),
         ("- seed\n", "write one `option: value` per line"),
         ("seed: \udcfc", "UTF-8"),
-        ("confidence_level: much", "--confidence_level"),
+        ("temperature: much", "--temperature"),
     ],
 )
 def test_a_config_that_would_be_read_in_part_is_refused(content, message, tmp_path, capsys):
@@ -118,5 +118,3 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
     assert parse_arguments(["--config", str(file)]).run.chat()["template_kwargs"] == {"day": "2026-05-06"}
     with pytest.raises(ValueError, match="max_reasoning_tokens is -1; set it to at least 0"):
         settings_of({"max_reasoning_tokens": -1})
-    with pytest.raises(ValueError, match=r"personas_file is '.*', but personas is 0; set --personas"):
-        settings_of({"personas_file": str(file)})

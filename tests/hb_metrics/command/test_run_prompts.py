@@ -209,7 +209,7 @@ def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary, capsys):
     measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
     results = json.loads((files / "run" / "results.json").read_text())
     assert set(results["generation"]["parroting"]["by_template"]) == {row["prompt"] for row in PLAIN}
-    assert "--prompts" in (files / "run" / "report.html").read_text()
+    assert "(--prompts), so they may not be neutral" in (files / "run" / "report.html").read_text()
     assert set(load_run(files / "run").replies["question"]) == {row["prompt"] for row in PLAIN}
     capsys.readouterr()
     print_replies([str(files / "run"), "--worst", "1"])
@@ -228,17 +228,14 @@ CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
         ("Is {person} %s?", ("--measurements", "generation,offensiveness,likelihood")),
         ("Invite {name}, the %s?", ("--measurements", "generation,decisions", "--names_file", "names.csv")),
         ("What is %s?", ("--cue", "memory", "--measurements", "generation,offensiveness")),
-        (None, ("--cue", "history", "--cue_questions", "asked.yaml", *GENERATION)),
     ],
 )
 def test_a_page_without_texts_shows_none_of_them(files, vocabulary, monkeypatch, prompt, options):
     monkeypatch.chdir(files)
-    (files / "asked.yaml").write_text(f"questions: [What is {SECRET}?, Is it {SECRET}?]\n")
-    if prompt is not None:
-        outcome = CHOICE if "names.csv" in options else {}
-        texts = [prompt % SECRET, f'{prompt} {{{{{SECRET}}}}} "2"\n' % SECRET]
-        write(files / "own.jsonl", [{**HIDDEN, **outcome, "prompt": text} for text in texts])
-        options = "--prompts", "own.jsonl", *options
+    outcome = CHOICE if "names.csv" in options else {}
+    texts = [prompt % SECRET, f'{prompt} {{{{{SECRET}}}}} "2"\n' % SECRET]
+    write(files / "own.jsonl", [{**HIDDEN, **outcome, "prompt": text} for text in texts])
+    options = "--prompts", "own.jsonl", *options
     options = *options, "--system_prompt", f"Be {SECRET}.", "--replies_per_cell", "2", "--vocabulary_dir", vocabulary
     options = [*map(str, options), "--dataset_config", "v1.0", "--context", "chat"]
     export(["asked.jsonl", *options])

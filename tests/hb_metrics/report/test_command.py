@@ -62,7 +62,7 @@ FORGED = {
     "run.model.name": [...],
     "run.layout": ["2", {}, ...],
     "generation": [[], "text", 5],
-    "generation.gen_bias.intervals.full_gen_bias": [[1], "text", 5],
+    "generation.gen_bias.intervals.full_gen_bias": ["text", 5],
     "generation.num_replies": ["many", ...],
     "dialogue.perplexity": ["much", [], ...],
     "likelihood.likelihood_bias": [-math.inf, []],

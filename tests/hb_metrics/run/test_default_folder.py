@@ -5,7 +5,7 @@ from hb_metrics.command.planning import default_folder
 
 
 def test_model_prompts_and_measurements_are_in_the_name():
-    options = {"model": "openai-community/gpt2", "dataset_config": "v1.0", "batch_size": 3}
+    options = {"model": "openai-community/gpt2", "dataset_config": "v1.0", "show": 3}
     assert default_folder(settings_of({})) == "runs/embedded-v1.0-small"
     assert default_folder(settings_of(options)) == "runs/gpt2-v1.0"
     options["measurements"] = "generation,likelihood"

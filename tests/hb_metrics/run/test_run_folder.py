@@ -192,3 +192,19 @@ def test_a_digest_changes_with_a_cell_the_order_and_a_name(few):
         few.rename_columns({"axis": "axes"}),
     ):
         assert table_digest(changed) != table_digest(few)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": {"b": 1, "b": 1}}', "the key 'b' occurs twice"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"a": [1', "cannot be read"),
+        ("[]", "contains no JSON object"),
+    ],
+)
+def test_a_damaged_json_file_is_named(text, message, tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{message}"):
+        read_json(path)

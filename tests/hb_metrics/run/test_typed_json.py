@@ -6,7 +6,6 @@ from typing import Literal
 
 import pytest
 
-from hb_metrics.run.json_files import read_json
 from hb_metrics.run.typed_json import from_json, to_json
 
 
@@ -45,16 +44,13 @@ def test_what_is_written_is_read():
         ({"parts": []}, "results.parts is .* of the type dict"),
         ({"names": ["x", None]}, r"results.names\[1\] is None.* of the type str"),
         ({"number": 0.5}, "results.number is 0.5.* of the type int"),
+        ({"share": float("nan")}, "results.share is nan.* of the type float"),
         ({"share": True}, "results.share is True.* of the type float"),
         ({"first": 3}, "results.first is 3, but should be an object"),
         ({"more": 1}, "results.more is unknown"),
     ],
 )
-def test_a_damaged_value_is_named(change, message, tmp_path):
+def test_a_damaged_value_is_named(change, message):
     content = to_json(WHOLE) | change
     with pytest.raises(ValueError, match=message):
         from_json(Whole, content)
-    (tmp_path / "results.json").write_text(json.dumps({"whole": content}))
-    message = message.replace("results", f"'{tmp_path / 'results.json'}': results.whole", 1)
-    with pytest.raises(ValueError, match=message):
-        from_json(Whole, read_json(tmp_path / "results.json")["whole"])

@@ -223,26 +223,6 @@ def test_the_shipped_personas_name_no_noun_and_no_term():
     assert not pairs & terms
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("personas: [a]\npersonas: [b]\n", "key 'personas' occurs twice; remove one"),
-        ("personas: [", "is not valid YAML"),
-        ("", "has no list of personas"),
-        ("personas: [I like soup., 5]", "persona 2 is not a line of text"),
-        ("personas: [a, '']", "persona 2 is not a line of text"),
-        ("personas: [a, 'Am I {name}?']", "persona 2 is a line with a slot in braces"),
-        ("personas: [I like soup., b, I like soup.]", "persona 3 is listed twice"),
-    ],
-)
-def test_faults_of_a_persona_file_are_named(content, problem, tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=re.escape(problem)) as error:
-        read_personas(path)
-    assert str(path) in str(error.value)
-
-
 def test_persona_lines_follow_from_the_id_and_the_seed_alone():
     personas, ids = read_personas(), [f"prompt-{row}" for row in range(300)]
     drawn = dict(zip(ids, draw_personas(ids, personas, 3, seed=7), strict=True))

@@ -72,7 +72,7 @@ def converse(engine, folder, requests, monkeypatch, forget=()):
         read.append(0)
         with monkeypatch.context() as patch:
             patch.setattr(Forward, "_run", counted)
-            table = engine.reply(plan, folder / str(turn), batch_size=None)
+            table = engine.reply(plan, folder / str(turn))
         kept.append(len(engine.kept.new))
         assert not engine.kept.last
         if turn < TURNS:

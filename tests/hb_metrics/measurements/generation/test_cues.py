@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics.collect.replies import cues as replies_cues
 from hb_metrics.collect.replies.cues import cue_lines, cue_messages
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.run_prompts import read_prompts
@@ -51,7 +52,17 @@ def asked_prompts(cue):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def one_question(tmp_path_factory):
+    """A question that is soon learnt, in place of those that ship."""
+    path = tmp_path_factory.mktemp("questions") / "questions.yaml"
+    path.write_text(f"questions: ['{QUESTION}']")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replies_cues, "QUESTIONS_FILE", path)
+        yield
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, one_question):
     """The runs of a model whose answers differ by term if the user or a memory states it, and not with `system`."""
     folder = tmp_path_factory.mktemp("cues")
     tokenizer = chat_tokenizer("llama3")
@@ -64,13 +75,11 @@ def runs(tmp_path_factory):
         pairs += [(context, f"{answer(cue, row)}<|eot_id|>") for context, row in zip(contexts, rows, strict=True)]
     trained_model(tokenizer, pairs).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
-    (folder / "questions.yaml").write_text(f"questions: ['{QUESTION}']")
     vocabulary = write_trained_vocabulary(folder / "vocabulary")
     templates = vocabulary / "templates.yaml"
     templates.write_text(templates.read_text() + '- template: "I love {plural_noun_phrase}."\n')
     options = ["--model", folder / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
-    options += ["--decoding", "greedy", "--cue_questions", folder / "questions.yaml"]
-    options += ["--measurements", "likelihood,generation,offensiveness"]
+    options += ["--decoding", "greedy", "--measurements", "likelihood,generation,offensiveness"]
     for cue in CUES:
         main([*map(str, [*options, "--cue", cue, "--output_dir", folder / cue])])
     return folder
@@ -111,22 +120,22 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
 
 def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
-    assert "they may not be neutral" in (runs / "system" / "report.html").read_text()
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user with different cues (system, history)" in page
     assert "terms: 4 of 4, templates: 1" in page
     assert "4 terms with two replies to each shared template and question under both cues count as only 2" in page
 
 
-def test_groups_of_names_from_the_command_line(runs, tmp_path):
+def test_groups_of_names_from_the_command_line(runs, tmp_path, monkeypatch):
     names = "Ada,DEAF\nBo,Blind\nCy,DEAF\nDi,Blind\nEd,DEAF\nFlo,Blind\nGus,DEAF\nHal,Blind\n"
     (tmp_path / "names.csv").write_text(f"name,group\n{names}")
     (tmp_path / "questions.yaml").write_text("questions: ['Why?', 'When?']")
+    monkeypatch.setattr(replies_cues, "QUESTIONS_FILE", tmp_path / "questions.yaml")
     tokenizer = chat_tokenizer("llama3")
     for saved in (tokenizer, untrained_model(tokenizer)):
         saved.save_pretrained(tmp_path / "model")
     options = ["--model", tmp_path / "model", "--measurements", "generation", "--decoding", "sample"]
-    options += ["--cue_questions", tmp_path / "questions.yaml", "--max_new_tokens", "4", "--turns", "2"]
+    options += ["--max_new_tokens", "4", "--turns", "2"]
     for cue, line in (("name", "The user's name is {}."), ("signature", "Thanks,\n{}")):
         out = tmp_path / cue
         more = ["--cue", cue, "--output_dir", out, "--names_file", tmp_path / "names.csv", "--replies_per_cell", "4"]
@@ -208,12 +217,10 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     ("options", "message"),
     [
         (["--cue", "system", "--context", "plain"], "--cue system applies only to chats, but the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions are set, but cue is 'prompt', which has no questions"),
         (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
         (["--cue", "name", "--axes", "age"], "set --measurements generation, and remove --axes"),
         (["--cue", "signature", "--replies_per_cell", "0"], "set --replies_per_cell to 1 or more"),
-        (["--names_file", "questions.yaml"], "names_file is set, but cue is 'prompt', which has no names"),
-        (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
+        (["--names_file", "model/config.json"], "names_file is set, but cue is 'prompt', which has no names"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates"),
     ],
 )

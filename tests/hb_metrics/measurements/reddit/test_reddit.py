@@ -120,24 +120,9 @@ def test_two_processes_end_in_the_same_bytes(options, finished, forked_programs,
         assert (tmp_path / "run" / name).read_bytes() == (finished[0] / name).read_bytes()
 
 
-def test_reference_texts_of_ones_own(saved_llama, data, tmp_path):
-    reference = tmp_path / "reference.txt"
-    reference.write_text("I like tea.\n\nIt rained all day.\na\n")
-    named = ["--measurements", "reddit", "--reddit_folder", data / "gender", "--bias_type", "gender"]
-    command = ["--model", saved_llama, *named, "--reference_texts", reference, "--output_dir", tmp_path / "run"]
-    measure_here(*command)
-    reddit = json.loads((tmp_path / "run" / "results.json").read_text())["reddit"]
-    gender = reddit["by_bias_type"]["gender"]
-    assert (gender["split"], gender["num_read"]) == ("test", 8)
-    assert (reddit["lmp_num_texts"], reddit["lmp_source"]) == (2, "reference.txt")
-    assert reddit["lmp_num_skipped"] == {"one_token": 1, "too_long": 0, "blank": 1}
-
-
 def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
-    (tmp_path / "reference.txt").write_text("\n")
     (tmp_path / "groups.yaml").write_text("groups: none\n")
-    (tmp_path / "dialogue.csv").write_text("a,b\n1,2\n")
-    (tmp_path / "personas.yaml").write_text("- [\n")
+    (tmp_path / "clusters.csv").write_text("a,b\n1,2\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "test.txt").write_text("")
     for options, message in (
@@ -146,14 +131,8 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"reddit_folder": str(data / "gender")}, "no term of 'race'"),
         ({"reddit_folder": str(tmp_path / "empty"), "bias_type": ["race"]}, "the test file in .* has no phrases"),
         ({"reddit_folder": str(tmp_path)}, "contains no RedditBias split for gender"),
-        ({"reference_texts": str(tmp_path / "reference.txt")}, "reference.txt has no texts"),
         ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "groups.yaml:1"),
-        ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
-        (
-            {"measurements": "generation", "personas": 1, "personas_file": str(tmp_path / "personas.yaml")},
-            "personas.yaml",
-        ),
-        ({"measurements": "generation", "style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
+        ({"measurements": "generation", "style_clusters": str(tmp_path / "clusters.csv")}, "clusters.csv"),
     ):
         with pytest.raises((ValueError, OSError), match=message):
             read_files(asked(data, **options))
@@ -165,7 +144,6 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"measurements": "reddit", "bias_type": ["race"]}, "needs the RedditBias data; set --reddit_folder"),
         ({"measurements": "reddit", "reddit_folder": "nowhere", "bias_type": ["race"]}, "'nowhere' is not a folder"),
         ({"measurements": "likelihood,reddit", "reddit_folder": "."}, "needs bias types; set --bias_type"),
-        ({"reference_texts": "nowhere.txt"}, "reference_texts 'nowhere.txt' is not a file"),
     ],
 )
 def test_options_that_will_not_do_are_refused_before_anything_runs(options, message):

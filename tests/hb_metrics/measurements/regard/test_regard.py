@@ -21,7 +21,7 @@ from tests.hb_metrics.runs_here import measure_here
 
 JOBS = "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n"
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
-OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
+OPTIONS += ["--regard_groups", "man", "woman"]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -120,10 +120,8 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished, clas
 
 
 @pytest.mark.long
-def test_two_processes_with_other_batches_give_the_same_bytes(
-    finished, saved_llama, classified_by, forked_programs, tmp_path
-):
-    options = ["--model", saved_llama, *OPTIONS, *classified_by, "--batch_size", 7]
+def test_two_processes_give_the_same_bytes(finished, saved_llama, classified_by, forked_programs, tmp_path):
+    options = ["--model", saved_llama, *OPTIONS, *classified_by]
     forked_programs.run_two("tests.hb_metrics.stoppable_run", [*options, "--output_dir", tmp_path / "run"])
     assert (tmp_path / "run" / "results.json").read_bytes() == (finished[0] / "results.json").read_bytes()
 
@@ -144,19 +142,11 @@ def test_a_file_of_groups_has_its_pairs(tmp_path):
     groups, pairs = groups_and_pairs(asked(regard_groups=[str(path)]))
     assert [group.plural for group in groups] == ["nurses", "surgeons"]
     assert pairs == {"job": ("surgeon", "nurse")}
-    _, others = groups_and_pairs(asked(regard_groups=[str(path)], regard_pairs=["nurse: surgeon"]))
-    assert others == {"nurse − surgeon": ("nurse", "surgeon")}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"regard_pairs": ["man"]}, "regard_pairs contains 'man'; .*, using two of these groups: man"),
-        ({"regard_pairs": ["man:man"]}, "regard_pairs contains 'man:man'"),
-        ({"regard_pairs": ["man:wolf"]}, "regard_pairs contains 'man:wolf'"),
-        ({"regard_continuations": -1}, "regard_continuations is -1"),
-    ],
-)
-def test_options_that_will_not_do_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        groups_and_pairs(asked(**options))
+def test_two_groups_are_a_pair_and_the_first_one_has_the_advantage():
+    _, pairs = groups_and_pairs(asked(regard_groups=["tall man", "short man"]))
+    assert pairs == {"tall man − short man": ("tall man", "short man")}
+    assert groups_and_pairs(asked(regard_groups=["man", "woman", "tall man"]))[1] == {}
+    with pytest.raises(ValueError, match="regard_continuations is -1"):
+        groups_and_pairs(asked(regard_continuations=-1))
