@@ -1,6 +1,7 @@
 import hashlib
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import yaml
