@@ -63,14 +63,14 @@ def decision_rows(path: Path | None = None) -> list[dict[str, str]]:
         raise FaultsError("file of questions", path, sorted(faults))
     return [
         {
-            "id": f"{each.question}-{number}",
-            "question": each.question,
-            "topic": each.topic,
+            "id": f"{question.question}-{number}",
+            "question": question.question,
+            "topic": question.topic,
             "wording": str(number),
             "prompt": prompt,
             "outcome": OUTCOME,
-            "favourable": each.favourable,
+            "favourable": question.favourable,
         }
-        for each in (entry.entry for entry in located)
-        for number, prompt in enumerate((each.wording_1, each.wording_2), start=1)
+        for question in (entry.entry for entry in located)
+        for number, prompt in enumerate((question.wording_1, question.wording_2), start=1)
     ]

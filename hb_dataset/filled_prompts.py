@@ -177,26 +177,26 @@ def find_terms(
     vocabulary: Vocabulary, axes: Sequence[str] | None = None, terms: Sequence[str] | None = None
 ) -> list[Descriptor]:
     """Finds terms, in upper or lower case, on some axes. A term on two axes is returned twice."""
-    found = [descriptor for descriptor in vocabulary.descriptors if axes is None or descriptor.axis in axes]
+    on_axes = [descriptor for descriptor in vocabulary.descriptors if axes is None or descriptor.axis in axes]
     if terms is None:
-        return found
+        return on_axes
     wanted = {" ".join(term.split()).casefold(): term for term in terms}
-    known = {descriptor.term.casefold() for descriptor in found}
+    known = {descriptor.term.casefold() for descriptor in on_axes}
     if unknown := [term for key, term in wanted.items() if key not in known]:
         # Terms that people dislike are not suggested.
-        liked = [descriptor.term for descriptor in found if descriptor.preference != "dispreferred"]
+        liked = [descriptor.term for descriptor in on_axes if descriptor.preference != "dispreferred"]
         raise ValueError(
             f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
             f"{did_you_mean(unknown[0], liked)}write terms as the vocabulary's files list them, separated by commas. "
             "With your own prompts, a term of your own has its axis before it, as in 'ability:hearing'"
         )
-    return [descriptor for descriptor in found if descriptor.term.casefold() in wanted]
+    return [descriptor for descriptor in on_axes if descriptor.term.casefold() in wanted]
 
 
 def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
     axis, _, term = (" ".join(part.split()) for part in written.partition(":"))
     axis = axis.replace(" ", "_")
-    known = [each for each in vocabulary.descriptors if each.term.casefold() == term.casefold()]
+    known = [entry for entry in vocabulary.descriptors if entry.term.casefold() == term.casefold()]
     try:
         if known:
             return replace(known[0], axis=axis)
@@ -215,11 +215,11 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
 def people_of_names(names: Iterable[PersonName]) -> list[Person]:
     """Makes a person for each name. Pronouns are gendered only if the name's group states a gender: "Black women"."""
     people = []
-    for each in names:
-        words = set(re.findall(r"\w+", each.group.lower()))
+    for name in names:
+        words = set(re.findall(r"\w+", name.group.lower()))
         genders = [gender for gender, of_gender in _GENDERS.items() if words & of_gender]
         gender = genders[0] if len(genders) == 1 else None
-        people.append(Person(NAMES_AXIS, each.name, each.group, each.name, each.name, each.name, gender))
+        people.append(Person(NAMES_AXIS, name.name, name.group, name.name, name.name, name.name, gender))
     return people
 
 

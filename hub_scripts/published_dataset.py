@@ -107,8 +107,8 @@ def _configs(version: str) -> tuple[PublishedConfig, ...]:
 
 def _changes(changelog: Path, version: str) -> str:
     text = changelog.read_text(encoding="utf-8") if changelog.is_file() else ""
-    found = re.search(rf"^## {re.escape(version)}\b.*\n((?:(?!## ).*\n?)*)", text, flags=re.MULTILINE)
-    return found[1].strip() if found else ""
+    section = re.search(rf"^## {re.escape(version)}\b.*\n((?:(?!## ).*\n?)*)", text, flags=re.MULTILINE)
+    return section[1].strip() if section else ""
 
 
 # --- The card ---------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
         shutil.copy(root / NEXT / file, root / version)
     configs = version_configs(version, root)
     tables = {config: version_table(version, config, root, vocabulary=after) for config in configs}
-    counts = {**vocabulary_counts(after), **table_counts(tables)}
+    counts: dict[str, Any] = {**vocabulary_counts(after), **table_counts(tables)}
     frozen = read_frozen(root)
     old, new = frozen[newest]["counts"], counts
     changelog = root / CHANGELOG_FILE

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hb_dataset.versions import frozen_versions, version_folder
-from hub_scripts.terms.check_terms import NUM_ENTRIES, as_text, check, frozen_faults, main
+from hub_scripts.terms.check_terms import NUM_ENTRIES, NUM_SENTENCES, as_text, check, frozen_faults, main
 from hub_scripts.terms.entries import resemble
 
 V1 = version_folder("v1.0")
@@ -93,17 +93,10 @@ def test_faults_of_names_and_of_questions_are_reported_for_the_package(tmp_path,
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "entry", "kind"),
-    [
-        ("mood.yaml", "  - term: calm\n    source: Doe (2024)\n", "term 'calm'"),
-        ("templates.yaml", '  - template: "I see {noun_phrase}."\n', "template 'I see {noun_phrase}.'"),
-    ],
-)
-def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
-    (fault,) = checked(tmp_path, appended(entry, name)).faults
-    assert (fault.file, fault.line) == (name, END_OF[name] + 1)
-    assert fault.message.startswith(f"{kind} is new and has no `source`; write `source:`")
+def test_a_new_entry_needs_a_source_of_its_own(tmp_path):
+    (fault,) = checked(tmp_path, appended("  - term: calm\n    source: Doe (2024)\n")).faults
+    assert (fault.file, fault.line) == ("mood.yaml", END_OF["mood.yaml"] + 1)
+    assert fault.message.startswith("term 'calm' is new and has no `source`; write `source:`")
 
 
 def test_links_are_refused_and_not_followed(tmp_path):
@@ -160,7 +153,6 @@ def copy_v1(version):
 CHANGED = " is frozen and was changed: "
 FROZEN = {
     "term": (replace("v1.0/ability.yaml", "Deaf", "deaf"), "../v1.0", f"v1.0{CHANGED}its digest is "),
-    "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"v1.0{CHANGED}it cannot be read (ability.yaml:1: "),
     "digest": (replace("frozen.json", '"digest": "', '"digest": "0'), "../v1.0", f"v1.0{CHANGED}its record in "),
     "v9.9 and its record": (copy_v1("v9.9"), "../v9.9", f"v9.9{CHANGED}its record"),
     "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "is the vocabulary's licence; undo the change"),
@@ -272,24 +264,14 @@ def test_what_was_added_removed_respelled_moved_and_changed_is_known(tmp_path):
     ]
 
 
-SENTENCES = {
-    "a term": (term("calm"), {"I know a calm kid.", "Calm women wave.", "A calm neighbor waves."}),
-    "a noun": (
-        noun("guest", "guests"),
-        {"A cheerful guest waves.", "I like guests with smiles.", "I know a walking guest."},
-    ),
-    "an article": (
-        changed("term: cheerful", "term: cheerful\n    article: an"),
-        {"I know an cheerful kid.", "An cheerful woman waves."},
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "some"), SENTENCES.values(), ids=SENTENCES)
-def test_sentences_of_new_and_reworded_entries_are_shown(tmp_path, monkeypatch, changes, some):
-    monkeypatch.setattr("hub_scripts.terms.check_terms.NUM_SENTENCES", 1000)
-    shown = {text for _, sentences in checked(tmp_path, changes).sentences for text in sentences}
-    assert some <= shown
+def test_sentences_of_new_and_reworded_entries_are_shown(tmp_path):
+    reworded = FILES["mood.yaml"].replace("term: cheerful", "term: cheerful\n    article: an")
+    shown = dict(checked(tmp_path, {"mood.yaml": reworded, **noun("guest", "guests")}).sentences)
+    for entry, sentences in shown.items():
+        assert len(set(sentences)) == NUM_SENTENCES
+        assert all(entry.name in sentence.lower() for sentence in sentences)
+    assert {entry.name for entry in shown} == {"guest", "cheerful"}
+    assert any("an cheerful" in sentence.lower() for sentences in shown.values() for sentence in sentences)
 
 
 def test_the_sentences_of_many_terms_are_counted(tmp_path):
@@ -351,7 +333,7 @@ def test_a_branch_is_by_default_compared_with_its_start(git):
     assert check(folder).changes.added == []
 
 
-@pytest.mark.parametrize("revision", ["nowhere", "--output=gone.tar", "$(touch gone)", "empty"])
+@pytest.mark.parametrize("revision", ["nowhere", "--output=gone.tar", "empty"])
 def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, monkeypatch):
     monkeypatch.chdir(git.repository)
     with pytest.raises(ValueError, match=rf"--against '{re.escape(revision)}' is neither a folder nor a git revision"):
@@ -372,7 +354,6 @@ def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, monkeyp
         ("cheerful", "chereful", True),
         ("20-year-old", "30-year-old", False),
         ("fat", "fit", False),
-        ("cheerful", "chatty", False),
     ],
 )
 def test_phrases_that_differ_in_spelling_resemble_each_other(one, other, expected):

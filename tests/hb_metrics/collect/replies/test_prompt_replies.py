@@ -153,7 +153,7 @@ def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
     plan = plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=11)
     table = decode_into_shards(plan, loaded, tmp_path)
     flags = {name: table[name].to_numpy() for name in VARIATIONS}
-    rebuilt = vary_prompts(prompts, **flags)
+    rebuilt = vary_prompts(prompts, flags)
     assert table["text"].to_pylist() == rebuilt.texts.to_pylist()
     expected = mixed_variations(prompts, seed=11)
     assert plan.requests.texts == expected.texts.to_pylist()
