@@ -57,8 +57,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process."""
-    from hb_metrics.models.bias_tags import ASKED_WITH
     from hb_metrics.models.chats import ChatOptions
+    from hb_metrics.models.layout import ASKED_WITH
     from hb_metrics.models.processes import process_state
 
     state = process_state()

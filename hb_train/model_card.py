@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.models.bias_tags import BiasTuning, read_bias_tuning
+from hb_metrics.models.layout import BiasTuning, read_bias_tuning
 from hb_train.training.runs import MEASURES, is_gain
 
 CARD_FILE = "README.md"

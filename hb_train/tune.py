@@ -134,7 +134,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
     from transformers import EarlyStoppingCallback, TrainerCallback, set_seed
 
-    from hb_metrics.models.bias_tags import TUNING_FILE
+    from hb_metrics.models.layout import TUNING_FILE
     from hb_train.training.cost import describe_cost
     from hb_train.tuning.methods import Tuning, encode, make_trainer
 
@@ -230,7 +230,7 @@ def check_model(
 
 def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
-    from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
+    from hb_metrics.models.layout import TUNING_FILE, BiasTuning
     from hb_train.model_card import write_model_card
 
     arguments, record, encoded, state = tuning.arguments, tuning.record, tuning.encoded, trainer.state

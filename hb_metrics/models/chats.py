@@ -1,4 +1,5 @@
 import itertools
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -176,7 +177,7 @@ def _apply(
 ) -> list[str]:
     settings: dict[str, object] = dict(chat.template_kwargs)
     if prints_date(tokenizer):  # transformers passes no functions to templates, so the template itself is changed
-        settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
+        settings["chat_template"] = _DATE.sub(_pinned_date, _template_text(tokenizer))
     apply = partial(tokenizer.apply_chat_template, tokenize=False, **settings)
     try:
         if _ANSWER not in apply([{"role": "user", "content": _ANSWER}]):
@@ -209,18 +210,68 @@ def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
         return ""
 
 
+# Matches a call of the function with which templates print the current date.
+_DATE = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+
+
+def _pinned_date(call: re.Match[str]) -> str:
+    return json.dumps(CHAT_DATE.strftime(call[2]), ensure_ascii=False)
+
+
 def prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
     return "strftime_now" in _template_text(tokenizer)
 
 
-def _pinned_date() -> str:
-    """Returns a macro that replaces a chat template's function `strftime_now` and prints `CHAT_DATE`."""
-    directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
-    replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
-    replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)
-    # The line break after the macro is not printed.
-    return "{% macro strftime_now(format) %}{{ format" + replaced + " }}{% endmacro %}\n"
+# With these lines at its beginning, a chat template adds a control tag (see `layout`).
+_TAG_START, _TAG_END = "{#- holistic-bias: adds a control tag to the user's last message -#}", "{{- '' }}"
+_TAGGING = """\
+{%- set tagged = namespace(messages=[], last=-1) -%}
+{%- for message in messages -%}
+{%- if message['role'] == 'user' -%}{%- set tagged.last = loop.index0 -%}{%- endif -%}
+{%- endfor -%}
+{%- for message in messages -%}
+{%- if loop.index0 != tagged.last -%}{%- set new = message -%}
+{%- elif message['content'] is string -%}{%- set new = dict(message, content=message['content'] ~ ' TAG') -%}
+{%- else -%}
+{%- set new = dict(message, content=message['content'] + [{'type': 'text', 'text': ' TAG'}]) -%}
+{%- endif -%}
+{%- set tagged.messages = tagged.messages + [new] -%}
+{%- endfor -%}
+{%- set messages = tagged.messages -%}"""
+_TURNS = [("system", "Be brief."), ("user", "Hello."), ("assistant", "Hi."), ("user", "How are you?")]
+_CHATS = (_TURNS[1:2], _TURNS[1:], _TURNS[:2], _TURNS)
 
 
-def _unpadded(directive: str) -> str:
-    return CHAT_DATE.strftime("%" + directive).strip().lstrip("0") or "0"
+def without_tag(template: str) -> str:
+    return template.partition(_TAG_END)[2] if template.startswith(_TAG_START) else template
+
+
+def template_with_tag(tokenizer: PreTrainedTokenizerBase, tag: str) -> str | None:
+    """Returns the tokenizer's chat template, changed so that the tag is the last word of the user's last message.
+
+    Returns `None` if the changed template does not render chats as the original template renders chats with the tag.
+    """
+    template = tokenizer.chat_template
+    if not isinstance(template, str):
+        return None
+    changed = _TAG_START + _TAGGING.replace("TAG", tag) + _TAG_END + template
+    num_rendered = 0
+    for turns, as_parts in itertools.product(_CHATS, (False, True)):
+        tagged = [*turns[:-1], (turns[-1][0], f"{turns[-1][1]} {tag}")]
+        try:
+            wanted = _rendered(tokenizer, template, tagged, as_parts)
+        except Exception:  # noqa: BLE001 - templates may reject a system message or a list with any error
+            continue
+        if f" {tag}" in wanted and "'type'" not in wanted:  # templates that read texts may print a list as it is
+            num_rendered += 1
+            if _rendered(tokenizer, changed, turns, as_parts) != wanted:
+                return None
+    return changed if num_rendered else None
+
+
+def _rendered(
+    tokenizer: PreTrainedTokenizerBase, template: str, turns: Sequence[tuple[str, str]], as_parts: bool
+) -> str:
+    messages = [{"role": role, "content": text} for role, text in turns]
+    chat = _with_parts(messages) if as_parts else messages
+    return tokenizer.apply_chat_template(chat, chat_template=template, tokenize=False, add_generation_prompt=True)

@@ -10,7 +10,7 @@ The input has one of four context formats:
 
 Persona lines come before the prompt. In a chat, they are part of the system message. In the formats `dialogpt` and
 `blenderbot`, each line begins with "your persona: ". Earlier turns come between the persona lines and the prompt. A
-control tag, such as "no_bias" (see `bias_tags`), is the last word of the prompt.
+control tag, such as "no_bias" (see `layout`), is the last word of the prompt.
 """
 
 from collections.abc import Sequence

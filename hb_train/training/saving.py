@@ -20,7 +20,7 @@ def save_tuned_model(
 
     Returns whether the saved chat template adds the tag.
     """
-    from hb_metrics.models.tag_templates import template_with_tag
+    from hb_metrics.models.chats import template_with_tag
 
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
     tokenizer, original = loaded.tokenizer, loaded.tokenizer.chat_template
@@ -48,7 +48,7 @@ def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: st
 
     `context` is `None` if it is not yet known.
     """
-    from hb_metrics.models.tag_templates import template_with_tag
+    from hb_metrics.models.chats import template_with_tag
 
     if tag is not None and (context not in ("chat", None) or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(

@@ -85,7 +85,7 @@ def write_rows(
 
     `values` and `is_biased` are those of `tag_replies`.
     """
-    from hb_metrics.models.bias_tags import BIAS, NO_BIAS
+    from hb_metrics.models.layout import BIAS, NO_BIAS
 
     tagged = {tag: rendered_prompts(replies, asked, tag) for tag in (BIAS, NO_BIAS)}
     suffix = tagged[BIAS][0].rpartition(f" {BIAS}")[2]

@@ -260,7 +260,7 @@ def test_runs_that_cannot_be_labelled_are_refused(measured, labelled, tmp_path):
     for run, options, message in (
         (scored, {}, "scored' has no replies; pass the folder of a run with --measurements generation"),
         (half, {}, "half' belong to other replies"),
-        (gone, {}, "there is no model 'gone/x'"),
+        (gone, {}, "model 'gone/x' does not exist"),
         (gone, {"model": str(model)}, "did not write these replies"),
     ):
         with pytest.raises((ValueError, OSError), match=message):

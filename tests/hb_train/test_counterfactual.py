@@ -20,7 +20,7 @@ from trl import SFTConfig
 from hb_dataset import load_table
 from hb_dataset.versions import read_version
 from hb_metrics.collect.classifiers.censoring import mention_pattern
-from hb_metrics.models.bias_tags import read_bias_tuning
+from hb_metrics.models.layout import read_bias_tuning
 from hb_metrics.models.loading import load_model
 from hb_train.own_replies import main as reply_main
 from hb_train.training.cost import peak_memory

@@ -13,8 +13,8 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
-from hb_metrics.models.bias_tags import TUNING_FILE, read_bias_tuning
 from hb_metrics.models.contexts import encode_replies
+from hb_metrics.models.layout import TUNING_FILE, read_bias_tuning
 from hb_train import tune
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main

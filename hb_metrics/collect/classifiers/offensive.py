@@ -14,8 +14,7 @@ import numpy as np
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.classifiers.presets import load_named_classifier
-from hb_metrics.models.gguf import wheel_folder
-from hb_metrics.models.sources import EMBEDDED, folder_digest
+from hb_metrics.models.sources import EMBEDDED, folder_digest, wheel_folder
 from hb_metrics.run.replies import verdicts
 
 # A transformer needs about a minute for this many rows. Little work is lost if the run is killed, and a run has few

@@ -14,9 +14,8 @@ from hb_metrics.collect.scoring.dialogue import dialogue_into_shards, plan_dialo
 from hb_metrics.collect.scoring.divergence import divergences_into_shards
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.models.architecture import decoder_prefix, decoder_start, text_start
-from hb_metrics.models.chats import DEFAULT_CHAT
+from hb_metrics.models.chats import DEFAULT_CHAT, template_with_tag
 from hb_metrics.models.loading import load_tokenizer
-from hb_metrics.models.tag_templates import template_with_tag
 from tests.hb_metrics.collect.small_architectures import small_architecture
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, roberta_tokenizer, with_chat
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from hb_metrics.models import bias_tags as module
-from hb_metrics.models.bias_tags import ASKED_WITH, BIAS, NO_BIAS, TUNING_FILE, BiasTuning, choose_tag, read_bias_tuning
+from hb_metrics.models import layout as module
 from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.layout import ASKED_WITH, BIAS, NO_BIAS, TUNING_FILE, BiasTuning, choose_tag, read_bias_tuning
 from hb_metrics.run.run_folder import write_json
 
 TUNING = BiasTuning(
