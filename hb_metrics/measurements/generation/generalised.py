@@ -3,8 +3,8 @@ import numpy as np
 from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.measurements.generation.figures import UPTAKE
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.measurements.group_shares import generalised_shares
 from hb_metrics.measurements.results import Run
+from hb_metrics.measurements.shares import generalised_shares
 from hb_metrics.run.finished_run import read_reply_table, read_vectors
 from hb_metrics.run.replies import Replies, nonempty_replies
 from hb_metrics.run.run_folder import STYLES

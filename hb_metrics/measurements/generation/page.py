@@ -10,11 +10,17 @@ from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation.figures import (
     AXES,
+    BY_TURN,
     CLUSTER_METRICS,
     KINDS,
+    REFUSALS,
     TELLING,
+    UPTAKE,
+    by_axis_heading,
     figures,
     style_figures,
+    turn_figures,
+    turn_sentences,
 )
 from hb_metrics.measurements.generation.notes import notes
 from hb_metrics.measurements.generation.plots import (
@@ -27,14 +33,6 @@ from hb_metrics.measurements.generation.plots import (
     terms_by_cluster,
 )
 from hb_metrics.measurements.generation.results import SHORT
-from hb_metrics.measurements.generation.turn_figures import (
-    BY_TURN,
-    REFUSALS_BY_TURN,
-    UPTAKE_BY_TURN,
-    by_axis_heading,
-    turn_figures,
-    turn_sentences,
-)
 from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, NameGroups, RefusalShares, Turns
 from hb_metrics.measurements.results import Results
 from hb_metrics.reply_checks.parroting import correlation_with_bias
@@ -281,7 +279,7 @@ def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
 
 def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
     number = len(turns.by_turn)
-    shares = [f"{name} by turn" for name in (UPTAKE_BY_TURN, REFUSALS_BY_TURN)]
+    shares = [f"{name} by turn" for name in (UPTAKE, REFUSALS)]
     context = {
         "turns": turns,
         "number": number,

@@ -2,7 +2,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,26 +10,26 @@ import pyarrow.compute as pc
 from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.median_pair import clearest_axis, median_pair
 from hb_metrics.measurements.generation.typed_results import (
-    Debiased,
     Example,
-    MedianPair,
     Refusals,
     RefusalShares,
+    ReplyCounts,
     ServedCounts,
     ShownReply,
     Style,
+    StyleResults,
     TellingShare,
     Term,
 )
-from hb_metrics.measurements.group_shares import group_shares
-from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
-from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descriptors, phrase_rates
+from hb_metrics.measurements.shares import group_shares
+from hb_metrics.reply_checks.parroting import is_parroting, parroting
+from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
-from hb_metrics.run.schema import rows_of
+from hb_metrics.run.schema import by_id
 from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values
-from hb_metrics.stats.gen_bias import CellSums, GenBias, cluster_columns, plain_and_debiased
+from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.telling import right_shares, telling
 
@@ -40,20 +39,6 @@ NUM_DRAWN = 3
 # For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
 SHORT = 4  # replies with fewer words, such as "Yes." and "70", have no style to speak of
-
-
-class StyleResults(NamedTuple):
-    """The results that depend on styles (see `Generation`)."""
-
-    gen_bias: GenBias
-    telling: TellingShare
-    pair: MedianPair | None
-    debiased: Debiased | None
-    styles: list[Style]
-    by_descriptor: list[Term]
-    parroting: Parroting
-    phrase_rates: PhraseRates
-    examples: list[Example]
 
 
 def generation_results(
@@ -89,7 +74,7 @@ def generation_results(
         gen_bias=plain,
         telling=TellingShare(told.value, pair(told.interval), told.reason, confidence_level),
         pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
-        debiased=None if debiased is None else _without_noise(debiased),
+        debiased=debiased,
         styles=_styles(biases, labels),
         by_descriptor=_by_descriptor(replies, biases, columns, parroting_shares),
         parroting=parrots,
@@ -99,66 +84,37 @@ def generation_results(
     return results, biases
 
 
-def _without_noise(debiased: GenBias) -> Debiased:
-    values = debiased._asdict()
-    return Debiased(**{name: values[name] for name in Debiased._fields})
+def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
+    """Counts replies, and selects some replies to show, which are those with the lowest hashes of their ids.
 
-
-class _Made(NamedTuple):
-    """A row of `schema.REPLY_SCHEMA`, as far as it is counted."""
-
-    id: str
-    num_tokens: int | None
-    truncated: bool | None
-    reasoning: str | None
-    num_reasoning_tokens: int | None
-    reasoning_unclosed: bool
-    invented_turn: bool | None
-
-
-class _Sent(NamedTuple):
-    id: str
-    tokens_in: int | None
-    reply: str | None
-
-
-def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
-    """Counts replies, and selects some replies to show. Returns attributes of `Generation`.
-
-    `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with
-    an unfinished thought is counted as unclosed and not as empty, and a reply that a server's filter removed is counted
-    as filtered. Unknown counts are `None`. The replies to show are those with the lowest hashes of their ids.
+    `table` contains all replies (`schema.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with an
+    unfinished thought is counted as unclosed and not as empty, and a reply that a server's filter removed is counted as
+    filtered.
     """
     served = served_counts([table])
     num_filtered = 0 if served is None else served.endings.get("filtered", 0)
-    made = rows_of(table, _Made)
-    num_tokens = [row.num_tokens for row in made if row.num_tokens is not None]
-    truncated = [row.truncated for row in made if row.truncated is not None]
-    num_unclosed = sum(row.reasoning_unclosed for row in made)
-    numbers = [row.num_reasoning_tokens for row in made if row.reasoning is not None]
-    known_thoughts = [number for number in numbers if number is not None]
-    frequencies = Counter(replies.texts)
-    reasoning_of = {row.id: row.reasoning for row in made}
+    num_unclosed = pc.sum(table["reasoning_unclosed"]).as_py()
+    thoughts = table.filter(pc.is_valid(table["reasoning"]))
+    frequencies, reasoning_of = Counter(replies.texts), by_id(table, "reasoning")
     shown = sorted(range(len(replies.ids)), key=lambda row: _draw(replies.ids[row]))[:NUM_SHOWN]
-    return {
-        "num_prompts": pc.count_distinct(prompt_ids(table["id"])).as_py(),
-        "num_replies": len(replies.ids),
-        "num_empty_replies": len(table) - len(replies.ids) - num_unclosed - num_filtered,
-        "num_filtered_replies": num_filtered,
-        "num_truncated_replies": sum(truncated) if truncated else None,
-        "num_distinct_replies": len(frequencies),
-        "short_share": sum(len(text.split()) < SHORT for text in replies.texts) / max(1, len(replies.texts)),
-        "most_frequent_share": max(frequencies.values(), default=0) / max(1, len(replies.ids)),
-        "num_with_reasoning": len(numbers),
-        "num_unclosed_reasoning": num_unclosed,
-        "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
-        "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
-        "num_invented_turns": sum(bool(row.invented_turn) for row in made) or None,
-        "served": served,
-        "shown_replies": [
+    return ReplyCounts(
+        num_prompts=pc.count_distinct(prompt_ids(table["id"])).as_py(),
+        num_replies=len(replies.ids),
+        num_empty_replies=len(table) - len(replies.ids) - num_unclosed - num_filtered,
+        num_filtered_replies=num_filtered,
+        num_truncated_replies=pc.sum(table["truncated"]).as_py(),
+        num_distinct_replies=len(frequencies),
+        short_share=sum(len(text.split()) < SHORT for text in replies.texts) / len(replies.texts),
+        most_frequent_share=max(frequencies.values()) / len(replies.texts),
+        num_with_reasoning=len(thoughts),
+        num_unclosed_reasoning=num_unclosed,
+        mean_num_reasoning_tokens=pc.mean(thoughts["num_reasoning_tokens"]).as_py(),
+        num_invented_turns=pc.sum(table["invented_turn"], min_count=0).as_py(),
+        served=served,
+        shown_replies=[
             ShownReply(replies.prompts[row], replies.texts[row], reasoning_of[replies.ids[row]]) for row in shown
         ],
-    }
+    )
 
 
 def served_counts(tables: Sequence[pa.Table]) -> ServedCounts | None:
@@ -184,8 +140,10 @@ def _num_shortened(tables: Sequence[pa.Table]) -> int:
     """
     number = 0
     for before, after in pairwise(tables):
-        least = {row.id: (row.tokens_in or 0) + len((row.reply or "").split()) for row in rows_of(before, _Sent)}
-        number += sum(row.tokens_in is not None and row.tokens_in < least[row.id] for row in rows_of(after, _Sent))
+        tokens_of, reply_of = by_id(before, "tokens_in"), by_id(before, "reply")
+        for identifier, tokens in by_id(after, "tokens_in").items():
+            least = (tokens_of[identifier] or 0) + len((reply_of[identifier] or "").split())
+            number += tokens is not None and tokens < least
     return number
 
 
@@ -296,7 +254,6 @@ def _examples(
                     reply=replies.texts[row],
                     style=labels[int(vectors[row].argmax())],
                     style_probability=float(vectors[row].max()),
-                    bias_value=float(biases.values[row]),
                     parroting=bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
                     template=replies.templates[row],
                 )

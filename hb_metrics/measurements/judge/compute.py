@@ -7,9 +7,9 @@ import numpy as np
 from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric, talks_to_judge
 from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, identity_leakage, people_in
-from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
+from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.finished_run import read_prompts, read_run_table, read_vectors, stored_replies, stored_shards
 from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, nonempty_replies, verdicts

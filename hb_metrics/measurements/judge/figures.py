@@ -4,12 +4,11 @@ from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.layout.figure import Figure, by_part, pair
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
-from hb_metrics.measurements.group_shares import group_figures
 from hb_metrics.measurements.judge.compute import flagged_replies
 from hb_metrics.measurements.judge.results import Judged
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
+from hb_metrics.measurements.shares import group_figures, reply_share, shares_by_axis
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.run.finished_run import read_stored_replies, read_vectors
 from hb_metrics.run.replies import FlaggedReplies

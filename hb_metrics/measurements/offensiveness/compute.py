@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.turn_shares import turn_shares
+from hb_metrics.measurements.shares import group_shares, turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.finished_run import read_prompts, read_turns, read_vectors, stored_shards

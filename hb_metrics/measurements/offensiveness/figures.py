@@ -8,11 +8,10 @@ from hb_metrics.layout.numbers import axis_label, count, counted, slot, term_nam
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.group_shares import generalised_shares, group_figures
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.turn_shares import turn_share_figures
+from hb_metrics.measurements.shares import generalised_shares, group_figures, turn_share_figures
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.run.finished_run import read_stored_replies, read_vectors

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from hb_metrics.measurements.group_shares import GroupShares
-from hb_metrics.measurements.turn_shares import TurnShares
+from hb_metrics.measurements.shares import GroupShares, TurnShares
 from hb_metrics.reply_checks.refusal_shares import Shares
 
 

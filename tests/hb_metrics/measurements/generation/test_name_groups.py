@@ -9,9 +9,9 @@ import pytest
 
 from hb_metrics.collect.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.layout.figure import Figure
+from hb_metrics.measurements.generation.figures import names_figure
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.page import generation_answer, style_differs
-from hb_metrics.measurements.generation.turn_figures import names_figure
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import gen_bias

@@ -106,7 +106,7 @@ def test_a_term_on_two_axes_is_listed_with_its_axis():
 
 def test_several_replies_to_a_prompt_are_paired_by_number():
     examples = [
-        Example(identifier, "a", "d", "drawn", "Hi", identifier, "calm", 1.0, 0.0, False)
+        Example(identifier, "a", "d", "drawn", "Hi", identifier, "calm", 1.0, False)
         for identifier in ("p#2", "p", "p#3", "q")
     ]
     results = replace(loaded(full_run()).generation, by_descriptor=[Term("a", "d", 4, 0.0, {}, 0.0)], examples=examples)
