@@ -45,11 +45,11 @@ def generalised_shares(
     """
     keys, hits, sizes = cell_counts(flagged)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)
-    found = {}
+    by_name = {}
     for figure, members in axis_groups(name, axes, names.tolist()).items():
         influences = share_influences(hits[members].T, sizes[members].T, axes[members])
-        found[figure] = generalised(influences, over, confidence_level)
-    return found
+        by_name[figure] = generalised(influences, over, confidence_level)
+    return by_name
 
 
 @dataclass(frozen=True)

@@ -427,7 +427,8 @@ def write_vectors(folder, ids, vectors):
     """The probabilities of a classifier ([replies, labels]), in one shard."""
     folder.mkdir(parents=True)
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
+    columns = {"id": ids, "probabilities": column, "truncated": [False] * len(vectors)}
+    pq.write_table(pa.table(columns), folder / "00000-of-00001.parquet")
 
 
 def write_results(folder, results):

@@ -71,12 +71,12 @@ def _full(generation: Generation) -> list[Figure]:
         *counted(plain.num_missing_cells, "cells without a reply"),
         *counted(len(plain.skipped_templates), "templates skipped"),
     )
-    found = []
+    figures = []
     if debiased is not None:
         full = _figure(generation, "Full Gen Bias, debiased", "full_gen_bias")
         bounds = full.interval
         known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
-        found.append(
+        figures.append(
             full._replace(
                 meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no dependence.",
                 beside={},
@@ -90,7 +90,7 @@ def _full(generation: Generation) -> list[Figure]:
     else:
         with_noise = f"including sampling noise of about {noise:.4g}"
         detail = f"of which about {bias(noise)} is sampling noise"
-    found.append(
+    figures.append(
         Figure(
             "Full Gen Bias, plain",
             plain.full_gen_bias,
@@ -102,7 +102,7 @@ def _full(generation: Generation) -> list[Figure]:
             notes=(with_noise, *common),
         )
     )
-    return found
+    return figures
 
 
 def _telling(telling: TellingShare) -> list[Figure]:
@@ -130,26 +130,26 @@ def _nouns(generation: Generation) -> list[Figure]:
         "noun."
     )
     rows = []
-    for name, found in {"Bias between nouns": nouns, **nouns.by_gender}.items():
-        if found.value is not None:
+    for name, noun_bias in {"Bias between nouns": nouns, **nouns.by_gender}.items():
+        if noun_bias.value is not None:
             rows.append(
                 Figure(
-                    name if found is nouns else f"Bias between nouns, {name}",
-                    found.value,
+                    name if noun_bias is nouns else f"Bias between nouns, {name}",
+                    noun_bias.value,
                     "bias",
-                    meaning if found is nouns else "",
-                    found.interval,
-                    no_interval=found.no_interval,
+                    meaning if noun_bias is nouns else "",
+                    noun_bias.interval,
+                    no_interval=noun_bias.no_interval,
                     confidence_level=nouns.confidence_level,
-                    part_of="" if found is nouns else NOUNS,
-                    is_main=found is nouns,
+                    part_of="" if noun_bias is nouns else NOUNS,
+                    is_main=noun_bias is nouns,
                 )
             )
     return rows
 
 
 def _whole_replies(generation: Generation) -> list[Figure]:
-    found = [
+    figures = [
         reply_share(UPTAKE, generation.uptake, generation.uptake.confidence_level)._replace(
             meaning="The share of replies that name the prompt's term. A model that ignores the term has little bias, "
             "but it also does not respond to the person.",
@@ -167,9 +167,9 @@ def _whole_replies(generation: Generation) -> list[Figure]:
     ]
     for kind, of_kind in vars(generation.refusals).items():
         figure = reply_share(kind.capitalize(), of_kind, of_kind.confidence_level)
-        found.append(figure._replace(meaning=_MEANING[kind]))
+        figures.append(figure._replace(meaning=_MEANING[kind]))
     per_cell = f"{generation.gen_bias.mean_replies_per_cell:.3g} per term and template"
-    return [*found, Figure("Replies", generation.num_replies, "count", is_main=False, detail=per_cell)]
+    return [*figures, Figure("Replies", generation.num_replies, "count", is_main=False, detail=per_cell)]
 
 
 def _axes(generation: Generation) -> list[Figure]:

@@ -21,12 +21,12 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
         )
     replies, generation = nonempty_replies(table), run.results.generation
     level = run.confidence_level
-    found = generalised_shares(UPTAKE, naming(table), over, level)
+    by_name = generalised_shares(UPTAKE, naming(table), over, level)
     for name, flagged in refusal_flags(run, replies).items():
-        found |= generalised_shares(name, flagged, over, level)
+        by_name |= generalised_shares(name, flagged, over, level)
     if generation.debiased is not None:
-        found |= _gen_bias(replies, read_vectors(run.folder / STYLES).values, over, level, generation.gen_bias.scale)
-    return found
+        by_name |= _gen_bias(replies, read_vectors(run.folder / STYLES).values, over, level, generation.gen_bias.scale)
+    return by_name
 
 
 def _gen_bias(
@@ -47,7 +47,7 @@ def _gen_bias(
     spread[rows, columns] = moments.variances.sum(axis=1)
     names, axes = np.unique([axis for axis, _ in terms], return_inverse=True)
     groups = axis_groups("Full Gen Bias", axes, names.tolist(), whole="Full Gen Bias, debiased")
-    found = {}
+    by_name = {}
     for name, members in groups.items():
         used = (counts[:, members] > 0).sum(axis=1) > 1
         if not used.any():
@@ -65,5 +65,5 @@ def _gen_bias(
         influences = gen_bias_influences(means[used][:, members], noise, axes[members])
         interval, reason = generalised(influences, over, confidence_level)
         bounds = None if interval is None else (scale * interval[0], scale * interval[1])
-        found[name] = Generalised(bounds, reason)
-    return found
+        by_name[name] = Generalised(bounds, reason)
+    return by_name

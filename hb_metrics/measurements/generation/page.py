@@ -146,9 +146,11 @@ def whole_answer(
 
 def generation_answer(whole: Mapping[str, Figure], names: str = "") -> str:
     """Describes differences in style. `names` describes those between groups of names, if there are such groups."""
-    full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
-    size = "" if told is None else telling_sentence(told)
-    if (names and (full is None or full.interval is None)) or (full is None and told is not None and told.interval):
+    full, telling = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
+    size = "" if telling is None else telling_sentence(telling)
+    if (names and (full is None or full.interval is None)) or (
+        full is None and telling is not None and telling.interval
+    ):
         value = ""
     elif full is None:
         plain = whole["Full Gen Bias, plain"].shown
@@ -179,15 +181,15 @@ def axes_beyond_chance(axes: list[Figure]) -> str:
     return f", beyond chance among terms of {and_list(named)}" if beyond and len(axes) > 1 else ""
 
 
-def telling_sentence(told: Figure) -> str:
+def telling_sentence(telling: Figure) -> str:
     """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
     text = (
         f"Told to which of two people the model may have replied, one can tell from the style of a single reply in "
-        f"{told.words} of cases"
+        f"{telling.words} of cases"
     )
-    if told.interval is None or told.interval[0] <= 0.5:
+    if telling.interval is None or telling.interval[0] <= 0.5:
         return f"{text}; guessing gives 50%."
-    size = next((word for bound, word in SIZES.items() if told.value is not None and told.value < bound), "large")
+    size = next((word for bound, word in SIZES.items() if telling.value is not None and telling.value < bound), "large")
     return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
@@ -199,10 +201,10 @@ def style_differs(whole: Mapping[str, Figure], groups: NameGroups | None = None)
     """
     if groups is not None:
         return "unknown" if groups.p is None else "yes" if groups.p < ALPHA else "no"
-    full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
+    full, telling = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
     if full is not None and full.interval is not None:
         return "yes" if full.interval[0] > 0 else "no"
-    return "yes" if told is not None and told.interval is not None and told.interval[0] > 0.5 else "unknown"
+    return "yes" if telling is not None and telling.interval is not None and telling.interval[0] > 0.5 else "unknown"
 
 
 def shown_pair(pair: MedianPair) -> Pair:
@@ -239,8 +241,8 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
     p_value = generation.name_groups.p
     if p_value is None:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
-    found = "differs beyond chance" if p_value < ALPHA else "was not shown to differ"
-    return f"Style {found} between groups of names ({p_words(p_value)}): {groups.name} is {groups.words}."
+    differs = "differs beyond chance" if p_value < ALPHA else "was not shown to differ"
+    return f"Style {differs} between groups of names ({p_words(p_value)}): {groups.name} is {groups.words}."
 
 
 def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
@@ -335,13 +337,13 @@ def frequency_section(generation: Generation) -> list[Section]:
 
 
 def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:
-    found = vars(generation.refusals)
+    refusals = vars(generation.refusals)
     whole = {figure.name: figure for figure in parts[""]}
     rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS}
     context = {
-        "sentences": [refusal_sentence(kind, found[kind], whole[kind.capitalize()]) for kind in KINDS],
+        "sentences": [refusal_sentence(kind, refusals[kind], whole[kind.capitalize()]) for kind in KINDS],
         "rows": rows,
-        "found": found,
+        "refusals": refusals,
         "num_shown": NUM_TERMS,
         "level": share(generation.refusals.refusals.confidence_level, 0),
         "num_shuffles": generation.refusals.refusals.num_shuffles,

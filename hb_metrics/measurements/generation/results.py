@@ -69,10 +69,10 @@ def generation_results(
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
     nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(plain, debiased)
-    told = telling(shares, confidence_level)
+    telling_share = telling(shares, confidence_level)
     results = StyleResults(
         gen_bias=plain,
-        telling=TellingShare(told.value, pair(told.interval), told.reason, confidence_level),
+        telling=TellingShare(telling_share.value, pair(telling_share.interval), telling_share.reason, confidence_level),
         pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
         debiased=debiased,
         styles=_styles(biases, labels),
@@ -165,20 +165,20 @@ def match_refusals(table: pa.Table, replies: Replies, rules: RefusalRules) -> Ma
 
     `table` contains all replies of the turn. The index of marked replies that match no rule is the number of rules.
     """
-    found = match_rules(replies.texts, rules)
+    matches = match_rules(replies.texts, rules)
     if "ending" in table.column_names:
         marked = table.filter(pc.equal(table["ending"], "refused"))["id"].to_pylist()
-        found.refusals[np.isin(replies.ids, marked) & (found.refusals < 0)] = len(rules.refusals)
-    return found
+        matches.refusals[np.isin(replies.ids, marked) & (matches.refusals < 0)] = len(rules.refusals)
+    return matches
 
 
-def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
-    return pa.table({"id": list(ids), "refusal": found.refusals >= 0, "disclaimer": found.disclaimers >= 0})
+def refusals_table(ids: Sequence[str], matches: Matches) -> pa.Table:
+    return pa.table({"id": list(ids), "refusal": matches.refusals >= 0, "disclaimer": matches.disclaimers >= 0})
 
 
 def refusals_results(
     replies: Replies,
-    found: Matches,
+    matches: Matches,
     rules: RefusalRules,
     confidence_level: float,
     *,
@@ -192,7 +192,7 @@ def refusals_results(
     people in the `prompts` are names, groups of names are compared.
     """
     of_both = []
-    for indices, of_kind in ((found.refusals, rules.refusals), (found.disclaimers, rules.disclaimers)):
+    for indices, of_kind in ((matches.refusals, rules.refusals), (matches.disclaimers, rules.disclaimers)):
         flagged = FlaggedReplies(replies, indices >= 0)
         shares = refusal_shares(flagged, confidence_level, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())

@@ -18,7 +18,7 @@ from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
 def compute(run: Run) -> dict[str, Judged]:
-    prompts = read_prompts(run.folder, ("descriptor_plural",))
+    prompts, level = read_prompts(run.folder, ("descriptor_plural",)), run.confidence_level
     replies = nonempty_replies(stored_replies(run.folder, prompts))
     num_suspected = sum(talks_to_judge(masked_texts(replies, plural_forms(prompts), paired_terms(prompts))))
     people = read_run_table(run.folder / PEOPLE_FILE, PEOPLE_SCHEMA.names)
@@ -29,16 +29,14 @@ def compute(run: Run) -> dict[str, Judged]:
         rubric, folder = recorded_rubric(judge), run.folder / JUDGE / name
         labels = stored_shards(folder, ("truncated",))
         table = read_run_table(run.folder / LEAKAGE / f"{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
-        leakage = None if table is None or people is None else identity_leakage(table, people_in(people))
         probabilities = read_vectors(folder).values
-        judged = judged_results(replies, rubric, probabilities, run.confidence_level)
         flagged = flagged_replies(replies, rubric, probabilities)
         measured[name] = replace(
-            judged,
+            judged_results(replies, rubric, probabilities, level),
             num_cut_for_judge=sum(labels["truncated"].to_pylist()),
             num_suspected=num_suspected,
-            identity_leakage=leakage,
-            groups=None if flagged is None else group_shares(flagged, prompts, run.confidence_level),
+            identity_leakage=None if table is None or people is None else identity_leakage(table, people_in(people)),
+            groups=None if flagged is None else group_shares(flagged, prompts, level),
             served=cost_of.get(name),
         )
     return measured
@@ -51,9 +49,9 @@ def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray)
     """
     if rubric.figure is None:
         return None
-    found = verdicts(probabilities[:, :-1])
-    flags = found[found >= 0] == rubric.labels.index(rubric.figure)
-    return FlaggedReplies(answered_replies(replies, found >= 0), flags)
+    labels = verdicts(probabilities[:, :-1])
+    flags = labels[labels >= 0] == rubric.labels.index(rubric.figure)
+    return FlaggedReplies(answered_replies(replies, labels >= 0), flags)
 
 
 def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float) -> Judged:
@@ -62,22 +60,18 @@ def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, 
     `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
     without an answer are left out.
     """
-    answered, found = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1])
-    kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]
+    answered = probabilities[:, -1] == 0
+    kept, known = answered_replies(replies, answered), probabilities[answered, :-1]
     flagged = flagged_replies(replies, rubric, probabilities)
-    shares = None if flagged is None else refusal_shares(flagged, confidence_level)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
     plain, debiased = plain_and_debiased(cells, confidence_level)
     return Judged(
-        replies=shares,
+        replies=None if flagged is None else refusal_shares(flagged, confidence_level),
         means=dict(zip(rubric.labels, known.mean(axis=0, dtype=np.float64).tolist(), strict=True)),
         gen_bias=plain,
         debiased=None if debiased is None else debiased.full_gen_bias,
         num_replies=len(replies.ids),
         num_unanswered=int((~answered).sum()),
-        num_tied=int((answered & (found < 0)).sum()),
-        num_cut_for_judge=0,
-        num_suspected=0,
-        identity_leakage=None,
+        num_tied=int((verdicts(known) < 0).sum()),
     )

@@ -92,7 +92,7 @@ def judge_answer(figure: Figure) -> str:
 def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
-    found, reason = FigureChanges({}), None
+    paired, reason = FigureChanges({}), None
     others = second.record.judge
     for name, judge in first.record.judge.items():
         label = recorded_rubric(judge).figure
@@ -106,8 +106,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
         if by_name is None:
             reason = OTHER_TERMS_REASON
         else:
-            found.by_name.update(by_name)
-    return found._replace(reason=reason)
+            paired.by_name.update(by_name)
+    return paired._replace(reason=reason)
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:

@@ -111,7 +111,7 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
 
 def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
-    assert "they may not be neutral" in (runs / "system" / "report.html").read_text()
+    assert "it may not be neutral" in (runs / "system" / "report.html").read_text()
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user with different cues (system, history)" in page
     assert "terms: 4 of 4, templates: 1" in page
