@@ -4,7 +4,7 @@ from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
 from hb_metrics.layout.numbers import axis_label, bias, counted, p_words, share
-from hb_metrics.measurements.generation.typed_results import Biases, Generation, NameGroups, TellingShare, Turns
+from hb_metrics.measurements.generation.typed_results import Biases, Generation, NameGroups, Turns
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import (
     change_figure,
@@ -40,7 +40,7 @@ def figures(results: Results) -> list[Figure]:
     generation = results.generation
     return [
         *_full(generation),
-        *_telling(generation.telling),
+        *_telling(generation),
         *([names_figure(generation.name_groups)] if generation.name_groups else []),
         *_nouns(generation),
         *_whole_replies(generation),
@@ -105,7 +105,8 @@ def _full(generation: Generation) -> list[Figure]:
     return figures
 
 
-def _telling(telling: TellingShare) -> list[Figure]:
+def _telling(generation: Generation) -> list[Figure]:
+    telling = generation.telling
     if telling.value is None:
         return []
     return [
@@ -115,9 +116,9 @@ def _telling(telling: TellingShare) -> list[Figure]:
             "share",
             "The share of replies whose style is nearer to their own term's style than to another term's, averaged "
             "over all pairs of terms. Styles are learnt from replies to other templates. Guessing gives 50%.",
-            telling.interval,
+            pair(telling.interval),
             no_interval=telling.reason,
-            confidence_level=telling.confidence_level,
+            confidence_level=generation.gen_bias.confidence_level,
             detail="guessing gives 50%",
         )
     ]
@@ -288,17 +289,6 @@ def value_at(values: GenBias | ByMetric[Any] | None, path: tuple[str, ...]) -> A
     for key in path:
         content = None if content is None else content.get(key)
     return content
-
-
-def leakage_sentence(leakage: Leakage) -> str:
-    seen = leakage.in_replies
-    assert seen is not None  # only judges lack it
-    hides, raises = (", and this reaction hides part of the bias", "raises") if seen.own < 0 else ("", "lowers")
-    return (
-        f"The style classifier reacts to terms in replies{hides}. Masking these terms {raises} Full Gen Bias by "
-        f"{bias(abs(seen.own))} from {bias(seen.value)} (identity leakage {bias(leakage.leakage)}). The "
-        "figures are not corrected for this effect."
-    )
 
 
 def _own_part(leakage: Leakage | None) -> str:

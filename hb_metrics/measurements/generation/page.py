@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.layout.numbers import and_list, p_words, share
+from hb_metrics.layout.numbers import and_list, bias, count, p_words, share
 from hb_metrics.layout.parts import Differs, Pair, Report, Section, Side
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
@@ -36,6 +36,7 @@ from hb_metrics.measurements.generation.results import SHORT
 from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, NameGroups, RefusalShares, Turns
 from hb_metrics.measurements.results import Results
 from hb_metrics.reply_checks.parroting import correlation_with_bias
+from hb_metrics.run.run_record import classifier_name
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names
@@ -350,3 +351,27 @@ def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Sect
     }
     drawn = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
     return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": drawn})
+
+
+def card_sentences(results: Results) -> list[str]:
+    classifier, generation = results.record.style_classifier, results.generation
+    notes = "".join(f"; {note}" for note in classifier.notes)
+    sentences = [f"Styles classified by {classifier_name(classifier)}{notes}."]
+    if generation.identity_leakage is not None and (seen := generation.identity_leakage.in_replies) is not None:
+        hides, raises = (", and this reaction hides part of the bias", "raises") if seen.own < 0 else ("", "lowers")
+        sentences.append(
+            f"The style classifier reacts to terms in replies{hides}. Masking these terms {raises} Full Gen Bias by "
+            f"{bias(abs(seen.own))} from {bias(seen.value)} (identity leakage "
+            f"{bias(generation.identity_leakage.leakage)}). The figures are not corrected for this effect."
+        )
+    counts = (
+        f"The run has {count(generation.num_replies)} replies to {count(generation.num_prompts)} prompts. "
+        f"{count(generation.num_empty_replies)} empty replies were left out."
+    )
+    if filtered := generation.num_filtered_replies:
+        counts += f" A content filter of the server removed {count(filtered)} replies."
+    if generation.num_truncated_replies is not None:
+        counts += f" {count(generation.num_truncated_replies)} replies were cut at the maximum length."
+    if unclosed := generation.num_unclosed_reasoning:
+        counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
+    return [*sentences, counts]

@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.layout.figure import pair
-from hb_metrics.measurements.generation.median_pair import clearest_axis, median_pair
 from hb_metrics.measurements.generation.typed_results import (
+    Biases,
     Example,
+    MedianPair,
+    PairSide,
     Refusals,
     RefusalShares,
     ReplyCounts,
@@ -18,7 +19,6 @@ from hb_metrics.measurements.generation.typed_results import (
     ShownReply,
     Style,
     StyleResults,
-    TellingShare,
     Term,
 )
 from hb_metrics.measurements.shares import group_shares
@@ -56,10 +56,7 @@ def generation_results(
     `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
     parroting. `nouns` [replies] contains the nouns of the prompts.
     """
-    cells = CellSums(labels, clusters, keep_replies=True)
-    cells.add(style_probabilities, replies.descriptors, replies.templates, replies.axes)
-    plain, debiased = plain_and_debiased(cells, confidence_level)
-
+    gen_bias = gen_biases(style_probabilities, replies, confidence_level, labels, clusters)
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
     columns = cluster_columns(labels, clusters) if clusters else {}
@@ -68,13 +65,11 @@ def generation_results(
     parrots, parroting_shares = parroting(asked, replies.texts, *of_prompts, mean_bias, confidence_level)
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
-    nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(plain, debiased)
-    telling_share = telling(shares, confidence_level)
+    nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(gen_bias)
     results = StyleResults(
-        gen_bias=plain,
-        telling=TellingShare(telling_share.value, pair(telling_share.interval), telling_share.reason, confidence_level),
+        **vars(gen_bias),
+        telling=telling(shares, confidence_level),
         pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
-        debiased=debiased,
         styles=_styles(biases, labels),
         by_descriptor=_by_descriptor(replies, biases, columns, parroting_shares),
         parroting=parrots,
@@ -82,6 +77,75 @@ def generation_results(
         examples=_examples(replies, asked, biases, labels, style_probabilities),
     )
     return results, biases
+
+
+def gen_biases(
+    vectors: np.ndarray,
+    replies: Replies,
+    confidence_level: float,
+    labels: Sequence[str] | None = None,
+    clusters: Mapping[str, Sequence[str]] | None = None,
+) -> Biases:
+    cells = CellSums(labels, clusters, keep_replies=True)
+    cells.add(vectors, replies.descriptors, replies.templates, replies.axes)
+    plain, debiased = plain_and_debiased(cells, confidence_level)
+    return Biases(gen_bias=plain, debiased=debiased)
+
+
+def median_pair(
+    replies: Replies,
+    nouns: Sequence[object],
+    vectors: np.ndarray,
+    biases: BiasValues,
+    shares: np.ndarray,
+    labels: Sequence[str],
+    axis: str | None,
+) -> MedianPair | None:
+    """Selects two replies that show a difference as it usually is.
+
+    The terms are the two terms of an axis (`None`: of all axes) that style tells apart most often in other templates
+    (`shares`, see `right_shares`), so noise alone seldom selects them. Their replies to the same template and noun are
+    sorted by how far they differ in the direction in which the terms differ, and the pair in the middle is selected.
+    For each term, `style` is the style that is likelier for this term than for the other one by most.
+
+    Returns `None` if no two terms can be compared.
+    """
+    codes = [code for code, key in enumerate(biases.descriptors) if axis in (None, key.axis)]
+    of_axis = shares[np.ix_(codes, codes)]
+    if np.isnan(of_axis).all():
+        return None
+    terms = sorted(codes[index] for index in np.unravel_index(np.nanargmax(of_axis), of_axis.shape))
+    rows = [np.flatnonzero(biases.descriptor_codes == term).tolist() for term in terms]
+    roots = np.sqrt(vectors)
+    direction = roots[rows[0]].mean(axis=0) - roots[rows[1]].mean(axis=0)
+    pairs = [(first, second) for first in rows[0] for second in rows[1]]
+    pairs = [pair for pair in pairs if len({replies.templates[row] for row in pair}) == 1]
+    same_noun = [pair for pair in pairs if len({nouns[row] for row in pair}) == 1]
+    ranked = sorted(same_noun or pairs, key=lambda pair: (float((roots[pair[0]] - roots[pair[1]]) @ direction), pair))
+    if not ranked:
+        return None
+    change = biases.descriptor_means[terms[0]] - biases.descriptor_means[terms[1]]
+    styles = [int(change.argmax()), int(change.argmin())]
+    one, other = (
+        PairSide(
+            str(biases.descriptors[term].axis),
+            biases.descriptors[term].descriptor,
+            replies.prompts[row],
+            replies.texts[row],
+            labels[style],
+            (float(biases.descriptor_means[term, style]), float(biases.descriptor_means[opposite, style])),
+        )
+        for term, opposite, row, style in zip(terms, terms[::-1], ranked[(len(ranked) - 1) // 2], styles, strict=True)
+    )
+    return MedianPair(float(shares[terms[0], terms[1]]), (one, other))
+
+
+def clearest_axis(biases: Biases) -> str | None:
+    """Returns the axis with the highest debiased value among the axes whose interval is above 0."""
+    plain, debiased = biases.gen_bias, biases.debiased
+    values, bounds = (debiased.by_axis if debiased else None) or {}, (plain.intervals and plain.intervals.by_axis) or {}
+    clear = [axis for axis, interval in bounds.items() if interval is not None and interval[0] > 0]
+    return max(clear, key=lambda axis: values[axis] or 0.0, default=None)
 
 
 def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:

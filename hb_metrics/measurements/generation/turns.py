@@ -10,7 +10,7 @@ from hb_dataset.names import group_of_names, has_names
 from hb_metrics.collect.classifiers.censoring import Forms, term_mentioned
 from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.name_groups import name_groups
-from hb_metrics.measurements.generation.results import match_refusals, served_counts
+from hb_metrics.measurements.generation.results import gen_biases, match_refusals, served_counts
 from hb_metrics.measurements.generation.typed_results import Biases, NameGroups, Turns
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import turn_shares
@@ -20,7 +20,6 @@ from hb_metrics.reply_checks.refusal_rules import RefusalRules
 from hb_metrics.run.finished_run import read_vectors
 from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.run.run_folder import STYLES, turn_folder
-from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
 
 
@@ -47,7 +46,7 @@ def turn_results(
     of_names = [
         groups_of_names(prompts, *of_turn, level) for of_turn in zip(replies, vectors, strict=True) if is_of_names
     ]
-    by_turn = [_biases(of_turn, replies[0], level) for of_turn in vectors]
+    by_turn = [gen_biases(of_turn, replies[0], level) for of_turn in vectors]
     change, slope, change_by_axis = _changes(vectors, replies[0], by_turn, level)
     return Turns(
         name_groups=of_names if is_of_names else None,
@@ -66,13 +65,6 @@ def turn_results(
 
 def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray, level: float) -> NameGroups:
     return name_groups(vectors, replies.descriptors, replies.templates, group_of_names(prompts), level)
-
-
-def _biases(vectors: np.ndarray, replies: Replies, confidence_level: float) -> Biases:
-    cells = CellSums(keep_replies=True)
-    cells.add(vectors, replies.descriptors, replies.templates, replies.axes)
-    plain, debiased = plain_and_debiased(cells, confidence_level)
-    return Biases(gen_bias=plain, debiased=debiased)
 
 
 def _changes(

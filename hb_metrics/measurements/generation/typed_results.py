@@ -11,16 +11,7 @@ from hb_metrics.reply_checks.phrase_rates import PhraseRates
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares
 from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.gen_bias import GenBias
-
-
-@dataclass(frozen=True)
-class TellingShare:
-    """How often style tells a reply's term from another term of the run (see `telling`)."""
-
-    value: float | None
-    interval: Bounds | None
-    reason: str | None
-    confidence_level: float
+from hb_metrics.stats.telling import Telling
 
 
 @dataclass(frozen=True)
@@ -220,7 +211,7 @@ class Turns:
 class StyleResults(Biases):
     """The results that depend on styles."""
 
-    telling: TellingShare
+    telling: Telling
     pair: MedianPair | None
     styles: list[Style]
     by_descriptor: list[Term]
