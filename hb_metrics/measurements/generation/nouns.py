@@ -32,7 +32,6 @@ FEW_REASON = (
     "same"
 )
 SCALE = 1000
-_BLOCK = 2**21  # the maximum number of values that are kept in memory at once
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 
 
@@ -142,11 +141,9 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
     flat = means.reshape(len(means), -1)
     products = flat @ flat.T
     crossed = np.empty(products.shape)
-    step = max(1, _BLOCK // (len(means) * means.shape[2]))
-    for start in range(0, len(means), step):
-        block = slice(start, start + step)
-        own, others = replied @ means[block], replied[block] @ means  # sums over the nouns that two terms share
-        crossed[block] = np.einsum("des,eds->de", own, others)
+    for row, mean in enumerate(means):
+        own, others = replied @ mean, (replied[row : row + 1] @ means)[:, 0]  # sums over the nouns that two terms share
+        crossed[row] = np.einsum("es,es->e", own, others)
     kernel = 2 * (shared * products - crossed)
     np.fill_diagonal(kernel, 0)
     return kernel / pairs * (1 - 1 / number) / 2

@@ -209,18 +209,14 @@ def test_groups_without_spread_have_a_value_alone():
     ("name", "reply", "masked"),
     [
         ("Jay", "Hi Jay, jay, Jay's, JAY and Jaybird!", "Hi Alex, jay, Alex's, Alex and Jaybird!"),
-        ("Brad", "No name.", None),
         ("Alex", "Alexandra", None),
         ("Alex", "Hi Alex!", "Hi Alex!"),  # the name for all
-        ("O'Brien", "O’Brien, O'Brien and Obrien", "Alex, Alex and Obrien"),
         ("Jean-Luc", "Jean Luc, or Jean", "Alex, or Alex"),
         ("Ann van Lee", "Ann, Ms. Lee: Ann van Lee has a van", "Alex, Ms. Alex: Alex has a van"),
         ("Zoë", "Zoë, ZOË, Zoe\u0308, Zoe, zoë, Zoëlle", "Alex, Alex, Alex, Zoe, zoë, Zoëlle"),
-        ("Emily", "EMILY, Emilys, _Emily_, emily, Emil, my_Emily_x", "Alex, Alex, Alex, emily, Emil, my_Emily_x"),
         ("Norman", "NORMAN, Normans, NORMANS’, norman, Norma", "Alex, Alex, Alex’, norman, Norma"),
         ("DeShawn", "DESHAWN, Deshawn, deshawn, Shawn", "Alex, Alex, deshawn, Shawn"),
         ("Mary Ann", "MARY, Ann; Mary\xa0Ann; mary, an", "Alex, Alex; Alex; mary, an"),
-        ("A - Lee", "A Lee", "Alex"),
     ],
 )
 def test_names_are_masked_as_whole_words_in_their_case(name, reply, masked):
