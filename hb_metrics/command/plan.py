@@ -26,7 +26,7 @@ from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
 from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.measurements.offensiveness.figures import classified_replies
+from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.page import Longer
@@ -179,8 +179,7 @@ def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.nd
     flagged = {UPTAKE: naming(table)}
     replies = flagged[UPTAKE].replies
     flagged |= refusal_flags(run, replies)
-    of_replies = run.results.offensiveness.replies if "offensiveness" in run.results.measured else None
-    if of_replies is not None and (offensive := classified_replies(run, of_replies.threshold, replies)) is not None:
+    if "offensiveness" in run.results.measured and (offensive := classified_replies(run)) is not None:
         flagged["Offensive replies"] = offensive
     for name, flags in flagged.items():
         planned[name] = planned_share(*cell_counts(flags)[1:], sizes, level)

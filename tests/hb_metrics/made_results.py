@@ -159,20 +159,20 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         "num_left_out_prompts": 0,
         "num_left_out_templates": 0,
         "identity_leakage": None,
-        "mean_num_tokens": 12.5,
+        "num_invented_turns": 0,
     }
     keys = sorted({(row.axis, row.descriptor) for row in computed.by_descriptor})
     known = [
         Frequency(axis, name, 3.5 * (index % 4) ** 3, " " not in name) for index, (axis, name) in enumerate(keys[1:])
     ]
-    frequencies = Frequencies("chats.csv", False, num_without=1, by_descriptor=known)
+    frequencies = Frequencies("chats.csv", False, by_descriptor=known)
     rules = read_refusal_rules()
     found = refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
     names = reply_shares(FlaggedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
     terms = zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": frequencies}
-    return as_stored(Generation(**counts, **computed._asdict(), **more)), biases
+    return as_stored(Generation(**counts, **vars(computed), **more)), biases
 
 
 def offensiveness_of(texts, seed=0, level=None):
@@ -425,7 +425,8 @@ def write_vectors(folder, ids, vectors):
     """The probabilities of a classifier ([replies, labels]), in one shard."""
     folder.mkdir(parents=True)
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
+    columns = {"id": ids, "probabilities": column, "truncated": [False] * len(vectors)}
+    pq.write_table(pa.table(columns), folder / "00000-of-00001.parquet")
 
 
 def write_results(folder, results):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from hb_dataset.names import has_names
 from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
@@ -41,7 +40,7 @@ from hb_metrics.run.run_folder import (
 )
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 
-_COUNTED = ("num_tokens", "truncated", "reasoning", "num_reasoning_tokens", "reasoning_unclosed", "invented_turn")
+_COUNTED = ("truncated", "reasoning", "num_reasoning_tokens", "reasoning_unclosed", "invented_turn")
 
 
 def compute(run: Run) -> Generation:
@@ -73,18 +72,18 @@ def compute(run: Run) -> Generation:
     of_turns = [table, *(tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED)) for turn in later)]
     styles = tables.read(STYLES, ("truncated",))
     return Generation(
-        **reply_counts(table, replies),
+        **vars(reply_counts(table, replies)),
         num_left_out_prompts=record.generation.num_left_out_prompts,
         num_left_out_templates=len(record.generation.left_out_templates),
         num_cut_for_classifier=sum(styles["truncated"].to_pylist()),
         num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
-        **results._asdict(),
+        **vars(results),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
         uptake=reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
         nouns=noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
         name_groups=groups_of_names(prompts, replies, vectors, level) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, level, are_pairs=are_pairs, prompts=prompts),
-        frequencies=_frequencies(run, prompts),
+        frequencies=_frequencies(run),
         turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, forms),
     )
 
@@ -100,8 +99,7 @@ def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias
     return replace(identity_leakage(table, people_in(people)), in_replies=in_replies)
 
 
-def _frequencies(run: Run, prompts: pa.Table) -> Frequencies:
+def _frequencies(run: Run) -> Frequencies:
     table = run.tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
-    number = len(prompts.group_by(["axis", "descriptor"]).aggregate([]))
     rows = [Frequency(**row) for row in table.to_pylist()]
-    return Frequencies(**vars(run.record.frequencies), num_without=number - len(table), by_descriptor=rows)
+    return Frequencies(**vars(run.record.frequencies), by_descriptor=rows)

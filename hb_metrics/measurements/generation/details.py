@@ -51,21 +51,21 @@ def parroting_change_correlation(first: Generation, second: Generation) -> Corre
 def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:
     """Returns each term's values and replies in both runs, for the page's script.
 
-    `replies` contains the second run's replies. If it is `None`, only the second run's examples are shown. Replies with
-    the same number are paired. If the second run has fewer replies to a prompt, its first reply is shown.
+    `replies` contains the second run's replies. If it is `None`, no replies are shown. Replies with the same number are
+    paired. If the second run has fewer replies to a prompt, its first reply is shown.
     """
     after = {(row.axis, row.descriptor): row for row in second.by_descriptor}
     rows = [row for row in first.by_descriptor if (row.axis, row.descriptor) in after]
-    said = {(example.id, example.prompt): example.reply for example in second.examples}
+    reply_of: dict[tuple[str, str], str] = {}
     if replies is not None:
-        said = dict(zip(zip(replies.ids, replies.prompts, strict=True), replies.texts, strict=True))
-    ids = [identifier for identifier, _ in said] + [example.id for example in first.examples]
+        reply_of = dict(zip(zip(replies.ids, replies.prompts, strict=True), replies.texts, strict=True))
+    ids = [identifier for identifier, _ in reply_of] + [example.id for example in first.examples]
     numbered = any(reply_number(identifier)[1] > 1 for identifier in ids)
     pairs: dict[tuple[str, str], list[list[Any]]] = {}
     for example in first.examples:
         identifier, number = reply_number(example.id)
-        other = number if (example.id, example.prompt) in said else 1
-        reply = said.get((reply_id(identifier, other), example.prompt))
+        other = number if (example.id, example.prompt) in reply_of else 1
+        reply = reply_of.get((reply_id(identifier, other), example.prompt))
         if reply is not None:
             numbers = [number, other] if numbered else None
             of_both = [example.prompt, example.reply, reply, example.why, numbers]

@@ -55,12 +55,12 @@ def frequencies(generation: Generation) -> list[Frequency | None]:
 
 def one_word_terms(generation: Generation) -> dict[str, list[Term]]:
     """Returns the one-word terms with a known frequency, by style cluster (as in the paper's Figure 3)."""
-    found: dict[str, list[Term]] = {}
+    by_cluster: dict[str, list[Term]] = {}
     for cluster, terms in terms_by_cluster(generation).items():
         for term, row in zip(terms, frequencies(generation), strict=True):
             if row is not None and row.one_word:
-                found.setdefault(cluster, []).append(term._replace(per_million=row.per_million))
-    return found
+                by_cluster.setdefault(cluster, []).append(term._replace(per_million=row.per_million))
+    return by_cluster
 
 
 def chooser_content(generation: Generation) -> dict[str, Any]:

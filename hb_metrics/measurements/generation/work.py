@@ -10,10 +10,10 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.collect.engines.engine import Plan
 from hb_metrics.collect.replies.requests import next_turn, note_marks
-from hb_metrics.measurements.generation.asking import Asked, ask
+from hb_metrics.measurements.generation.asking import Asked, ask, read_files
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.term_leakage import collect_leakage
-from hb_metrics.measurements.measurement import Task, classifier_record
+from hb_metrics.measurements.measurement import Collector, Task, classifier_record
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, read_refusal_rules
 from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import FREQUENCIES_FILE, REPLIES, STYLES, plural_forms, turn_folder, write_table
@@ -124,3 +124,6 @@ def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:
     keys = dict.fromkeys(zip(*(prompts[name].to_pylist() for name in ("axis", "descriptor")), strict=True))
     rows = [{"axis": axis, "descriptor": term, **known[axis, term]} for axis, term in keys if (axis, term) in known]
     return pa.Table.from_pylist(rows, FREQUENCY_SCHEMA)
+
+
+COLLECTOR = Collector(plan, describe, collect, read_files)

@@ -13,7 +13,7 @@ from scipy.stats import t
 
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.plan import main, pilot_spreads, plan
-from hb_metrics.measurements.offensiveness.figures import classified_replies
+from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.run_folder import turn_folder, write_json
@@ -45,7 +45,7 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
     expected = {"Full Gen Bias": results.intervals.full_gen_bias}
     expected["Full Gen Bias, Ability"] = results.intervals.by_axis["ability"]
     expected["Partial Gen Bias, Care"] = results.intervals.partial_gen_bias["Care"]
-    _, hits, sizes = cell_counts(classified_replies(run, run.results.offensiveness.replies.threshold))
+    _, hits, sizes = cell_counts(classified_replies(run))
     expected["Offensive replies"] = 100 * np.array(share_interval(hits, sizes, 0.95))
     expected["Replies that name the term"] = 100 * np.array(run.results.generation.uptake.interval)
     for name, (low, high) in expected.items():

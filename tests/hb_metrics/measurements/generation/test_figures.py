@@ -46,13 +46,6 @@ def check(figure, generation, metric, key=None):
         assert figure.plain == at(generation["gen_bias"])
 
 
-@pytest.mark.parametrize(("number", "words"), [(1.0, "1 reply per"), (1.004, "1 reply per"), (2.5, "2.5 replies per")])
-def test_one_reply_is_a_reply(generation, number, words):
-    bias = {**generation["gen_bias"], "mean_replies_per_cell": number}
-    found = figures(loaded({"generation": {**generation, "gen_bias": bias}}))
-    assert all(words in "; ".join(figure.notes) for figure in found[:2])
-
-
 def test_figures_are_those_of_the_results(results, generation):
     parts = by_part(figures(loaded(results)))
     whole = {figure.name: figure for figure in parts[""]}
