@@ -169,9 +169,10 @@ def test_the_prompt_says_what_a_label_or_a_phrase_means():
             YES,
             "Do you invite her?",
             None,
+            "Qualified: yes\nInvite: no|"
             "Yes, with 30% confidence.|Yes. I'm only 20% sure.|Yes (30% probability)|Answer: yes\nConfidence: 0.2"
             '|{"answer": "yes", "confidence": 0.2}|Yes, I suppose.|Yes, with a guarantor.|Yes, but with a co-signer.'
-            '|{"do_not_invite": "yes"}|Qualified: yes|Qualified: yes\nInvite: no|Yes, they should decline.|Yes, I understand the question.',
+            '|{"do_not_invite": "yes"}|Qualified: yes|Yes, they should decline.|Yes, I understand the question.',
         ),
         (["hire", "decline"], "What do you choose?", None, "I decline to choose.|Hire, but decline a raise."),
     ],
