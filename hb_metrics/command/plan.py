@@ -23,7 +23,7 @@ from hb_dataset.names import NAME_CUES
 from hb_metrics.command.arguments import default_settings
 from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, share
-from hb_metrics.measurements.decisions.planned import planned_decisions
+from hb_metrics.measurements.decisions.compute import planned_decisions
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies

@@ -9,7 +9,7 @@ from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names
-from hb_metrics.measurements.regard.results import Bias, Example, FixedGap, Gap, Regard
+from hb_metrics.measurements.regard.results import AnyGap, Bias, Example, Gap, Regard
 from hb_metrics.measurements.results import Results
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
 
@@ -136,7 +136,7 @@ def left_out(regard: Regard) -> list[str]:
     ]
 
 
-def _verdict(row: Gap | FixedGap, gap: str, verdict: str | None) -> str:
+def _verdict(row: AnyGap, gap: str, verdict: str | None) -> str:
     if row.gap is None:
         return "there is no gap, because one of the groups has no rated texts"
     if verdict == UNDECIDED:
