@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.median_pair import clearest_axis, median_pair
 from hb_metrics.measurements.generation.typed_results import (
     Debiased,
@@ -84,10 +83,10 @@ def generation_results(
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
     nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(plain, debiased)
-    told = telling(shares, confidence_level)
+    of_terms = telling(shares, confidence_level)
     results = StyleResults(
         gen_bias=plain,
-        telling=TellingShare(told.value, pair(told.interval), told.reason, confidence_level),
+        telling=TellingShare(of_terms.value, of_terms.interval, of_terms.reason, confidence_level),
         pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
         debiased=None if debiased is None else _without_noise(debiased),
         styles=_styles(biases, labels),

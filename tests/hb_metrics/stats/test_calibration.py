@@ -291,7 +291,7 @@ def test_the_alternative_annotator_is_the_published_test():
             labels, true = made_labels(rng, 90, raters)
             judged = np.where(rng.random(90) < quality, true, rng.integers(3, size=90))
             found = alternative_annotator(labels, judged, np.ones(90), 0.15)
-            assert found[:2] == pytest.approx(published_test(labels, judged, 0.15))
+            assert found[1:3] == pytest.approx(published_test(labels, judged, 0.15))
             assert found.passes == (found.winning_rate >= 0.5)
             rates.add(found.winning_rate)
     assert {0.0, 1.0} <= rates
