@@ -13,7 +13,7 @@ from tests.hb_metrics.stats.coverage import coverage
 
 
 class Outcome(NamedTuple):
-    """Shares of sets: with an interval; of these, with one that holds the change, and beyond chance; so of percent.
+    """Shares of sets: with an interval; of these, with one that holds the change; so of percent.
 
     The width is in parts of 3.92 standard deviations of the change over all sets. A figure that is worse by just the
     margin passes `--no_worse_than` in the sets whose interval ends below the true change.
@@ -21,7 +21,6 @@ class Outcome(NamedTuple):
 
     given: float
     held: float
-    beyond: float
     width: float
     percent_given: float
     percent_held: float
@@ -45,7 +44,6 @@ def outcome(changes, change, relative):
     return Outcome(
         found.given,
         found.held,
-        float(np.mean([each.beyond_chance for each, *_ in known])) if known else np.nan,
         found.width,
         len(percent) / len(changes),
         float(np.mean(percent)) if percent else np.nan,

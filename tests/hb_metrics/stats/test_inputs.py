@@ -73,9 +73,6 @@ def test_columns_of_no_names_are_rejected():
             for bad, message in (
                 ("abcd", "a single string"),
                 ({"a", "b", "c", "d"}, "a set, which has no order,"),
-                (frozenset("abcd"), "a frozenset, which has no order,"),
-                (dict.fromkeys("abcd"), "a mapping"),
-                (dict.fromkeys("abcd").keys(), "a dict_keys, which has no order,"),
                 (iter("abcd"), "a single value or an iterator"),
             ):
                 with pytest.raises(ValueError, match=f"{column}: {message}"):
