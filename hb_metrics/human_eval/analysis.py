@@ -3,7 +3,6 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -12,7 +11,7 @@ from hb_metrics.human_eval.pairs import Question
 from hb_metrics.human_eval.ratings import Rating, Ratings
 from hb_metrics.human_eval.study import Design, Study
 from hb_metrics.stats.calibration import krippendorff_alpha
-from hb_metrics.stats.clusters import Bounds
+from hb_metrics.stats.clusters import Bounds, Estimate
 
 # The minimum effective numbers of raters and pairs. With fewer, intervals are uselessly wide.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
@@ -22,13 +21,7 @@ _ALIKE, _UNLIKE = 0.8, 1.0
 _QUANTILE = 0.975
 
 
-class WinRate(NamedTuple):
-    value: float
-    interval: tuple[float, float] | None
-    reason: str | None
-
-
-def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
+def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimate:
     """Computes the share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
     Ratings by the same rater are correlated, and so are ratings of the same pair. The variance is V_rater + V_pair −
@@ -53,8 +46,8 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
             counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
             if len(sizes) >= least:
                 counted += f" with unequal numbers of ratings count as only {freedom + 1:.1f}"
-                return WinRate(value, None, f"{counted}; an interval needs {least:g} or more")
-            return WinRate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
+                return Estimate(value, None, f"{counted}; an interval needs {least:g} or more")
+            return Estimate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
         squared_t.append(float(stats.t.ppf(_QUANTILE, freedom)) ** 2)
         sums = np.bincount(codes, residuals)
         variance = float((sums**2 / (1 - sizes / number)).sum()) / number**2
@@ -66,7 +59,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
     ratio = max(of_raters + of_pairs, squared_z) / (number - 1)  # z²/n, as in Wilson's interval
     middle = (value + ratio / 2) / (1 + ratio)
     half = math.sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
-    return WinRate(value, (max(middle - half, 0.0), min(middle + half, 1.0)), None)
+    return Estimate(value, (max(middle - half, 0.0), min(middle + half, 1.0)), None)
 
 
 def degrees_of_freedom(sizes: np.ndarray) -> float:
@@ -228,11 +221,14 @@ def question_results(question: Question, ratings: Sequence[Rating]) -> QuestionR
     chosen = np.full((len(shown), len(names)), -1)
     chosen[pair, rater] = wins
     alpha = krippendorff_alpha(chosen, np.ones(len(shown)), np.arange(len(shown)))
+    rate = win_rate(wins, rater, pair)
     return QuestionResults(
         *question,
-        int(wins.sum()),
-        len(wins),
-        *win_rate(wins, rater, pair),
+        num_wins=int(wins.sum()),
+        num_ratings=len(wins),
+        win_rate=rate.value,
+        interval=rate.interval,
+        interval_reason=rate.reason,
         num_pairs=len(shown),
         num_pairs_rated_twice=int((counts > 1).sum()),
         alpha=alpha.alpha,

@@ -79,9 +79,9 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output_dir
     design = Design(**{name: getattr(arguments, name) for name in Design._fields})
     first, second = read_run(arguments.first), read_run(arguments.second)
-    found = pairs_of_runs(first, second, keep_offensive=arguments.keep_offensive)
-    left_out = [f"{number:,}: {REASONS[name]}" for name, number in found.left_out.items() if number]
-    print(f"{len(found.pairs):,} pairs can be shown; not shown: {'; '.join(left_out) or 'none'}")
+    available = pairs_of_runs(first, second, keep_offensive=arguments.keep_offensive)
+    left_out = [f"{number:,}: {REASONS[name]}" for name, number in available.left_out.items() if number]
+    print(f"{len(available.pairs):,} pairs can be shown; not shown: {'; '.join(left_out) or 'none'}")
     names = [run.folder.resolve().name for run in (first, second)]
     runs = []
     for number, run in enumerate((first, second)):
@@ -93,15 +93,15 @@ def export(arguments: argparse.Namespace) -> None:
     about = {
         "runs": runs,
         "keep_offensive": arguments.keep_offensive,
-        "left_out": found.left_out,
-        "axes": found.axes,
-        "num_available": len(found.pairs),
+        "left_out": available.left_out,
+        "axes": available.axes,
+        "num_available": len(available.pairs),
         "num_in_study": design.num_pairs,
     }
     questions = [question for question in QUESTIONS if question.id in arguments.questions]
-    study = draw_study(found.pairs, design, questions, about)
+    study = draw_study(available.pairs, design, questions, about)
     write_files(study, output)
-    if without := sorted(set(found.axes) - {pair.axis for pair in study.pairs}):
+    if without := sorted(set(available.axes) - {pair.axis for pair in study.pairs}):
         print(f"axes without a pair: {', '.join(without)}")
     print(
         f"Wrote {design.num_raters} pages to {output.resolve()}, one for each rater. Together, they contain "

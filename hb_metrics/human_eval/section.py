@@ -32,12 +32,12 @@ def calibration_section(results: Calibration) -> Section:
 
 
 def figures(results: Calibration) -> list[Figure]:
-    found = []
+    shown = []
     for axis, rate in results.rates.items():
         if axis and len(results.axes) < 2:
             continue
         name = f"{results.label.capitalize()} by people's labels{_scope(results)}"
-        found.append(
+        shown.append(
             Figure(
                 f"{name}, {axis_label(axis)}" if axis else name,
                 rate.value,
@@ -53,7 +53,7 @@ def figures(results: Calibration) -> list[Figure]:
                 detail="" if axis else f"according to {results.judge} alone: {Number(rate.judged, 'share').shown}",
             )
         )
-    return found
+    return shown
 
 
 def sentence(results: Calibration) -> str:

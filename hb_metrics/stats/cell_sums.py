@@ -307,11 +307,11 @@ def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list
         matches = [column for column, label in enumerate(labels) if label == style]
         matches = matches or [column for column, label in enumerate(labels) if _before_bracket(label) == style]
         if len(matches) != 1:
-            found = ", ".join(repr(labels[column]) for column in matches) or f"none of the {len(labels)} labels"
+            named = ", ".join(repr(labels[column]) for column in matches) or f"none of the {len(labels)} labels"
             close = difflib.get_close_matches(str(style), [*labels, *map(_before_bracket, labels)], n=1)
             hint = f"did you mean '{close[0]}'? " if close and not matches else ""
             raise ValueError(
-                f"cluster {cluster!r} names the style {style!r}, which matches {found}; {hint}pass a label, or the "
+                f"cluster {cluster!r} names the style {style!r}, which matches {named}; {hint}pass a label, or the "
                 "part before ' (' if only one label begins with it"
             )
         if matches[0] in columns:

@@ -167,28 +167,6 @@ def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, i
     assert (resume in log.read_text()) == is_read
 
 
-@pytest.mark.long
-def test_ctrl_c_ends_every_stage_within_seconds(runs, tmp_path):
-    whole, generator = tmp_path / "whole", random.Random(SEED)
-    begins = watch(runs, whole, 1)
-    durations = {stage: end - begin for (stage, begin), (_, end) in pairwise(begins.items())}
-    for processes in (1, 2):
-        hit = set()
-        for stage in STOPPABLE:
-            stopped = tmp_path / f"{stage}{processes}"
-            started, log = runs.start(stopped, processes)
-            await_stage(log, stage)
-            while log.read_text().count("begun") < processes:
-                time.sleep(0.002)
-            time.sleep(generator.random() * durations[stage] / 2)
-            hit.add(check_ends_by_ctrl_c(runs, started, log))
-            if stopped.exists():
-                check_part_of(whole, stopped)
-        assert len(hit - {"ended"}) >= len(STOPPABLE) - 1
-        runs.finish(stopped, 3 - processes)
-        check_same(whole, stopped, {})
-
-
 def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, whole, tmp_path):
     """With a process each; test_several_machines.py has `torchrun` start them."""
     out = tmp_path / "run"
@@ -232,17 +210,13 @@ def await_stage(log, stage):
 
 
 def check_ends_by_ctrl_c(runs, started, log):
-    """All processes of a terminal get the signal. Returns the stage it hit."""
+    """All processes of a terminal get the signal."""
     begun = time.monotonic()
     os.killpg(started[0], signal.SIGINT)
-    codes = runs.wait(started)
+    assert set(runs.wait(started)) == {1}
     assert time.monotonic() - begun < PROMPT
-    where = stage_of(log)
-    if where != "ended":
-        assert set(codes) == {1}
-        assert log.read_text().count("Finished work is kept. To resume, run the same command again:\n  python -m") == 1
-        assert "Traceback" not in log.read_text()
-    return where
+    assert log.read_text().count("Finished work is kept. To resume, run the same command again:\n  python -m") == 1
+    assert "Traceback" not in log.read_text()
 
 
 def watch(runs, out, processes):

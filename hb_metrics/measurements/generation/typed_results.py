@@ -9,9 +9,8 @@ from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.parroting import Parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares
-from hb_metrics.stats.clusters import Bounds
+from hb_metrics.stats.clusters import Bounds, Estimate
 from hb_metrics.stats.gen_bias import GenBias
-from hb_metrics.stats.telling import Telling
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,7 @@ class Turns:
 class StyleResults(Biases):
     """The results that depend on styles."""
 
-    telling: Telling
+    telling: Estimate
     pair: MedianPair | None
     styles: list[Style]
     by_descriptor: list[Term]

@@ -4,7 +4,8 @@ from hb_metrics.layout.figure import Figure, Number, Unit
 from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
 from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Results
-from hb_metrics.stats.contrasts import Contrasts, Estimate
+from hb_metrics.stats.clusters import Estimate
+from hb_metrics.stats.contrasts import Contrasts
 
 ADJUSTED = "after Benjamini–Hochberg"
 SHARE, CONTRAST, AGREEMENT = "Differences that come with the term", "Attitude contrast", "Agreement of the pairs"

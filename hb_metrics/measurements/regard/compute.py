@@ -25,25 +25,11 @@ def compute(run: Run) -> Regard:
     names = ("group", "structure", "verb_phrase", "kind", "parse", "generalizes")
     prompts = tables.read(PROMPTS_FILE, ("id", *names))
     of_shards = ("id", "prompt_id", "text", "seed_index", "continuation", "truncated")
-<<<<<<< ours
     continuations = tables.read(CONTINUATIONS, of_shards)
     classified = tables.read(REGARD_PROBABILITIES, ("truncated",))
     regards = tables.vectors(REGARD_PROBABILITIES)
-    found = verdicts(regards.values[:, : len(REGARDS)])
-    answered = found >= 0
-||||||| base
-    continuations = stored_shards(folder / CONTINUATIONS, of_shards)
-    classified = stored_shards(folder / REGARD_PROBABILITIES, ("truncated",))
-    regards = read_vectors(folder / REGARD_PROBABILITIES)
-    found = verdicts(regards.values[:, : len(REGARDS)])
-    answered = found >= 0
-=======
-    continuations = stored_shards(folder / CONTINUATIONS, of_shards)
-    classified = stored_shards(folder / REGARD_PROBABILITIES, ("truncated",))
-    regards = read_vectors(folder / REGARD_PROBABILITIES)
     codes = verdicts(regards.values[:, : len(REGARDS)])
     answered = codes >= 0
->>>>>>> theirs
     if not answered.any():
         raise ValueError(
             f"the classifier found no single likeliest label for any of the {len(codes):,} continuations; set "

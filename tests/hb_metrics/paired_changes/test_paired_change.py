@@ -26,7 +26,7 @@ def test_the_interval_is_that_of_the_variance_of_a_difference():
     assert change.beyond_chance == (half < 3)
 
 
-@pytest.mark.parametrize("second", [6.0, 0.4, -0.2, 18.0])
+@pytest.mark.parametrize("second", [6.0, -0.2])
 def test_ratios_are_those_whose_difference_interval_holds_0(second):
     covariance = np.array([[4.0, 1.5], [1.5, 3.0]])
     change = change_from_covariance(10.0, second, covariance, 30, 0.95)

@@ -12,7 +12,12 @@ from tests.hb_metrics.stats.interval_designs import ALL, SMALL, Design, constant
 SETS = 500
 
 
-def check(design, sets):
+@pytest.mark.parametrize(
+    ("design", "sets"),
+    [(design, 40) for design in SMALL] + [pytest.param(design, SETS, marks=pytest.mark.long) for design in ALL],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_intervals_hold_the_truth_as_often_as_they_say(design, sets):
     result = simulate(design, sets)
     if not design.given:
         assert result.share < 0.5, result
@@ -24,17 +29,6 @@ def check(design, sets):
     margin = errors * sqrt(0.05 * 0.95 / sets)
     assert 0.93 - margin <= result.coverage <= 0.97 + margin, result
     assert abs(result.width - 1) <= 0.15 + errors / sqrt(2 * sets) + design.too_wide, result
-
-
-@pytest.mark.parametrize("design", SMALL, ids=lambda design: design.name)
-def test_intervals_hold_the_truth_as_often_as_they_say(design):
-    check(design, 40)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("design", ALL, ids=lambda design: design.name)
-def test_intervals_of_every_design_hold_the_truth_as_often_as_they_say(design):
-    check(design, SETS)
 
 
 def test_intervals_with_two_replies_say_why_there_are_none():
