@@ -21,9 +21,9 @@ from hb_metrics.models.loading import LoadedModel
 
 
 class DialoguePlan(NamedTuple):
-    ids: list[str]
-    prompts: list[str]
-    replies: list[str]
+    """The pairs that are short enough for the model, and the plan for scoring their replies."""
+
+    dialogue: Dialogue
     scoring: ScoringPlan
 
 
@@ -51,23 +51,21 @@ def plan_dialogue(
     limit = max_positions_of(model)
     # The model predicts the last token of a reply but does not read it. An encoder reads the context.
     read = [len(prefix) + len(reply) - 1 for reply in replies]
-    taken = [
-        max(len(context_ids), length) if prefix else len(context_ids) + length + 1
+    shapes = [
+        (len(context_ids), length) if prefix else (len(context_ids) + length,)
         for context_ids, length in zip(contexts, read, strict=True)
     ]
-    fitting = [row for row, length in enumerate(taken) if limit is None or length <= limit]
+    fitting = [row for row, shape in enumerate(shapes) if limit is None or max(shape) + (not prefix) <= limit]
     if not fitting:
         raise ValueError(
-            f"all {len(taken)} prompt–reply pairs are longer than the model's limit of {limit} tokens; pass shorter "
+            f"all {len(shapes)} prompt–reply pairs are longer than the model's limit of {limit} tokens; pass shorter "
             "pairs, or a model that accepts more tokens"
         )
-    encoded = [(contexts[row], replies[row]) for row in fitting]
-    shapes = [(len(contexts[row]), read[row]) if prefix else (len(contexts[row]) + read[row],) for row in fitting]
+    encoded, shapes = [(contexts[row], replies[row]) for row in fitting], [shapes[row] for row in fitting]
+    ids, prompts, said = ([column[row] for row in fitting] for column in dialogue[:3])
     return DialoguePlan(
-        ids=[dialogue.ids[row] for row in fitting],
-        prompts=[dialogue.prompts[row] for row in fitting],
-        replies=[dialogue.replies[row] for row in fitting],
-        scoring=reply_scoring(encoded, prefix, shapes, reply_nlls, model, loaded.tokenizer, max_positions),
+        dialogue._replace(ids=ids, prompts=prompts, replies=said),
+        reply_scoring(encoded, prefix, shapes, reply_nlls, model, loaded.tokenizer, max_positions),
     )
 
 
@@ -82,13 +80,14 @@ def encode_dialogue(
 
 
 def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) -> pa.Table | None:
+    ids, prompts, replies, *_ = plan.dialogue
     return score_into_shards(
         plan.scoring,
-        {"id": plan.ids, "prompt": plan.prompts, "reply": plan.replies},
+        {"id": ids, "prompt": prompts, "reply": replies},
         folder,
         loaded.model,
         scores=["log_likelihood"],
-        inputs=list(zip(plan.prompts, plan.replies, strict=True)),
+        inputs=list(zip(prompts, replies, strict=True)),
         label="dialogue",
         unit="reply",
     )

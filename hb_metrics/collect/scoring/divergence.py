@@ -7,7 +7,6 @@ reply.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +19,6 @@ from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.models.architecture import decoder_prefix
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
-
-
-class Encoded(NamedTuple):
-    prompt: list[int]
-    other: list[int]
-    reply: list[int]
 
 
 def divergences_into_shards(
@@ -48,10 +41,10 @@ def divergences_into_shards(
     """
     with_term, encoded = encode_dialogue(prompts, replies, loaded, layout)
     without, _ = encode_dialogue(others, replies, loaded, layout)
-    rows = [Encoded(*row) for row in zip(with_term, without, encoded, strict=True)]
+    rows = list(zip(with_term, without, encoded, strict=True))
     model, tokenizer = loaded.model, loaded.tokenizer
     prefix = decoder_prefix(model, tokenizer)
-    shapes = [(len(row.prompt), len(row.other), len(row.reply)) for row in rows]
+    shapes = [(len(prompt), len(other), len(reply)) for prompt, other, reply in rows]
     plan = reply_scoring(rows, prefix, shapes, _divergences, model, tokenizer)
     return score_into_shards(
         plan,
@@ -94,9 +87,9 @@ def drift_per_token(
     return np.array(values)
 
 
-def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], prefix: list[int]) -> np.ndarray:
-    with_term = reply_logits(model, [(row.prompt, row.reply) for row in rows], prefix)
-    without = reply_logits(model, [(row.other, row.reply) for row in rows], prefix)
+def _divergences(model: PreTrainedModel, rows: Sequence[tuple[list[int], ...]], prefix: list[int]) -> np.ndarray:
+    with_term = reply_logits(model, [(prompt, reply) for prompt, _, reply in rows], prefix)
+    without = reply_logits(model, [(other, reply) for _, other, reply in rows], prefix)
     return np.array([_summed(*pair) for pair in zip(with_term, without, strict=True)])
 
 

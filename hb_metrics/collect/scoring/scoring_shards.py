@@ -44,13 +44,13 @@ def score_into_shards(
     num_texts = np.bincount(plan.sequence_of_text, minlength=len(plan.num_tokens))
 
     def table_of(nll: np.ndarray, rows: np.ndarray) -> pa.Table:
-        found = perplexity_scores(plan, nll, rows, ids)
+        computed = perplexity_scores(plan, nll, rows, ids)
         values: dict[str, object] = {name: [strings[row] for row in rows] for name, strings in columns.items()}
         values |= {
-            "perplexity": found.perplexities,
-            "log_likelihood": found.log_likelihoods,
-            "divergence": -found.log_likelihoods,  # for a plan whose scores are divergences
-            "num_tokens": found.num_tokens,
+            "perplexity": computed.perplexities,
+            "log_likelihood": computed.log_likelihoods,
+            "divergence": -computed.log_likelihoods,  # for a plan whose scores are divergences
+            "num_tokens": computed.num_tokens,
         }
         return pa.table({name: values[name] for name in schema.names}, schema=schema)
 
@@ -76,15 +76,9 @@ def score_into_shards(
 
 
 def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
-    firsts = range(0, len(plan.units), UNITS_PER_SHARD)
+    number = -(-len(plan.units) // UNITS_PER_SHARD)
     shard_of_sequence = np.empty(len(plan.num_tokens), dtype=np.int64)
-    for index, first in enumerate(firsts):
-        for unit in plan.units[first : first + UNITS_PER_SHARD]:
-            shard_of_sequence[unit.sequences] = index
+    for place, unit in enumerate(plan.units):
+        shard_of_sequence[unit.sequences] = place // UNITS_PER_SHARD
     shard_of_row = shard_of_sequence[plan.sequence_of_text]
-    order = np.argsort(shard_of_row, kind="stable")
-    bounds = np.searchsorted(shard_of_row[order], np.arange(len(firsts) + 1))
-    return [
-        Shard(order[bounds[index] : bounds[index + 1]], shard_path(folder, index, len(firsts)))
-        for index in range(len(firsts))
-    ]
+    return [Shard(np.flatnonzero(shard_of_row == index), shard_path(folder, index, number)) for index in range(number)]
