@@ -16,9 +16,10 @@ never compare replies to different questions.
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from statistics import median_low
-from typing import Literal
+from typing import Any, Literal
 from unicodedata import category
 
 import pyarrow as pa
@@ -34,8 +35,7 @@ from hb_metrics.run.replies import with_questions
 from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 Cue = Literal["prompt", "system", "memory", "name", "signature", "history"]
-QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
-PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
+_FOLDER = Path(__file__).parent
 # The categories of line breaks, other control characters and surrogates.
 _NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
 _SLOT = re.compile(r"\{[^{}]*\}")
@@ -94,33 +94,31 @@ def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
     return prompts.set_column(prompts.schema.get_field_index("text"), "text", pa.array(texts, pa.string()))
 
 
-def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
-    return read_sentences(path, "questions")
+def read_questions(path: str | Path | None = None) -> list[str]:
+    return read_sentences(path or _FOLDER / "cue_questions.yaml", "questions")
 
 
-def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
-    return read_sentences(path, "personas")
+def read_personas(path: str | Path | None = None) -> list[str]:
+    return read_sentences(path or _FOLDER / "personas.yaml", "personas")
 
 
 def read_sentences(path: str | Path, key: str) -> list[str]:
     content = load_values(Path(path))
-    problem = f"has no list of {key}"
-    listed = content.get(key) if isinstance(content, dict) else None
-    sentences: list[str] = listed if isinstance(listed, list) else []
+    sentences = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(sentences, list) or not sentences:
+        raise ValueError(f"{path}: has no list of {key}; write `{key}:` and then a list of sentences")
     for number, line in enumerate(sentences, start=1):
-        fault = None  # the error does not repeat the line, which may hurt
-        if not isinstance(line, str) or not line.strip() or _NOT_IN_A_LINE.intersection(map(category, line)):
-            fault = "not a line of text"
-        elif _SLOT.search(line):
-            fault = "a line with a slot in braces, which would not be filled"
-        elif line in sentences[: number - 1]:
-            fault = "listed twice"
-        if fault is not None:
-            sentences, problem = [], f"{key.removesuffix('s')} {number} is {fault}"
-            break
-    if not sentences:
-        raise ValueError(f"{path}: {problem}; write `{key}:` and then a list of different sentences without slots")
+        if not _is_line(line) or line in sentences[: number - 1]:  # the error does not repeat the line, which may hurt
+            raise ValueError(
+                f"{path}: {key.removesuffix('s')} {number} is not a line of text, has a slot in braces, which would "
+                "not be filled, or is listed twice; correct or remove it"
+            )
     return sentences
+
+
+def _is_line(value: Any) -> bool:
+    is_text = isinstance(value, str) and bool(value.strip()) and not _SLOT.search(value)
+    return is_text and not _NOT_IN_A_LINE.intersection(map(category, value))
 
 
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
@@ -150,17 +148,13 @@ def draw_questions(
     sizes: dict[str, list[int]] = {}
     for (_, _, template), rows in cells.items():
         sizes.setdefault(template, []).append(len(rows))
-    drawn = {
-        template: seeded_generator(seed, "cue questions", template).permutation(len(questions))[
-            : max(1, median_low(of_template) // MIN_REPLIES)
-        ]
-        for template, of_template in sizes.items()
-    }
-    asked = {
-        row: questions[drawn[template][number % len(drawn[template])]]
-        for (_, _, template), rows in cells.items()
-        for number, row in enumerate(rows)
-    }
+    drawn = {}
+    for template, of_template in sizes.items():
+        order = seeded_generator(seed, "cue questions", template).permutation(len(questions))
+        drawn[template] = order[: max(1, median_low(of_template) // MIN_REPLIES)]
+    asked: dict[int, str] = {}
+    for (_, _, template), rows in cells.items():
+        asked |= zip(rows, cycle(questions[index] for index in drawn[template]), strict=False)
     return [asked[row] for row in range(len(asked))]
 
 
@@ -176,9 +170,9 @@ def cue_messages(
 
     `text` is the prompt's sentence, or the text with which `cue_lines` replaced it.
     """
-    said = text if question is None else question
+    last = text if question is None else question
     if cue == "signature":
-        (said,) = with_questions([text], [question])
+        (last,) = with_questions([text], [question])
     about_user = {"system": [STATEMENT + text], "memory": [text], "name": [text]}.get(cue, [])
     earlier = [text, ACKNOWLEDGEMENT] if cue == "history" else []
-    return chat_messages(with_tag(said, tag), [*personas, *about_user], chat, earlier)
+    return chat_messages(with_tag(last, tag), [*personas, *about_user], chat, earlier)

@@ -14,38 +14,15 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from accelerate.utils import gather_object
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset.reddit_bias import SIDES
 from hb_metrics.collect.scoring import scoring_paths
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
-from hb_metrics.collect.units import ScoringPlan, alike_units, check_texts, distinct, run_units
+from hb_metrics.collect.scoring.scoring_shards import PerplexityScores, perplexity_scores, run_plan
+from hb_metrics.collect.units import ScoringPlan, alike_units, check_texts, distinct
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of, text_start
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.processes import process_state
-
-
-class PerplexityScores(NamedTuple):
-    """The scores of texts.
-
-    Attributes:
-        perplexities: [texts] exp(mean negative log-likelihood per predicted token).
-        log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
-        scoring: The method: `"tree"`, `"batches"` or `"encoder-decoder"`.
-        scoring_reason: The reason for this method.
-        start_token: The tokens that the model reads before each sentence, separated by spaces, or `None`.
-        positions: The number of tokens that the model read for all texts.
-    """
-
-    perplexities: np.ndarray
-    log_likelihoods: np.ndarray
-    num_tokens: np.ndarray
-    scoring: str
-    scoring_reason: str
-    start_token: str | None
-    positions: int
 
 
 def score_perplexity(
@@ -80,50 +57,6 @@ def score_perplexity(
         texts, model, tokenizer, trees=trees, max_positions=max_positions, add_start_token=add_start_token
     )
     return perplexity_scores(plan, run_plan(plan, model, progress=progress))
-
-
-def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Returns, on all processes, the negative log-likelihood of each of a plan's sequences: [sequences] float64."""
-    state = process_state()
-    mine = plan.units[state.process_index :: state.num_processes]
-    scored: list[tuple[np.ndarray, np.ndarray]] = []
-    total = sum(len(unit.sequences) for unit in mine)
-    with tqdm(total=total, unit="text", desc=plan.scoring, disable=not (progress and state.is_main_process)) as bar:
-        for unit, nlls in run_units(plan, mine, model):
-            scored.append((unit.sequences, nlls))
-            bar.update(len(unit.sequences))
-    nll = np.empty(len(plan.num_tokens))
-    for sequences, nlls in gather_object(scored):
-        nll[sequences] = nlls
-    return nll
-
-
-def perplexity_scores(
-    plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
-) -> PerplexityScores:
-    """Returns the scores of a plan's texts.
-
-    `nll` contains the negative log-likelihood of each of the plan's sequences. `rows` selects some of the texts. Error
-    messages state a text's row or, if `ids` is set, its id.
-    """
-    rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
-    sequences = plan.sequence_of_text[rows]
-    bad = np.flatnonzero(~np.isfinite(nll[sequences]))
-    if len(bad):
-        row = rows[bad[0]]
-        raise ValueError(
-            f"the model returns {nll[sequences[bad[0]]]} as the negative log-likelihood of text "
-            f"{row if ids is None else ids[row]}; set --dtype float32, or check the model's weights"
-        )
-    return PerplexityScores(
-        perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
-        log_likelihoods=-nll[sequences],
-        num_tokens=plan.num_tokens[sequences],
-        scoring=plan.scoring,
-        scoring_reason=plan.scoring_reason,
-        start_token=plan.start_token,
-        positions=plan.positions,
-    )
 
 
 def plan_perplexity(

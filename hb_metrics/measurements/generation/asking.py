@@ -8,14 +8,7 @@ from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import has_names, name_prompts, read_names
 from hb_metrics.collect.classifiers.styles import read_style_clusters
 from hb_metrics.collect.engines.engine import Engine
-from hb_metrics.collect.replies.cues import (
-    PERSONAS_FILE,
-    QUESTIONS_FILE,
-    check_cue,
-    prompts_for_cue,
-    read_personas,
-    read_questions,
-)
+from hb_metrics.collect.replies.cues import check_cue, prompts_for_cue, read_personas, read_questions
 from hb_metrics.collect.replies.requests import ReplyRequests, select_prompts, with_follow_ups
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.own_prompts import has_outcomes
@@ -61,7 +54,7 @@ def read_files(settings: Settings, prompts: pa.Table) -> None:
 
 
 def cue_questions(options: GenerationOptions) -> list[str]:
-    return [] if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE)
+    return [] if options.cue == "prompt" else read_questions(options.cue_questions)
 
 
 def named_people(settings: Settings) -> pa.Table:
@@ -84,7 +77,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         changes,
         reply=options.reply,
         decides=has_outcomes(settings),
-        personas=read_personas(options.personas_file or PERSONAS_FILE) if options.personas else [],
+        personas=read_personas(options.personas_file) if options.personas else [],
         num_personas=options.personas,
         variations=options.variations,
         cue=options.cue,

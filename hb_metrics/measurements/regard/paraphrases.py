@@ -23,7 +23,7 @@ from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_into_shards
-from hb_metrics.collect.replies.trials import decoding_paths
+from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
 from hb_metrics.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
 from hb_metrics.models.float32 import is_exact

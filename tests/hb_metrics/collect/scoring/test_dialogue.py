@@ -10,7 +10,7 @@ import torch
 from tokenizers import AddedToken
 
 from hb_dataset.dialogue_pairs import Dialogue
-from hb_metrics.collect.scoring.dialogue import dialogue_into_shards, plan_dialogue
+from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, plan_dialogue
 from hb_metrics.collect.units import one_thread_per_unit
 from hb_metrics.measurements.dialogue.compute import dialogue_results
 from hb_metrics.models.layout import Layout

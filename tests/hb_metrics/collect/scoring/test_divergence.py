@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.collect.scoring.divergence import divergences_into_shards, drift_per_token
+from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards, drift_per_token
 from hb_metrics.collect.scoring.scoring_paths import pack_prefix_trees
 from hb_metrics.models.chats import DEFAULT_CHAT
 from tests.hb_metrics.conftest import as_loaded

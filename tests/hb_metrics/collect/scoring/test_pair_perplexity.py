@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from hb_metrics.collect.scoring.perplexity import perplexity_scores, plan_texts, run_plan
-from hb_metrics.collect.scoring.scoring_shards import score_into_shards
+from hb_metrics.collect.scoring.perplexity import plan_texts
+from hb_metrics.collect.scoring.scoring_shards import perplexity_scores, run_plan, score_into_shards
 from hb_metrics.measurements.reddit.compute import language_model_perplexity
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
 
