@@ -26,8 +26,7 @@ from trl import ModelConfig, SFTConfig, get_peft_config
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.table_files import read_lines
-from hb_metrics.collect.scoring.pair_perplexity import plan_texts
-from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import write_json

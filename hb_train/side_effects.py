@@ -23,9 +23,8 @@ from hb_dataset.awareness import read_awareness
 from hb_dataset.command_line import CommandParser
 from hb_dataset.seeded_draws import balanced_sample
 from hb_metrics.collect.engines.engine import Engine
-from hb_metrics.collect.replies.entropy import reply_entropies
-from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_to_rows
-from hb_metrics.collect.scoring.divergence import drift_per_token
+from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_entropies, reply_to_rows
+from hb_metrics.collect.scoring.reply_scoring import drift_per_token
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
 from hb_metrics.measurements.awareness.figures import cluster_change

@@ -23,11 +23,7 @@ STYLE_DATA = Path(__file__).parent / "style_data"
 STYLE_EXEMPLARS = ExemplarSet(
     title="MiniLM style exemplars (embedded)",
     note="it replaces the paper's classifier, which has 3B parameters",
-    exemplars=STYLE_DATA / "exemplars.yaml",
-    calibration=STYLE_DATA / "calibration.yaml",
-    fitted=STYLE_DATA / "discriminant.npz",
-    label_key="style",
-    lines_key="replies",
+    folder=STYLE_DATA,
     shrinkage=0.9,  # chosen on the calibration replies
 )
 CLUSTER_FILES = tuple(

@@ -10,9 +10,8 @@ from tokenizers import Tokenizer, processors
 from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
 from hb_dataset.dialogue_pairs import Dialogue
-from hb_metrics.collect.scoring.dialogue import dialogue_into_shards, plan_dialogue
-from hb_metrics.collect.scoring.divergence import divergences_into_shards
 from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, divergences_into_shards, plan_dialogue
 from hb_metrics.models.architecture import decoder_prefix, decoder_start, text_start
 from hb_metrics.models.chats import DEFAULT_CHAT, template_with_tag
 from hb_metrics.models.loading import load_tokenizer

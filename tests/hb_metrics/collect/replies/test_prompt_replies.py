@@ -20,9 +20,9 @@ from hb_metrics.collect.replies.cues import draw_personas
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import MODEL_PRESET, PRESETS, Decoding, decoding_preset
 from hb_metrics.collect.replies.decoding_shards import MOST_ROWS, decode_into_shards, fitting_batch_size
+from hb_metrics.collect.replies.forward import Paths
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests, select_prompts
-from hb_metrics.collect.replies.trials import Paths
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.run.schema import REPLY_SCHEMA
 from tests.hb_metrics.conftest import encode_contexts

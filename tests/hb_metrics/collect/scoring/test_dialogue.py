@@ -10,7 +10,7 @@ import torch
 from tokenizers import AddedToken
 
 from hb_dataset.dialogue_pairs import Dialogue
-from hb_metrics.collect.scoring.dialogue import dialogue_into_shards, plan_dialogue
+from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, plan_dialogue
 from hb_metrics.collect.units import one_thread_per_unit
 from hb_metrics.measurements.dialogue.compute import dialogue_results
 from hb_metrics.models.layout import Layout
@@ -128,7 +128,7 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     fitting = [row for row, length in enumerate(lengths) if length <= limit]
     assert {POSITIONS, POSITIONS + 1} <= set(lengths)
     plan = plan_dialogue(dialogue, loaded, layout(context))
-    assert plan.ids == [dialogue.ids[row] for row in fitting]
+    assert plan.dialogue.ids == [dialogue.ids[row] for row in fitting]
     table = dialogue_into_shards(plan, loaded, tmp_path)  # the model really takes them
     results = dialogue_results(table, len(dialogue.ids), dialogue.source)
     assert results.num_skipped == {"too_long": len(lengths) - len(fitting)}

@@ -9,7 +9,7 @@ import torch
 
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
-from hb_metrics.collect.scoring.perplexity import run_plan
+from hb_metrics.collect.scoring.scoring_shards import run_plan
 from hb_metrics.measurements.decisions.answers import option_probabilities
 from hb_metrics.models.chats import DEFAULT_CHAT
 from tests.hb_metrics.conftest import as_loaded, small_model, with_chat

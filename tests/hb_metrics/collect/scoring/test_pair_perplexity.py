@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from hb_metrics.collect.scoring.pair_perplexity import plan_texts, texts_into_shards
-from hb_metrics.collect.scoring.perplexity import perplexity_scores, run_plan
+from hb_metrics.collect.scoring.perplexity import plan_texts
+from hb_metrics.collect.scoring.scoring_shards import perplexity_scores, run_plan, score_into_shards
 from hb_metrics.measurements.reddit.compute import language_model_perplexity
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
 
@@ -78,15 +78,17 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
     loaded = load("llama")
     plan = plan_texts([T1, T2], loaded, ids=IDS, max_positions=16)
 
-    table = texts_into_shards(plan, loaded, tmp_path, label="pairs")
+    def table():
+        return score_into_shards(plan.scoring, {"id": plan.ids}, tmp_path, loaded.model, inputs=plan.texts)
 
-    assert table.column_names == ["id", "perplexity", "log_likelihood", "num_tokens"]
-    assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
-    np.testing.assert_array_equal(table["perplexity"], np.concatenate(scored(plan, loaded)))
-    means = -table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()
-    np.testing.assert_allclose(np.exp(means), table["perplexity"])
+    first = table()
+    assert first.column_names == ["id", "perplexity", "log_likelihood", "num_tokens"]
+    assert first["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
+    np.testing.assert_array_equal(first["perplexity"], np.concatenate(scored(plan, loaded)))
+    means = -first["log_likelihood"].to_numpy() / first["num_tokens"].to_numpy()
+    np.testing.assert_allclose(np.exp(means), first["perplexity"])
     times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert texts_into_shards(plan, loaded, tmp_path, label="pairs") == table
+    assert table() == first
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
 
 
