@@ -212,9 +212,7 @@ class RunOptions:
             )
         for name in _OF_LOADED:
             if getattr(self, name) != getattr(type(self), name):
-                raise ValueError(
-                    f"{name} applies only to models on this machine, but {sources[0]} is set; omit --{name}"
-                )
+                raise ValueError(f"{name} applies only to loaded models, but {sources[0]} is set; omit --{name}")
 
     def chat(self) -> dict[str, Any]:
         return {

@@ -41,7 +41,7 @@ def test_what_is_written_is_read():
         ({"parts": {"one": {"bounds": None, "kind": "c"}}}, r"results.parts.one.kind is 'c'.*'a', 'b'"),
         (
             {"parts": {"one": {"bounds": [1.0], "kind": "a"}}},
-            r"results.parts.one.bounds is .1.0., but should be 2 values",
+            "results.parts.one.bounds is .* be 2 values",
         ),
         ({"parts": {"one": {"bounds": None}}}, "results.parts.one.kind is missing"),
         ({"parts": []}, "results.parts is .* of the type dict"),
