@@ -60,7 +60,9 @@ def measure(settings: Settings) -> Path:
         state.print(filled(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}"))
         names = tuple(measurement.name for measurement in measurements)
         task = Task(settings, prompts, engine, state, names, folder)
-        work = {each.name: each.collector.plan(task, files.get(each.name)) for each in measurements}
+        work: dict[str, object] = {}
+        for measurement in measurements:
+            work[measurement.name] = measurement.collector.plan(task, files.get(measurement.name))
     run = describe_run(task, measurements, work)
     check_same_run(run)
     with hold_folder(folder) if state.is_main_process else nullcontext():

@@ -69,7 +69,9 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
         raise ValueError(f"no run has figures by '{by}'; pass --by axis, cluster or template, or omit --by")
     changed = {name: _changed(runs[0], run, listed[name]) for name, run in zip(names, runs, strict=True)}
     if format in ("csv", "json"):
-        long = [_row(name, each, each.name in changed[name]) for name, of_run in listed.items() for each in of_run]
+        long = [
+            _row(name, figure, figure.name in changed[name]) for name, figures in listed.items() for figure in figures
+        ]
         return json.dumps(long, indent=1, ensure_ascii=False) if format == "json" else _csv(long)
     note = levels_note(listed)
     if any(changed.values()):

@@ -53,12 +53,12 @@ def in_batches(
                 batch = waiting.copy()
                 waiting.clear()
                 try:
-                    answers = await anyio.to_thread.run_sync(answer_all, [each.request for each in batch])
-                    for each, given in zip(batch, answers, strict=True):
-                        each.answer = given
+                    answers = await anyio.to_thread.run_sync(answer_all, [other.request for other in batch])
+                    for other, given in zip(batch, answers, strict=True):
+                        other.answer = given
                 except Exception as error:  # noqa: BLE001 - the error is raised again below
-                    for each in batch:
-                        each.error = error
+                    for other in batch:
+                        other.error = error
         if mine.error is not None:
             raise mine.error
         assert mine.answer is not None

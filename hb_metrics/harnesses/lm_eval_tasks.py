@@ -105,7 +105,7 @@ def _documents(rows: Sequence[PromptRow | DecisionRow], config: str, end: str = 
             document["choices"] = [form for option in row.options for form in forms_of(option)]
         documents.append((seen[cell], places[template], document))
         seen[cell] += 1
-    return {SPLIT: Dataset.from_list([document for *_, document in sorted(documents, key=lambda each: each[:2])])}
+    return {SPLIT: Dataset.from_list([document for *_, document in sorted(documents, key=lambda row: row[:2])])}
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, object]) -> list[int]:
@@ -156,8 +156,8 @@ def _kept(doc: Mapping[str, Any], kind: str, answer: str | float) -> dict[str, K
 
 def figure(kept: Sequence[Kept]) -> float | None:
     """Computes a figure from the answers to all prompts. The order of the answers does not affect it."""
-    in_order = sorted(kept, key=lambda each: each.number)
-    return _figures(kept[0].kind, tuple((each.id, each.answer) for each in in_order)).get(kept[0].figure)
+    in_order = sorted(kept, key=lambda answer: answer.number)
+    return _figures(kept[0].kind, tuple((answer.id, answer.answer) for answer in in_order)).get(kept[0].figure)
 
 
 @lru_cache(maxsize=1)  # the harness calls `figure` once per figure, always with the same answers

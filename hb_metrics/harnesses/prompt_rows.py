@@ -114,12 +114,12 @@ def decision_figures(rows: Sequence[DecisionRow], decisions: Sequence[float | No
     if not known:
         return numbers
     columns = zip(*((row.descriptor, row.question, row.axis) for row, _ in known), strict=True)
-    found = decision_gap([value for _, value in known], *columns)
-    low, high = found["spread_interval"] or (None, None)
-    by_axis = {f"decision_spread/{axis}": of_axis["spread"] for axis, of_axis in found["by_axis"].items()}
-    by_axis |= {f"decision_gap/{axis}": of_axis.get("gap") for axis, of_axis in found["by_axis"].items()}
+    gaps = decision_gap([value for _, value in known], *columns)
+    low, high = gaps["spread_interval"] or (None, None)
+    by_axis = {f"decision_spread/{axis}": of_axis["spread"] for axis, of_axis in gaps["by_axis"].items()}
+    by_axis |= {f"decision_gap/{axis}": of_axis.get("gap") for axis, of_axis in gaps["by_axis"].items()}
     spread = {
-        "decision_spread": found["decision_spread"],
+        "decision_spread": gaps["decision_spread"],
         "decision_spread_lowest": low,
         "decision_spread_highest": high,
     }

@@ -202,11 +202,6 @@ class RunOptions:
         sources = [name for name in ENGINES if getattr(self, name) is not None]
         if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:
             raise ValueError(f"{' and '.join(sources)} are both set; set only one of them")
-        given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]
-        if not self.is_served and self.judge_base_url is None and "concurrency" in given:
-            raise ValueError(
-                "concurrency applies only to served models; set --base_url or --provider, or remove --concurrency"
-            )
         if not sources:
             return
         if self.model == type(self).model:
@@ -215,10 +210,9 @@ class RunOptions:
                 "the model's name on the server or the Hub. If the answers come from a file, set --model to any name "
                 "for their source"
             )
-        if given and given[0] != "concurrency":
-            raise ValueError(
-                f"{given[0]} applies only to models on this machine, but {sources[0]} is set; omit --{given[0]}"
-            )
+        for name in _OF_LOADED:
+            if getattr(self, name) != getattr(type(self), name):
+                raise ValueError(f"{name} applies only to loaded models, but {sources[0]} is set; omit --{name}")
 
     def chat(self) -> dict[str, Any]:
         return {

@@ -13,7 +13,7 @@ from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.measurements.results import Run
+from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Run
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.clusters import quantile
@@ -88,14 +88,12 @@ class RunChanges(NamedTuple):
     """The changes in all figures from the run `before` to the run `after`. Figures of the whole run come first.
 
     For each measurement whose changes all lack an interval, `missing` contains the reason, by the measurement's title.
-    `level` is the confidence level of the intervals, as text.
     """
 
     before: str
     after: str
     rows: list[ChangeRow]
     missing: dict[str, str]
-    level: str
 
     @property
     def main(self) -> list[ChangeRow]:
@@ -107,8 +105,9 @@ class RunChanges(NamedTuple):
 
     @property
     def reading(self) -> str:
+        level = share(CONFIDENCE_LEVEL, 0)
         return (
-            f"The interval of a change takes into account that the runs share their prompts. {self.level} of such "
+            f"The interval of a change takes into account that the runs share their prompts. {level} of such "
             "intervals contain the true change. A change is beyond chance if its interval does not contain 0, and if "
             "its p-value is still small enough after Holm's adjustment for the number of figures. The figures of the "
             "whole run are adjusted together, and so are the axes, clusters or other parts of a figure. Changes in "
@@ -127,12 +126,9 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     for measurement in MEASUREMENTS:
         if measurement.name not in first.results.measured or measurement.name not in second.results.measured:
             continue
-        changes = measurement.parts.changes
-        paired = (
-            FigureChanges({}, "this measurement does not pair the texts of two runs")
-            if changes is None
-            else changes(first, second)
-        )
+        paired = FigureChanges({}, "this measurement does not pair the texts of two runs")
+        if measurement.parts.changes is not None:
+            paired = measurement.parts.changes(first, second)
         if paired.reason is not None:
             missing[measurement.title] = paired.reason
         of_first, of_second = comparable_figures([measurement.figures(run.results) for run in (first, second)])
@@ -148,8 +144,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
                 ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired, key, figure.higher_is_better)
             )
     rows.sort(key=lambda row: (row.part_of != "", not row.is_paired))
-    level = first.confidence_level
-    return RunChanges(*names, holm_adjusted(rows, level), missing, share(level, 0))
+    return RunChanges(*names, holm_adjusted(rows), missing)
 
 
 def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> list[str]:
@@ -203,7 +198,7 @@ def _in_sentence(name: str) -> str:
     return name if name.startswith(_PROPER) else name.lower()
 
 
-def holm_adjusted(rows: Sequence[ChangeRow], confidence_level: float) -> list[ChangeRow]:
+def holm_adjusted(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
     """Marks the changes that are due to chance by Holm's method. The rows with the same `part_of` are tested together.
 
     The p-values are compared in ascending order with α / m, α / (m − 1), …, until one of them is larger.
@@ -211,21 +206,21 @@ def holm_adjusted(rows: Sequence[ChangeRow], confidence_level: float) -> list[Ch
     adjusted = list(rows)
     for part_of in {row.part_of for row in rows}:
         places = [place for place, row in enumerate(rows) if row.part_of == part_of and row.change.interval is not None]
-        tested = sorted((p_value(rows[place].change, confidence_level), place) for place in places)
+        tested = sorted((p_value(rows[place].change), place) for place in places)
         is_one_of_many = False
         for number, (p, place) in enumerate(tested):
-            is_one_of_many |= p > (1 - confidence_level) / (len(tested) - number)
+            is_one_of_many |= p > (1 - CONFIDENCE_LEVEL) / (len(tested) - number)
             adjusted[place] = rows[place]._replace(is_one_of_many=is_one_of_many)
     return adjusted
 
 
-def p_value(change: PairedChange, confidence_level: float) -> float:
+def p_value(change: PairedChange) -> float:
     """Returns the p-value of no change. It is exact if the interval's width is proportional to the quantile."""
     assert change.interval is not None
     distance = abs(change.change - change.interval[0 if change.change > 0 else 1])
     freedom = math.inf if change.freedom is None else change.freedom
     times = abs(change.change) / distance if distance else math.inf
-    return float(2 * special.stdtr(freedom, -times * quantile(confidence_level, freedom)))
+    return float(2 * special.stdtr(freedom, -times * quantile(CONFIDENCE_LEVEL, freedom)))
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
@@ -246,8 +241,6 @@ def changes_section(compared: Sequence[RunChanges]) -> Section:
 
     Figures that have no interval in any run are left out. If no figure has an interval, all figures are shown.
     """
-    from hb_metrics.layout.rendering import section
-
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
     context = {"compared": compared, "header": HEADER, "with_interval": with_interval}
     return section("changes", "Changes", "report/changes.html.jinja", context)
@@ -298,10 +291,10 @@ def generalised_section(run: Run, over: Over) -> Section:
     others: list[Figure] = []  # with the second interval
     for measurement in MEASUREMENTS:
         generalise = measurement.parts.generalise if measurement.name in run.results.measured else None
-        found = {} if generalise is None else generalise(run, over)
-        for figure in measurement.figures(run.results) if found else []:
-            if figure.name in found and figure.value is not None:
-                interval, reason = found[figure.name]
+        generalised = {} if generalise is None else generalise(run, over)
+        for figure in measurement.figures(run.results) if generalised else []:
+            if figure.name in generalised and figure.value is not None:
+                interval, reason = generalised[figure.name]
                 listed.append(figure)
                 others.append(figure._replace(interval=interval, no_interval=reason))
     if not listed:

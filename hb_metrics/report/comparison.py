@@ -113,10 +113,10 @@ def write_comparison(
 def overview_sections(runs: Sequence[Results], names: Sequence[str]) -> list[Section]:
     sections = []
     for measurement in MEASUREMENTS:
-        found = [measurement.figures(run) for run in runs]
-        if sum(bool(figures) for figures in found) < 2:
+        of_runs = [measurement.figures(run) for run in runs]
+        if sum(bool(figures) for figures in of_runs) < 2:
             continue
-        comparable = comparable_figures(found)
+        comparable = comparable_figures(of_runs)
         left_out = _without_interval(comparable)
         shown = [[figure for figure in figures if figure.name not in left_out] for figures in comparable]
         by_run = dict(zip(names, shown, strict=True))

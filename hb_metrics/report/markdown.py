@@ -5,7 +5,7 @@ from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.numbers import MISSING, share
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.results import Run, read_run
+from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Run, read_run
 from hb_metrics.report.changes import changes_markdown, comparable_figures, run_changes
 from hb_metrics.report.comparison import comparison_warnings, differing_settings, run_names
 from hb_metrics.report.sides import both_sides, sides_markdown
@@ -51,8 +51,8 @@ def shown_figures(runs: Sequence[Run], is_wanted: Callable[[Figure], bool]) -> l
     """Returns the wanted figures of each run that have a value."""
     shown: list[list[Figure]] = [[] for _ in runs]
     for measurement in MEASUREMENTS:
-        found = [measurement.figures(run.results) for run in runs]
-        for of_run, figures in zip(shown, comparable_figures(found), strict=True):
+        figures_of_runs = comparable_figures([measurement.figures(run.results) for run in runs])
+        for of_run, figures in zip(shown, figures_of_runs, strict=True):
             of_run += [figure for figure in figures if is_wanted(figure) and figure.value is not None]
     return shown
 
@@ -75,9 +75,8 @@ def figure_rows(
 
 
 def levels_note(listed: Mapping[str, Sequence[Figure]]) -> str:
-    levels = {each.confidence_level or 0.0 for figures in listed.values() for each in figures if each.interval}
-    shown = " or ".join(share(level, 0) for level in sorted(levels))
-    return f"Brackets contain {shown} intervals." if levels else ""
+    has_intervals = any(figure.interval for figures in listed.values() for figure in figures)
+    return f"Brackets contain {share(CONFIDENCE_LEVEL, 0)} intervals." if has_intervals else ""
 
 
 def markdown_with_note(header: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> str:

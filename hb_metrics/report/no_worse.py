@@ -38,30 +38,30 @@ def read_margins(words: Sequence[str]) -> dict[str, Margin]:
     """Parses margins such as "dialogue_perplexity=5%". The keys of the result are the names of the figures."""
     margins: dict[str, Margin] = {}
     for word in words:
-        found = _MARGIN.fullmatch(word)
-        if found is None or found["name"] in margins:
+        margin = _MARGIN.fullmatch(word)
+        if margin is None or margin["name"] in margins:
             raise ValueError(
                 f"no_worse_than contains '{word}'; write each figure once, as figure=margin, for example "
                 "dialogue_perplexity=5% (percent of the first run's value), offensive_replies=0.5pt (percentage "
                 "points) or full_gen_bias_debiased=2 (in the figure's unit)"
             )
-        size = float(found["size"]) / (100 if found["unit"] else 1)
-        margins[found["name"]] = Margin(size, found["unit"], found["size"] + found["unit"])
+        size = float(margin["size"]) / (100 if margin["unit"] else 1)
+        margins[margin["name"]] = Margin(size, margin["unit"], margin["size"] + margin["unit"])
     return margins
 
 
 def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict]:
     rows = {row.key: row for row in changes.rows if not row.part_of}
     allowed = [row.key for row in changes.main]
-    found = []
+    judged = []
     for name, margin in margins.items():
         if name not in rows:
             raise ValueError(
                 f"no_worse_than names the figure '{name}', which is missing from {changes.before} or {changes.after}; "
                 f"{did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
             )
-        found.append(_verdict(rows[name], margin, changes))
-    return found
+        judged.append(_verdict(rows[name], margin, changes))
+    return judged
 
 
 def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:

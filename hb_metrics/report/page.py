@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        clauses = [each.headline for each in self.on_top if each.differs == self.differs and each.headline]
+        clauses = [report.headline for report in self.on_top if report.differs == self.differs and report.headline]
         joint = ", but " if self.differs == "no" else ": "
         return _VERDICTS[self.differs] + (joint + "; ".join(clauses) if clauses else "") + "."
 
@@ -126,9 +126,8 @@ def write_report(
     }
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page("report/report.html.jinja", path, context, terms)
-    return [answer.verdict, *answer.sentences] + [
-        each.answer for each in reports if each not in on_top and each.answer is not None
-    ]
+    others = [report.answer for report in reports if report not in on_top and report.answer is not None]
+    return [answer.verdict, *answer.sentences, *others]
 
 
 def not_tested(measured: Container[str]) -> str:
@@ -136,7 +135,8 @@ def not_tested(measured: Container[str]) -> str:
 
 
 def run_answer(results: Results) -> Answer:
-    by_name = {each.name: each.parts.report(results) for each in MEASUREMENTS if each.name in results.measured}
+    measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
+    by_name = {measurement.name: measurement.parts.report(results) for measurement in measured}
     # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
     on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
     on_top.sort(key=lambda report: report.differs != "yes")

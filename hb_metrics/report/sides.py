@@ -10,6 +10,7 @@ from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.layout.figure import Figure, pair
 from hb_metrics.layout.numbers import MISSING
 from hb_metrics.layout.parts import Section
+from hb_metrics.layout.rendering import section
 from hb_metrics.layout.terminal import filled, plain_text
 from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.paired_change import PairedChange
@@ -82,20 +83,20 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
 
     If no pair of runs has debiased values, there are no rows, and the sentences state the reason.
     """
-    found = [{row.name: row for row in changes.rows} for changes in compared]
-    if not any(UPTAKE in rows for rows in found):
+    by_name = [{row.name: row for row in changes.rows} for changes in compared]
+    if not any(UPTAKE in rows for rows in by_name):
         return None
     effects = [_side_effects(runs[0], run) for run in runs[1:]]
-    for changes, of_run, effect in zip(compared, found, effects, strict=True):
+    for changes, of_run, effect in zip(compared, by_name, effects, strict=True):
         if effect is not None and effect.entropy is not None:
             row = ChangeRow(ENTROPY, "nats", "", effect.entropy, True, higher_is_better=None)
-            adjusted = holm_adjusted([*changes.rows, row], runs[0].confidence_level)
+            adjusted = holm_adjusted([*changes.rows, row])
             of_run.update({row.name: row for row in adjusted})
     rows = []
     for figure, (name, meaning) in SIDES.items():
-        before = next((of_run[figure].cells[0] for of_run in found if figure in of_run), None)
+        before = next((of_run[figure].cells[0] for of_run in by_name if figure in of_run), None)
         if before is not None:
-            rows.append(SidesRow(name, before, [_cells(of_run.get(figure)) for of_run in found], meaning))
+            rows.append(SidesRow(name, before, [_cells(of_run.get(figure)) for of_run in by_name], meaning))
         if figure == UPTAKE:
             lowest = [_lowest(changes.rows) for changes in compared]
             befores = {(row.name, row.cells[0]) for row in lowest if row is not None}
@@ -105,10 +106,10 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
         drifts = [None if effect is None else effect.drift for effect in effects]
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
         rows.append(SidesRow(DRIFT, MISSING, shown, _MEANINGS[DRIFT]))
-    sentences = [_sentence(*each) for each in zip(compared, found, effects, strict=True)]
-    is_known = any(BIAS in of_run for of_run in found)
+    sentences = [_sentence(*of_run) for of_run in zip(compared, by_name, effects, strict=True)]
+    is_known = any(BIAS in of_run for of_run in by_name)
     names = [compared[0].before, *(changes.after for changes in compared)]
-    verdicts = [better_or_worse([of_run[name] for name in SIDES if name in of_run]) for of_run in found]
+    verdicts = [better_or_worse([of_run[name] for name in SIDES if name in of_run]) for of_run in by_name]
     return Sides(names, rows if is_known else [], sentences, verdicts)
 
 
@@ -140,8 +141,6 @@ def sides_markdown(sides: Sides) -> str:
 
 
 def sides_section(sides: Sides) -> Section:
-    from hb_metrics.layout.rendering import section
-
     return section("sides", "Bias and side effects", "report/sides.html.jinja", {"sides": sides, "reading": READING})
 
 

@@ -46,7 +46,7 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
     whole: Any = kind
     types, optional, _ = _fields(whole)
     if not isinstance(content, dict):
-        raise ValueError(f"{place} is {content!r}, but should be an object; analyse or measure again")
+        raise _fault(place, content, "an object")
     unknown = () if issubclass(get_origin(whole) or whole, Excerpt) else content.keys() - types.keys()
     for name in [*types.keys() - content.keys() - optional, *unknown]:
         raise ValueError(f"{place}.{name} is {'missing' if name in types else 'unknown'}; analyse or measure again")
@@ -59,9 +59,7 @@ def value_from_json(kind: Any, value: Any, place: str) -> Any:
     if kind in _SIMPLE:
         is_kind = isinstance(value, _SIMPLE[kind]) and (kind is bool) == isinstance(value, bool)
         if not is_kind or (kind is float and not math.isfinite(value)):
-            raise ValueError(
-                f"{place} is {value!r}, but should be of the type {kind.__name__}; analyse or measure again"
-            )
+            raise _fault(place, value, f"of the type {kind.__name__}")
         return value
     origin, inner = get_origin(kind), get_args(kind)
     if is_dataclass(origin or kind) or _is_named(origin or kind):
@@ -71,21 +69,23 @@ def value_from_json(kind: Any, value: Any, place: str) -> Any:
         return None if value is None else value_from_json(other, value, place)
     if origin is Literal:
         if value not in inner:
-            raise ValueError(
-                f"{place} is {value!r}, but should be one of {', '.join(map(repr, inner))}; analyse or measure again"
-            )
+            raise _fault(place, value, f"one of {', '.join(map(repr, inner))}")
         return value
     if origin in (list, tuple, dict) and not isinstance(value, dict if origin is dict else (list, tuple)):
-        raise ValueError(f"{place} is {value!r}, but should be of the type {origin.__name__}; analyse or measure again")
+        raise _fault(place, value, f"of the type {origin.__name__}")
     if origin is dict:
         return {key: value_from_json(inner[1], item, f"{place}.{key}") for key, item in value.items()}
     if origin is list:
         return [value_from_json(inner[0], item, f"{place}[{number}]") for number, item in enumerate(value)]
     if origin is tuple:
         if len(value) != len(inner):
-            raise ValueError(f"{place} has {len(value)} values, but should have {len(inner)}; analyse or measure again")
+            raise _fault(place, value, f"{len(inner)} values")
         return tuple(value_from_json(part, item, place) for part, item in zip(inner, value, strict=True))
     return value
+
+
+def _fault(place: str, value: Any, expected: str) -> ValueError:
+    return ValueError(f"{place} is {value!r}, but should be {expected}; analyse or measure again")
 
 
 def _is_named(kind: Any) -> bool:

@@ -326,9 +326,8 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
     ("options", "match"),
     [
         ([*SERVED, "--base_url", "http://u:s3cret@localhost/v1"], "a password"),
-        ([*SERVED, "--dtype", "float16"], "dtype applies only to models on this machine"),
+        ([*SERVED, "--dtype", "float16"], "dtype applies only to loaded models"),
         ([*SERVED, "--provider", "auto"], "set only one of them"),
-        (["--concurrency", "4"], "concurrency applies only to served models"),
         (SERVED[2:], "set --model"),
     ],
 )

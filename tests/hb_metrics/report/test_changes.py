@@ -149,7 +149,7 @@ def t_change(difference, freedom=8):
 @pytest.mark.parametrize("difference", [-4.0, 0.3, 9.0])
 def test_p_values_are_those_of_the_interval(difference):
     expected = 2 * stats.t.sf(abs(difference) / np.sqrt(1.5), 8)
-    assert p_value(t_change(difference), 0.95) == pytest.approx(expected)
+    assert p_value(t_change(difference)) == pytest.approx(expected)
 
 
 def test_chance_is_judged_by_holm_within_a_table():
@@ -158,7 +158,7 @@ def test_chance_is_judged_by_holm_within_a_table():
     rows = [row(f"figure {place}", "bias", t_change(each)) for place, each in enumerate(differences)]
     rows.append(row("alone", "bias", t_change(differences[1]), "others"))
     rows.append(row("few", "bias", PairedChange(1, 2, None, None, "few")))
-    found = holm_adjusted(rows, 0.95)
+    found = holm_adjusted(rows)
     assert [each.beyond_chance for each in found] == [True, False, False, True, True, False]
     assert found[2].sentence.startswith("not beyond chance among several figures (+")
     assert [each.change for each in found] == [each.change for each in rows]

@@ -56,16 +56,13 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
 
 
 FORGED = {
-    "run": [[], None, "text", ...],
-    "run.settings": [None, "text", ...],
-    "run.model": ["small", None, []],
+    "run": [None, ...],
+    "run.settings": ["text", ...],
     "run.model.name": [...],
-    "run.layout": ["2", {}, ...],
-    "generation": [[], "text", 5],
-    "generation.gen_bias.intervals.full_gen_bias": ["text", 5],
+    "run.layout": ["2", ...],
+    "generation": [[]],
     "generation.num_replies": ["many", ...],
-    "dialogue.perplexity": ["much", [], ...],
-    "likelihood.likelihood_bias": [-math.inf, []],
+    "dialogue.perplexity": [math.inf],
 }
 
 

@@ -19,7 +19,7 @@ SHARES = PairedChange(0.02, 0.021, (-0.002, 0.004), (-0.1, 0.2), None)
 
 def judged(change, margin, unit="bias", **more):
     row = ChangeRow("A figure", unit, "", change, True, "a_figure", **more)
-    (verdict,) = verdicts(RunChanges("before", "after", [row], {}, ""), read_margins([f"a_figure={margin}"]))
+    (verdict,) = verdicts(RunChanges("before", "after", [row], {}), read_margins([f"a_figure={margin}"]))
     return verdict
 
 

