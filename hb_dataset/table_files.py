@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SUFFIXES = (".parquet", ".jsonl", ".csv")
+MAX_BYTES = 2**31  # the maximum size of a file, after decompression
 _COMPRESSIONS = (".gz", ".bz2", ".zst")
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> list[tuple[str, dict[str, Any]]]:
@@ -88,13 +90,17 @@ def filled_text_in(place: str, row: Mapping[str, object], column: str) -> str:
 
 
 def number_in(place: str, row: Mapping[str, object], column: str, allowed: str = "a finite number") -> float | None:
-    """Returns a number, or `None` if the cell is empty, which is NaN in columns of pandas."""
+    """Returns a number, or `None` if the cell is empty, which is NaN in columns of pandas.
+
+    A text may contain a number, such as "-5.2e3". `float` would also accept underscores and digits of other scripts.
+    """
     value: Any = row.get(column)
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
         return None
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
+        is_number = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else not isinstance(value, bool)
+        number = float(value) if is_number else math.nan
+    except (TypeError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise invalid(place, row, column, allowed)
@@ -168,13 +174,19 @@ def column_error(path: Path, missing: Iterable[str], columns: Iterable[str]) -> 
 
 def _content(path: Path) -> bytes:
     """Reads a file, and decompresses it if its suffix names a compression."""
+    parts = []
+    size = 0
     try:
         with pa.input_stream(str(path)) as file:
-            return bytes(file.read())
+            while part := file.read(2**24):
+                size += len(part)
+                _check_size(path, size)
+                parts.append(part)
     except OSError as error:
         if error.errno is not None:
             raise
         raise ValueError(f"'{path}' cannot be read ({error}); save it again") from error
+    return b"".join(parts)
 
 
 def _text(path: Path, *, strict: bool) -> str:
@@ -217,15 +229,29 @@ def _csv_rows(path: Path, *, strict: bool) -> tuple[list[str], list[dict[str, An
 
 
 def _parquet_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    size = 0
+    rows = []
     try:
         with pq.ParquetFile(path) as file:
-            table = file.read()
+            columns = file.schema_arrow.names
+            _check_unique(path, columns)
+            for batch in file.iter_batches():
+                size += batch.nbytes
+                _check_size(path, size)
+                rows += batch.to_pylist()
     except pa.ArrowException as error:
         raise ValueError(f"'{path}' cannot be read as Parquet ({str(error).splitlines()[0]}); save it again") from error
-    _check_unique(path, table.column_names)
-    return table.column_names, table.to_pylist()
+    return columns, rows
 
 
 def _check_unique(path: Path, columns: Iterable[str]) -> None:
     if max(Counter(columns).values(), default=1) > 1:
         raise ValueError(f"'{path}' has two columns with the same name; keep only one of them")
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MAX_BYTES:
+        raise ValueError(
+            f"'{path}' is larger than the limit of {MAX_BYTES >> 20:,} MiB; remove the rows and columns that are "
+            "not needed"
+        )

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hb_dataset import table_files
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import read_names
@@ -67,10 +68,13 @@ def test_rows_that_lack_a_value_or_have_two_are_refused(reader, tmp_path):
             read(path)
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "1e999", "5 2", "1,5", True, [5], 10**400])
-def test_what_is_no_finite_number_is_refused(value):
-    with pytest.raises(ValueError, match=r"^here: n is .*; pass a finite number$"):
-        number_in("here", {"n": value}, "n")
+NOT_NUMBERS = ["-5_2", "1_0", "٥", "-５", "0x10", "nan", "inf", "1e999", "5 2", "--5", "1,5", True, [5], {}, 10**400]
+
+
+def test_what_float_would_take_for_another_number_is_none():
+    for value in NOT_NUMBERS:
+        with pytest.raises(ValueError, match=r"^here: n is .*; pass a finite number$"):
+            number_in("here", {"n": value}, "n")
 
 
 def test_a_number_is_the_text_that_csv_files_have():
@@ -82,7 +86,7 @@ def test_a_number_is_the_text_that_csv_files_have():
 
 
 def test_numbers():
-    texts = {"-5.25": -5.25, " 7 ": 7.0, "+1e3": 1000.0, "": None, "  ": None}
+    texts = {"-5.25": -5.25, " 7 ": 7.0, "+1e3": 1000.0, ".5": 0.5, "5.": 5.0, "1E-2": 0.01, "": None, "  ": None}
     assert {text: number_in("here", {"n": text}, "n") for text in texts} == texts
     assert [number_in("here", {"n": value}, "n") for value in (3, -0.5, None)] == [3.0, -0.5, None]
 
@@ -115,6 +119,14 @@ def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}.*{message}"):
         read_columns(tmp_path / name, ("prompt",), ("reply",))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.jsonl.gz"])
+def test_a_file_above_the_limit_ends_with_a_message(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(table_files, "MAX_BYTES", 2**20)
+    path = write(tmp_path / name, [(f"prompt {number}", "reply " * 300) for number in range(999)])
+    with pytest.raises(ValueError, match=r"is larger than the limit of 1 MiB; remove the rows and columns"):
+        read_columns(path, ("prompt",))
 
 
 def test_a_table_keeps_texts_as_they_are(tmp_path):
