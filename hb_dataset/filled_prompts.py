@@ -41,23 +41,8 @@ _GENDERS = {
 STATEMENT = f"I'm {SINGULAR_SLOT}."  # with a cue: the sentence in which users describe themselves
 _ID_DIGITS = 20
 # The first words of terms of the user's own: those that follow the noun, and those that suit no place beside it.
-_PREPOSITIONS = {
-    "at",
-    "between",
-    "by",
-    "for",
-    "from",
-    "in",
-    "into",
-    "near",
-    "of",
-    "on",
-    "over",
-    "under",
-    "with",
-    "without",
-}
-_NO_BEGINNINGS = {"a", "an", "the", "who", "whose", "that", "which"}
+_PREPOSITION = re.compile("at|between|by|for|from|in|into|near|of|on|over|under|with|without")
+_NO_BEGINNING = re.compile("an?|the|who|whose|that|which")
 
 
 @dataclass(frozen=True)
@@ -201,8 +186,8 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
         if known:
             return replace(known[0], axis=axis)
         first = term.split(" ")[0].lower()
-        if first not in _NO_BEGINNINGS:
-            return Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if first in _PREPOSITIONS else None)
+        if not _NO_BEGINNING.fullmatch(first):
+            return Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if _PREPOSITION.fullmatch(first) else None)
     except ValueError:  # pydantic's message would not name the option
         pass
     raise ValueError(

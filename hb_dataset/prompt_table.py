@@ -22,21 +22,9 @@ from hb_dataset.vocabulary_entries import (
     Template,
 )
 
-_STRING_COLUMNS = [
-    "id",
-    "text",
-    "axis",
-    "bucket",
-    "descriptor",
-    "descriptor_gender",
-    "preference",
-    "placement",
-    "noun",
-    "noun_gender",
-    "noun_phrase",
-]
+_TEXT_COLUMNS = "id text axis bucket descriptor descriptor_gender preference placement noun noun_gender noun_phrase"
 PROMPT_SCHEMA = pa.schema(
-    [(name, pa.string()) for name in _STRING_COLUMNS] + [("plural", pa.bool_()), ("template", pa.string())]
+    [*((name, pa.string()) for name in _TEXT_COLUMNS.split()), ("plural", pa.bool_()), ("template", pa.string())]
 )
 # The number of hexadecimal digits that represent the noun phrase in an id. Ids of intersections have more digits,
 # because there are five million phrases.

@@ -207,10 +207,9 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
     if isinstance(error, HfHubHTTPError):
         text = f"HTTP {error.response.status_code}, {error.server_message or str(error).splitlines()[0]}"
-    elif error.__cause__ is not None:
-        return f"{error} ({_reason(error.__cause__, api)})"
     else:
         text = f"{type(error).__name__}: {error}"
+        text += f" ({_reason(error.__cause__, api)})" if error.__cause__ is not None else ""
     text = " ".join(text.replace(str(api.token), "…").split())
     return re.sub(r"\?[^\s'\")]*", "?…", text).rstrip(".")  # a signed address has its signature after the "?"
 
@@ -228,11 +227,8 @@ def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> 
     If there was no publication, a README.md without a text of its own may be replaced.
     """
     if RECORD_FILE in present:
-        try:
-            files = json.loads(repository.read(RECORD_FILE, revision))["files"]
-            return {RECORD_FILE} | {path for path in files if path in present and present[path] in files[path]}
-        except (ValueError, LookupError, TypeError):
-            return set()  # the record is broken, so nobody knows which files are ours
+        files = json.loads(repository.read(RECORD_FILE, revision))["files"]
+        return {RECORD_FILE} | {path for path in files if path in present and present[path] in files[path]}
     if CARD_FILE in present and _HUB_CARD.fullmatch(repository.read(CARD_FILE, revision)):
         return {CARD_FILE}
     return set()
@@ -262,17 +258,11 @@ def _commit(repository: Repository, added: Mapping[str, bytes], outdated: Sequen
 
 
 def repo_id(text: str) -> str:
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
+    from huggingface_hub.utils import validate_repo_id
 
-    try:
-        validate_repo_id(text)
-        is_valid = "/" in text
-    except HFValidationError:
-        is_valid = False
-    if not is_valid:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not the name of a repository; write OWNER/NAME, as shown on the repository's page on the Hub"
-        )
+    validate_repo_id(text)
+    if "/" not in text:
+        raise argparse.ArgumentTypeError(f"{text!r} has no owner; write OWNER/NAME, as on the repository's page")
     return text
 
 

@@ -72,7 +72,6 @@ pairs:
         ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is invalid: Input should be 'a' or 'an'"),
         ("groups:\n  woman:\n    singular: the woman\n", 3, "starts with a determiner; write 'woman'"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "with two of these groups: woman, man"),
-        ("groups:\n  woman:\npairs: none\n", 3, "pairs 'none'"),
         ("groups:\n  '': {singular: woman}\n", 2, "group '' is empty"),
     ],
 )
@@ -112,8 +111,3 @@ def test_words_that_are_no_group_are_rejected(vocabulary, tmp_path):
         find_groups(["who uses a weelchair"], vocabulary)
     with pytest.raises(ValueError, match="'woman' and 'man' consist of the same words"):
         read_groups(write(tmp_path, "groups:\n  woman:\n  man:\n    plural: women\n"))
-
-
-def test_the_same_group_twice(vocabulary):
-    with pytest.raises(ValueError, match="consist of the same words; remove one"):
-        find_groups(["tall", "tall person"], vocabulary)

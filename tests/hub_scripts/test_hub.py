@@ -121,9 +121,9 @@ def test_a_changed_file_of_ours_is_not_replaced_or_deleted(in_process):
     assert data(in_process).files() == later | {"second/test.parquet": b"PAR1 by hand"}
 
 
-def test_without_a_readable_record_nothing_is_ours(in_process):
+def test_without_the_record_nothing_is_ours(in_process):
     push(in_process)
-    data(in_process).commit({RECORD_FILE: b"[]", "eval.yaml": b"name: Theirs\n"})
+    data(in_process).commit({RECORD_FILE: None, "eval.yaml": b"name: Theirs\n"})
     message = refuse(in_process, LATER, tag="v2.0")
     assert "README.md" in message
     assert data(in_process).files() == FILES | {"eval.yaml": b"name: Theirs\n"}
