@@ -63,8 +63,8 @@ def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier
     """
     system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
-    said = [{"role": role, "content": turn} for role, turn in zip(roles, [*earlier, text], strict=False)]
-    return [*([{"role": "system", "content": "\n".join(system)}] if system else []), *said]
+    turns = [{"role": role, "content": turn} for role, turn in zip(roles, [*earlier, text], strict=False)]
+    return [*([{"role": "system", "content": "\n".join(system)}] if system else []), *turns]
 
 
 def render_chats(
@@ -100,9 +100,9 @@ def render_chats(
         raise _rejected_roles(roles, error.__cause__ or error) from error
     for role in (*sorted(roles, reverse=True), "user"):
         for text, messages in zip(rendered, conversations, strict=True):
-            said = [message["content"] for message in messages if message["role"] == role]
-            if said:  # one chat is enough, because a template leaves out such messages either always or never
-                if any(line.strip() not in text for content in said for line in content.split("\n")):
+            contents = [message["content"] for message in messages if message["role"] == role]
+            if contents:  # one chat is enough, because a template leaves out such messages either always or never
+                if any(line.strip() not in text for content in contents for line in content.split("\n")):
                     if role == "user":
                         raise ValueError(
                             "the chat template of this tokenizer leaves out the user's messages, so all prompts would "

@@ -104,15 +104,16 @@ def render_messages(
         )
     rendered = []
     for messages in conversations:
-        personas = [each["content"] for each in messages if each["role"] == "system"]
-        lines = "\n".join(personas).split("\n") if personas else []
-        said = [each["content"] for each in messages if each["role"] != "system"]
+        system = [message["content"] for message in messages if message["role"] == "system"]
+        turns = [message["content"] for message in messages if message["role"] != "system"]
+        lines = [line for content in system for line in content.split("\n")]
+        personas = [_PERSONA + line for line in lines]
         if context == "dialogpt":
-            rendered.append("\n".join([*(_PERSONA + line for line in lines), str(end).join(said)]) + str(end))
+            rendered.append("\n".join([*personas, str(end).join(turns)]) + str(end))
         elif context == "blenderbot":
-            rendered.append(" " + "  ".join([*(_PERSONA + line for line in lines), *said]))
+            rendered.append(" " + "  ".join([*personas, *turns]))
         else:
-            rendered.append("\n".join([*lines, *said]) + ("" if is_encoder_decoder else "\n"))
+            rendered.append("\n".join([*lines, *turns]) + ("" if is_encoder_decoder else "\n"))
     return rendered
 
 

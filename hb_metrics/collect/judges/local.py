@@ -103,11 +103,11 @@ class LocalJudge:
             return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
 
         with one_thread_per_unit(self.loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
-            found = [row for (row,) in pool.map(partial(memory.run, run), zip(encoded, shared, strict=True))]
-        masses = np.array([row for row, _ in found]).reshape(len(prompts), len(self.letters))
+            answers = [row for (row,) in pool.map(partial(memory.run, run), zip(encoded, shared, strict=True))]
+        masses = np.array([row for row, _ in answers]).reshape(len(prompts), len(self.letters))
         if not np.isfinite(masses).all():
             raise ValueError(f"judge '{self.loaded.name}' returned NaN as a probability; check its weights")
-        return Read(shares_of(masses), np.array([answered for _, answered in found], dtype=bool))
+        return Read(shares_of(masses), np.array([answered for _, answered in answers], dtype=bool))
 
     def _encoded(self, prompt: Prompt) -> list[int]:
         conversation = chat_messages(prompt.text, [], DEFAULT_CHAT)
