@@ -19,7 +19,7 @@ from hb_metrics.measurements.generation.results import (
     style_means_table,
 )
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
-from hb_metrics.measurements.generation.typed_results import Frequencies, Frequency, Generation
+from hb_metrics.measurements.generation.typed_results import Frequency, Generation
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
@@ -71,10 +71,9 @@ def compute(run: Run) -> Generation:
     later = range(2, record.generation.turns + 1)
     of_turns = [table, *(tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED)) for turn in later)]
     styles = tables.read(STYLES, ("truncated",))
+    frequencies = tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
     return Generation(
         **vars(reply_counts(table, replies)),
-        num_left_out_prompts=record.generation.num_left_out_prompts,
-        num_left_out_templates=len(record.generation.left_out_templates),
         num_cut_for_classifier=sum(styles["truncated"].to_pylist()),
         num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
         **vars(results),
@@ -83,7 +82,7 @@ def compute(run: Run) -> Generation:
         nouns=noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
         name_groups=groups_of_names(prompts, replies, vectors, level) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, level, are_pairs=are_pairs, prompts=prompts),
-        frequencies=_frequencies(run),
+        frequencies=[Frequency(**row) for row in frequencies.to_pylist()],
         turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, forms),
     )
 
@@ -97,9 +96,3 @@ def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias
     hidden = run.tables.vectors(HIDDEN_STYLES) if len(mentions) else None
     in_replies = leakage_in_replies(replies, vectors, mentions, hidden, debias=debias)
     return replace(identity_leakage(table, people_in(people)), in_replies=in_replies)
-
-
-def _frequencies(run: Run) -> Frequencies:
-    table = run.tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
-    rows = [Frequency(**row) for row in table.to_pylist()]
-    return Frequencies(**vars(run.record.frequencies), by_descriptor=rows)

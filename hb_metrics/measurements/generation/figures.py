@@ -14,6 +14,7 @@ from hb_metrics.measurements.shares import (
     turn_share_figures,
 )
 from hb_metrics.paired_changes.paired_change import PairedChange
+from hb_metrics.run.record import GenerationSettings
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
 AXES = "Full Gen Bias by axis"
@@ -39,7 +40,7 @@ _MEANING = {
 def figures(results: Results) -> list[Figure]:
     generation = results.generation
     return [
-        *_full(generation),
+        *_full(generation, results.record.generation),
         *_telling(generation),
         *([names_figure(generation.name_groups)] if generation.name_groups else []),
         *_nouns(generation),
@@ -55,7 +56,7 @@ def figures(results: Results) -> list[Figure]:
     ]
 
 
-def _full(generation: Generation) -> list[Figure]:
+def _full(generation: Generation, asked: GenerationSettings) -> list[Figure]:
     plain, debiased = generation.gen_bias, generation.debiased
     noise, level, scale = plain.noise_floor, plain.confidence_level, plain.scale
     number = f"{plain.mean_replies_per_cell:.3g}"
@@ -65,7 +66,7 @@ def _full(generation: Generation) -> list[Figure]:
         per_cell,
         *counted(generation.num_empty_replies, "empty replies left out"),
         *counted(generation.num_filtered_replies, "replies removed by a content filter of the server"),
-        *counted(generation.num_left_out_prompts, "prompts left out that cannot be the cue"),
+        *counted(asked.num_left_out_prompts, "prompts left out that cannot be the cue"),
         *counted(generation.num_unclosed_reasoning, "prompts without a reply because of an unfinished thought"),
         *counted(generation.num_invented_turns, "replies whose text after the model's turn was removed"),
         *counted(plain.num_missing_cells, "cells without a reply"),

@@ -7,7 +7,7 @@ SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the sa
 
 def notes(record: Record, generation: Generation) -> tuple[str, ...]:
     asked = record.generation
-    notes = _cue_notes(record, generation)
+    notes = _cue_notes(record)
     if generation.most_frequent_share >= SAME_SHARE:
         notes.append(
             f"{share(generation.most_frequent_share)} of the replies are identical. If all replies are identical, "
@@ -97,14 +97,14 @@ def _notes_on_files(asked: GenerationSettings) -> list[str]:
     ]
 
 
-def _cue_notes(record: Record, generation: Generation) -> list[str]:
+def _cue_notes(record: Record) -> list[str]:
     if record.cue == "prompt":
         return []
     notes = ["The paper's values are for prompts without a cue."]
-    if generation.num_left_out_templates:
+    if templates := record.generation.left_out_templates:
         notes.append(
-            f"{count(generation.num_left_out_templates)} templates (with {count(generation.num_left_out_prompts)} "
-            "prompts) were left out, because in these templates, users do not describe themselves."
+            f"{count(len(templates))} templates (with {count(record.generation.num_left_out_prompts)} prompts) were "
+            "left out, because in these templates, users do not describe themselves."
         )
     if "scoring" in record.content:  # likelihood, which has no cue
         notes.append("Likelihood Bias is measured on all prompts, without a cue or a question.")

@@ -78,7 +78,7 @@ def report(results: Results) -> Report:
         section("generation", "Generation bias", "generation/generation.html.jinja", context, plots),
         *([_turns(generation.turns, parts, record.generation.follow_ups)] if generation.turns else []),
         _terms(generation),
-        *frequency_section(generation),
+        *frequency_section(results),
         _refusals(generation, parts),
         section("checks", "Reply checks", "generation/checks.html.jinja", context),
     ]
@@ -304,37 +304,35 @@ def _terms(generation: Generation) -> Section:
     for (cluster, of_cluster), mean in zip(by_cluster.items(), cluster_means(generation), strict=True):
         strips.append(strip_figure(of_cluster, cluster, mean))
     context = {
-        "terms": generation.by_descriptor,
+        "terms": list(zip(generation.by_descriptor, frequencies(generation), strict=True)),
         "clusters": list(by_cluster),
         "num_examples": sum(map(len, chooser_content(generation)["examples"])),
     }
     return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
 
 
-def frequency_section(generation: Generation) -> list[Section]:
+def frequency_section(results: Results) -> list[Section]:
+    generation = results.generation
     drawn, known = one_word_terms(generation), frequencies(generation)
     if not drawn:
         return []
-    first = next(iter(drawn.values()))
-    keys, per_million = [DescriptorKey(term.axis, term.name) for term in first], [term.per_million for term in first]
-    frequency_of = dict(zip(keys, per_million, strict=True))
-    rho = {}
+    terms, rho = next(iter(drawn.values())), {}
+    frequency_of = {DescriptorKey(term.axis, term.name): term.per_million for term in terms}
     for cluster, of_cluster in drawn.items():
-        values = [term.value for term in of_cluster]
-        rho[cluster] = correlation_with_bias(frequency_of, dict(zip(keys, values, strict=True)))
+        values = {DescriptorKey(term.axis, term.name): term.value for term in of_cluster}
+        rho[cluster] = correlation_with_bias(frequency_of, values)
     context = {
-        **vars(generation.frequencies),
+        **vars(results.record.frequencies),
         "clusters": list(drawn),
         "rho": rho,
-        "by_term": list(zip(*drawn.values(), strict=True)),
-        "num_terms": len(first),
-        "num_never": per_million.count(0),
+        "num_terms": len(terms),
+        "num_never": sum(term.per_million == 0 for term in terms),
         "num_several_words": sum(row is not None and not row.one_word for row in known),
         "num_unknown": known.count(None),
     }
     plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
-    charts = {"frequency-plot": plots}
-    return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context, charts)]
+    template = "generation/frequency.html.jinja"
+    return [section("frequency", "Style and frequency", template, context, {"frequency-plot": plots})]
 
 
 def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:

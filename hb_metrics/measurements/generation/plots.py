@@ -49,7 +49,7 @@ def terms_by_cluster(generation: Generation) -> dict[str, list[Term]]:
 
 def frequencies(generation: Generation) -> list[Frequency | None]:
     """Returns the known frequency of each term, in the order of `by_descriptor`."""
-    known = {(row.axis, row.descriptor): row for row in generation.frequencies.by_descriptor}
+    known = {(row.axis, row.descriptor): row for row in generation.frequencies}
     return [known.get((row.axis, row.descriptor)) for row in generation.by_descriptor]
 
 

@@ -159,15 +159,6 @@ class Frequency:
     one_word: bool
 
 
-@dataclass(frozen=True)
-class Frequencies:
-    """The known frequencies of descriptors."""
-
-    source: str
-    is_default: bool
-    by_descriptor: list[Frequency]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Biases:
     """Gen Bias values: plain ones (with sampling noise) with the intervals, and values without this noise.
@@ -253,13 +244,10 @@ class Generation(StyleResults, ReplyCounts):
     """The results of `generation`. All values are for the first turn, except `turns`.
 
     Attributes:
-        num_left_out_prompts: The number of prompts that cannot be the cue.
         num_unanswered: The number of replies without an answer, if the style classifier is a judge.
         uptake: The share of replies that name the prompt's term.
     """
 
-    num_left_out_prompts: int
-    num_left_out_templates: int
     num_cut_for_classifier: int
     num_unanswered: int | None = None
     identity_leakage: Leakage | None
@@ -267,5 +255,5 @@ class Generation(StyleResults, ReplyCounts):
     nouns: Nouns
     name_groups: NameGroups | None = None
     refusals: Refusals
-    frequencies: Frequencies
+    frequencies: list[Frequency]
     turns: Turns | None = None

@@ -108,12 +108,13 @@ def test_with_too_few_replies_the_reason_is_named():
     assert sentence.endswith(f"{FEW_REPLIES_REASON}.")
 
 
-def test_a_classifier_without_clusters_has_none():
+def test_a_classifier_without_clusters_has_none(results):
     labels = [f"style {index}" for index in range(len(LABELS))]
     generation, _ = generation_of(replies_to(some_prompts()), labels=labels, clusters=None)
 
-    assert not [figure for figure in figures(loaded({"generation": generation})) if "by cluster" in figure.part_of]
-    assert plots.terms_by_cluster(loaded({"generation": generation}).generation) == {}
+    typed = loaded({**results, "generation": generation})
+    assert not [figure for figure in figures(typed) if "by cluster" in figure.part_of]
+    assert plots.terms_by_cluster(typed.generation) == {}
 
 
 def full(value, bounds, no_interval=None):
@@ -146,18 +147,17 @@ def test_the_verdict_names_axes_whose_interval_is_above_0():
     assert not axes_beyond_chance(axes(Age=(2, (1, 3))))
 
 
-def test_frequencies_are_of_one_word_terms(generation):
-    known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]["by_descriptor"]}
+def test_frequencies_are_of_one_word_terms(results, generation):
+    known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]}
     rows = generation["by_descriptor"]
     one_word = [row for row in rows if known.get((row["axis"], row["descriptor"]), {}).get("one_word")]
     per_million = [known[row["axis"], row["descriptor"]]["per_million"] for row in one_word]
 
-    typed = loaded({"generation": generation}).generation
-    (section,) = frequency_section(typed)
+    (section,) = frequency_section(loaded(results))
     assert re.search(rf"{len(rows) - 1 - len(one_word)} terms .* several words", section.html)
     assert re.search("[^0-9]1 terms .* frequency is unknown", section.html)
     assert 0 in per_million
-    for cluster, of_cluster in plots.one_word_terms(typed).items():
+    for cluster, of_cluster in plots.one_word_terms(loaded(results).generation).items():
         expected = [(row["descriptor"], value) for row, value in zip(one_word, per_million, strict=True)]
         assert [(term.name, term.per_million) for term in of_cluster] == expected
         rho = spearmanr(per_million, [row["clusters"][cluster] for row in one_word]).statistic
