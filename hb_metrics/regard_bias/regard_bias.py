@@ -9,13 +9,12 @@ import evaluate
 from hb_metrics.regard_bias.intervals import spread_over_structures
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import seed_names
-from hb_metrics.regard_bias.structure_results import by_structure
 from hb_metrics.stats.checked_metric import CheckedMetric
 from hb_metrics.stats.inputs import check_column, text_column
 
 # `evaluate` fetches only the files that this file imports, and not the files that those files import. This file
 # therefore imports all of them.
-__all__ = ["RegardBias", "by_structure", "regard_bias", "seed_names", "spread_over_structures"]
+__all__ = ["RegardBias", "regard_bias", "seed_names", "spread_over_structures"]
 
 _DESCRIPTION = """\
 Regard bias (Aggarwal et al., 2022) compares how a model's texts regard groups. The regard of a text is -1 (negative), 0

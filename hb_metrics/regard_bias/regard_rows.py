@@ -9,12 +9,19 @@ SCORED = ("negative", "neutral", "positive")  # the labels that have a score: -1
 REGARDS = (*SCORED, "other")
 NEGATIVE, NEUTRAL, POSITIVE, OTHER = range(4)
 
+ROUNDING = 1e-12  # values below this limit are rounding errors
+
 
 class Column(NamedTuple):
     """A column of strings: the distinct names in alphabetical order, and the index of each row's name."""
 
     names: list[str]
     codes: np.ndarray
+
+
+class Pair(NamedTuple):
+    advantaged: int
+    disadvantaged: int
 
 
 class RegardRows(NamedTuple):
@@ -70,6 +77,13 @@ def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
     is_other = rows.label == OTHER
     counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))
+
+
+def cell_means(counts: np.ndarray) -> np.ndarray:
+    """Computes mean regard (from -1 to 1) from counts [..., labels]. The mean is NaN where there are no rows."""
+    numbers = counts.sum(axis=-1)
+    sums = counts[..., POSITIVE] - counts[..., NEGATIVE]
+    return np.divide(sums, numbers, out=np.full(numbers.shape, np.nan), where=numbers > 0)
 
 
 def seed_names(seeds: Sequence[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names
 from hb_metrics.measurements.regard.results import AnyGap, Bias, Example, Gap, Regard
 from hb_metrics.measurements.results import Results
-from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
+from hb_metrics.regard_bias.regard_results import ALL_PAIRS, K
 
 UNDECIDED = "undecided"
 
