@@ -100,7 +100,10 @@ def export(arguments: argparse.Namespace) -> None:
     }
     questions = [question for question in QUESTIONS if question.id in arguments.questions]
     study = draw_study(available.pairs, design, questions, about)
-    write_files(study, output)
+    files = {STUDY_FILE: study_text(study, LAYOUT)}
+    files[TASKS_FILE] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task_rows(study))
+    files |= {f"{rater}.html": rater_page(study, rater) for rater in study.sheets}
+    write_study_files(output, files, "ratings")
     if without := sorted(set(available.axes) - {pair.axis for pair in study.pairs}):
         print(f"axes without a pair: {', '.join(without)}")
     print(
@@ -108,14 +111,6 @@ def export(arguments: argparse.Namespace) -> None:
         f"{design.num_pairs:,} of the pairs."
     )
     print(f"{TASKS_FILE} is for a crowdsourcing platform. {STUDY_FILE} names the runs, so do not show it to raters.")
-
-
-def write_files(study: Study, folder: Path) -> None:
-    tasks = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task_rows(study))
-    files = {STUDY_FILE: study_text(study, LAYOUT), TASKS_FILE: tasks}
-    for rater in study.sheets:
-        files[f"{rater}.html"] = rater_page(study, rater)
-    write_study_files(folder, files, "ratings")
 
 
 def task_rows(study: Study) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hb_dataset.command_line import AXIS_CUTOFF, CommandParser, check_known
 from hb_metrics.human_eval.calibration import rates
-from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, LabelStudy, draw_labels, read_instrument
+from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, draw_labels, read_instrument
 from hb_metrics.human_eval.page import label_page
 from hb_metrics.human_eval.study import study_text, write_study_files
 from hb_metrics.measurements.results import read_run
@@ -57,7 +57,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         seed=arguments.seed,
         run=run_digest(arguments.run),
     )
-    write_files(study, output)
+    files = {LABELS_FILE: study_text(study, LAYOUT)}
+    files |= {f"{rater}.html": label_page(study, rater) for rater in study.sheets}
+    write_study_files(output, files, "labels")
     print(
         f"Wrote one page for each of {arguments.raters} raters, each with {len(study.replies):,} replies: "
         f"{output.resolve()}"
@@ -71,10 +73,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         if rate.num_needed is not None:
             verdict += f"; about {rate.num_needed:,} labels would be enough"
         print(f"Is an interval expected for {name or 'all replies'} ({rate.num_labelled:,} labels)? {verdict}")
-
-
-def write_files(study: LabelStudy, folder: Path) -> None:
-    files = {LABELS_FILE: study_text(study, LAYOUT)}
-    for rater in study.sheets:
-        files[f"{rater}.html"] = label_page(study, rater)
-    write_study_files(folder, files, "labels")

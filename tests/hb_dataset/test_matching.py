@@ -15,8 +15,7 @@ from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.frequency import count_descriptors
 from hb_dataset.matching import plain_text, squeezed, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import censor, mask_groups, name_pattern
-from hb_metrics.identity_leakage.in_replies import mentions_in
-from hb_metrics.identity_leakage.leakage import NamedPerson
+from hb_metrics.identity_leakage.leakage import NamedPerson, mentions_in
 from hb_metrics.measurements.awareness.results import takes_up
 from hb_metrics.reply_checks.parroting import is_parroting
 from hb_metrics.reply_checks.phrase_rates import phrase_rates

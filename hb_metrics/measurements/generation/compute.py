@@ -6,8 +6,13 @@ import numpy as np
 
 from hb_dataset.names import has_names
 from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
-from hb_metrics.identity_leakage.in_replies import leakage_in_replies
-from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, Leakage, identity_leakage, people_in
+from hb_metrics.identity_leakage.leakage import (
+    PEOPLE_SCHEMA,
+    Leakage,
+    identity_leakage,
+    leakage_in_replies,
+    people_in,
+)
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import (
     bias_value_table,

@@ -122,7 +122,7 @@ def test_columns_of_other_libraries_give_what_lists_give():
         ("gen_bias", "ddof", [0, 1, np.int64(1)], ["0", True, 1.0, None, 2]),
         ("gen_bias", "debias", [False, np.True_], ["false", 1, None, "True"]),
         ("gen_bias", "scale", [1, np.int64(1000), np.float32(1)], ["1000", True, None, 0, float("inf")]),
-        ("gen_bias", "confidence_level", [0.9, np.float32(0.9), None], ["0.9", True, 95, 0, NAN]),
+        ("gen_bias", "confidence_level", [0.9, np.float32(0.9), None], ["0.9", True, 95, 0, NAN, 1e-17, 1 - 1e-16]),
     ],
 )
 def test_settings_that_are_not_allowed_are_rejected(name, option, allowed, rejected):
