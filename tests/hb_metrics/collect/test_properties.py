@@ -48,7 +48,7 @@ def alone(get_small_model):
     return nll
 
 
-@depths(25, 500)
+@depths(15, 500)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_model, alone):
     model, _ = get_small_model(name)

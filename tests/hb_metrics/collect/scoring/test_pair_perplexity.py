@@ -26,7 +26,7 @@ def scored(plan, loaded):
     return np.split(perplexity_scores(plan.scoring, nll, ids=plan.ids).perplexities, 2)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
+@pytest.mark.parametrize("name", ["gpt2-without-bos", "bloom"])
 def test_perplexity_is_over_tokens_two_to_n(name, load):
     loaded = load(name)
     plan = plan_texts([T1, T2], loaded, ids=IDS)
@@ -52,16 +52,11 @@ def test_pairs_that_cannot_be_scored_are_counted(load):
     assert scored(plan, loaded)[1] == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
 
 
-@pytest.mark.parametrize(("t1", "t2", "number"), [(["a"], ["b"], 1), ([], [], 0)])
-def test_without_pairs_that_fit_it_says_why(t1, t2, number, load):
-    with pytest.raises(ValueError, match=f"none of the {number} .*: {number} have at most one token, and 0 "):
-        plan_texts([t1, t2], load("llama"), ids=["1"][:number])
-
-
-@pytest.mark.parametrize(("name", "kind"), [("bert", "masked"), ("blenderbot", "encoder-decoder")])
-def test_other_models_are_refused(name, kind, load):
-    with pytest.raises(ValueError, match=f"needs a causal language model, but '{name}' is a {kind} model"):
-        plan_texts([T1, T2], load(name), ids=IDS)
+def test_without_pairs_that_fit_or_another_kind_of_model_it_says_why(load):
+    with pytest.raises(ValueError, match=r"none of the 1 .*: 1 have at most one token, and 0 "):
+        plan_texts([["a"], ["b"]], load("llama"), ids=["1"])
+    with pytest.raises(ValueError, match="needs a causal language model, but 'bert' is a masked model"):
+        plan_texts([T1, T2], load("bert"), ids=IDS)
 
 
 def test_a_broken_model_is_told_by_id_and_not_by_text(load):
