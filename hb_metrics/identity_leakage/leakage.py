@@ -35,9 +35,9 @@ from hb_dataset.noun_phrases import agreeing, noun_phrase
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor
 from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
-from hb_metrics.run.finished_run import Vectors
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.schema import rows_of
+from hb_metrics.run.tables import Vectors
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 

@@ -26,7 +26,7 @@ from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import Tables
 from hb_metrics.run_tables import main as print_replies
-from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
+from hb_train.bias_labels import Asked, rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import SHORT, chat_tokenizer, untrained_model
 from tests.hb_metrics.run.test_answer_files import lines, write
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
