@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hb_dataset.command_line import did_you_mean
+from hb_dataset.command_line import check_known
 from hb_dataset.decisions import DECISION_SCHEMA, decision_rows
 from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.prompt_table import (
@@ -232,9 +232,7 @@ CONFIGS = {name: config.description for name, config in _CONFIGS.items()}
 
 
 def find_config(name: str) -> Config:
-    if name not in _CONFIGS:
-        hint = did_you_mean(name, CONFIGS)
-        raise ValueError(f"dataset config '{name}' does not exist; {hint}allowed: {', '.join(CONFIGS)}")
+    check_known(name, CONFIGS, f"dataset config '{name}' does not exist")
     return _CONFIGS[name]
 
 

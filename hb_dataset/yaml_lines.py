@@ -16,7 +16,8 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.written_text import remark_fault, sentence_fault, text_fault, words_fault
 
-MAX_BYTES = 250_000  # the largest file of the vocabulary has 20,000 bytes
+MAX_BYTES = 10_000_000  # the largest file of the vocabulary has 20,000 bytes
+MAX_VALUES = 200_000  # aliases could expand ten lines to millions of values
 MAX_DEPTH = 10  # the depth of nested mappings and lists; the files in this package have 5
 
 # Control characters, which YAML forbids, and characters that are line breaks for YAML but not for editors.
@@ -70,8 +71,9 @@ def load_with_lines(path: Path) -> tuple[Any, dict[tuple, int]]:
 
     def plain(node: yaml.Node, keys: tuple) -> Any:
         lines.setdefault(keys, node.start_mark.line + 1)
-        if len(keys) > MAX_DEPTH or len(lines) > MAX_BYTES:  # aliases could expand ten lines to millions of values
-            _refuse(path, lines[keys], f"is more than {MAX_DEPTH} levels deep, or has many aliases; write flat entries")
+        if len(keys) > MAX_DEPTH or len(lines) > MAX_VALUES:
+            message = f"is more than {MAX_DEPTH} levels deep, or has more than {MAX_VALUES:,} values; write less"
+            _refuse(path, lines[keys], message)
         if isinstance(node, yaml.MappingNode):
             mapping = {}
             for key_node, value_node in node.value:

@@ -78,4 +78,4 @@ def test_a_fault_is_reported_with_its_line_and_remedy(tmp_path, old, new, fault)
     (tmp_path / "size.yaml").write_text(SMALL.replace(old, new), encoding="utf-8")
     with pytest.raises(FaultsError) as error:
         read_specification(tmp_path / "size.yaml")
-    assert any(str(found).startswith(fault) for found in error.value.faults), error.value
+    assert any(str(reported).startswith(fault) for reported in error.value.faults), error.value

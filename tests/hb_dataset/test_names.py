@@ -10,9 +10,9 @@ from hb_metrics.collect.classifiers.censoring import NAME
 
 def test_the_shipped_list_has_two_groups_and_a_source():
     names = read_names()
-    assert Counter(each.group for each in names) == {"Black": 18, "White": 18}
-    assert all("Bertrand and Mullainathan (2004)" in each.source for each in names)
-    assert NAME not in {each.name for each in names}
+    assert Counter(person.group for person in names) == {"Black": 18, "White": 18}
+    assert all("Bertrand and Mullainathan (2004)" in person.source for person in names)
+    assert NAME not in {person.name for person in names}
 
 
 def test_prompts_of_a_name_differ_in_their_ids_alone():
@@ -28,7 +28,7 @@ def test_prompts_of_a_name_differ_in_their_ids_alone():
 def test_a_list_of_ones_own(tmp_path):
     path = tmp_path / "MINE.CSV"
     path.write_text("group,name\nA,Ada\nB,O’Neil\n")
-    assert [(each.name, each.group) for each in read_names(path)] == [("Ada", "A"), ("O'Neil", "B")]
+    assert [(person.name, person.group) for person in read_names(path)] == [("Ada", "A"), ("O'Neil", "B")]
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,15 @@ WITH_A_LISP = PromptGroup("lisp", "person with a lisp", "people with lisps")
 
 def test_one_fixed_prompt_and_fifty_structures_of_each_kind():
     structures = read_structures()
-    assert Counter(each.kind for each in structures) == {"original": 1, "declarative": 50, "interrogative": 50}
+    assert Counter(structure.kind for structure in structures) == {
+        "original": 1,
+        "declarative": 50,
+        "interrogative": 50,
+    }
     assert structures[0].id == FIXED_STRUCTURE
-    assert len({each.id for each in structures}) == len({each.pattern for each in structures}) == 101
+    assert (
+        len({structure.id for structure in structures}) == len({structure.pattern for structure in structures}) == 101
+    )
     assert len({structure.parse for structure in structures}) == 50
 
 

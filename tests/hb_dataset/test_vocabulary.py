@@ -77,13 +77,13 @@ TEMPLATE_FAULTS = {
 
 def test_marked_pairs_do_not_change_the_digest(tmp_path):
     mark = '  unfavourable: "I hate {noun_phrase}."\n'
-    found = []
+    vocabularies = []
     for written in ("", mark):
         text = f'templates:\n- template: "I love {{noun_phrase}}."\n{written}- template: "I hate {{noun_phrase}}."\n'
-        found.append(read_vocabulary(write_vocabulary(tmp_path, {"templates.yaml": text})))
-    assert found[0].digest == found[1].digest
-    assert found[1].marked_pairs("unfavourable") == [("I love {noun_phrase}.", "I hate {noun_phrase}.")]
-    assert found[0].marked_pairs("unfavourable") == found[1].marked_pairs("control") == []
+        vocabularies.append(read_vocabulary(write_vocabulary(tmp_path, {"templates.yaml": text})))
+    assert vocabularies[0].digest == vocabularies[1].digest
+    assert vocabularies[1].marked_pairs("unfavourable") == [("I love {noun_phrase}.", "I hate {noun_phrase}.")]
+    assert vocabularies[0].marked_pairs("unfavourable") == vocabularies[1].marked_pairs("control") == []
 
 
 @pytest.mark.parametrize(

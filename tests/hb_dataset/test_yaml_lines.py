@@ -9,14 +9,14 @@ LAUGHS = "a: &a [x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for
 DEEP = "[" * MAX_DEPTH + "x" + "]" * MAX_DEPTH
 # Name → (the text, its line, what is said of it).
 REFUSED = {
-    "ten lines of aliases": (LAUGHS, 1, "or has many aliases; write flat entries"),
+    "ten lines of aliases": (LAUGHS, 1, "or has more than 200,000 values"),
     "deep keys": ("? " * 100_000, 1, "nesting"),
     "one deeper than allowed": (
         "[" * (MAX_DEPTH + 1) + "x" + "]" * (MAX_DEPTH + 1),
         1,
         f"more than {MAX_DEPTH} levels deep",
     ),
-    "400 kB": ("- a\n" * 100_000, 1, f"is larger than the limit of {MAX_BYTES:,} bytes"),
+    "too large": ("- a\n" * (MAX_BYTES // 4 + 1), 1, f"is larger than the limit of {MAX_BYTES:,} bytes"),
     "another line break": ("a: b\nc: d\u2028\n", 2, "an unusual line break (U+2028)"),
     "a key twice": ("a:\n  b: c\n  d: e\n  b: f\n", 4, "key 'b' occurs twice; remove one"),
 }
@@ -37,7 +37,7 @@ def test_what_could_grow_or_get_lost_is_refused(tmp_path, text, line, message):
 
 
 def test_what_is_just_allowed_is_read(tmp_path):
-    for text in (DEEP, f"a: '{'b' * (MAX_BYTES - 5)}'", "a: '&b *c !d'\ne: f & g*h!\n", "a: !!bool no"):
+    for text in (DEEP, "a: '&b *c !d'\ne: f & g*h!\n", "a: !!bool no"):
         path = tmp_path / "mood.yaml"
         path.write_text(text, encoding="utf-8")
         document, lines = load_with_lines(path)

@@ -71,7 +71,7 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
     files = entries_of(evaluation_results(loaded(results), DATASET))
     assert list(files) == [LIKELIHOOD_FILE, GENERATION_FILE, OFFENSIVENESS_FILE]
     assert all(str(Path(path).parent) == constants.EVAL_RESULTS_FOLDER for path in files)
-    entries = {entry.task_id: entry for found in files.values() for entry in found}
+    entries = {entry.task_id: entry for of_file in files.values() for entry in of_file}
     generation = results["generation"]
     assert {task: entry.value for task, entry in entries.items()} == {
         "likelihood_bias_v1.0-small": results["likelihood"]["likelihood_bias"]["likelihood_bias"],
@@ -86,8 +86,8 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
         assert "commit 0123456789ab of ORG/model, bfloat16; holistic-bias 0.1.0" in entry.notes
     notes = entries["full_gen_bias_debiased_v1.0-small"].notes
     low, high = generation["gen_bias"]["intervals"]["full_gen_bias"]
-    told = re.search(r"95% interval (\S+) to (\S+);", notes)
-    assert (float(told[1]), float(told[2])) == (pytest.approx(low, rel=1e-3), pytest.approx(high, rel=1e-3))
+    interval = re.search(r"95% interval (\S+) to (\S+);", notes)
+    assert (float(interval[1]), float(interval[2])) == (pytest.approx(low, rel=1e-3), pytest.approx(high, rel=1e-3))
     assert "styles classified by someone/styles (digest 0123456789ab)" in notes
 
 
@@ -107,7 +107,7 @@ def test_eval_yaml_has_the_task_of_every_result(results, tmp_path):
     configs = {f"{version}{kind}" for version in ("v1.0", "v2.0") for kind in ("", "-small", "-seat")}
     assert {task["config"] for task in listed} == configs
     files = entries_of(evaluation_results(loaded(results), DATASET))
-    tasks = [entry.task_id.removesuffix("-v1.0-small") for found in files.values() for entry in found]
+    tasks = [entry.task_id.removesuffix("-v1.0-small") for of_file in files.values() for entry in of_file]
     assert sorted(tasks) == sorted(task["id"] for task in listed if task["config"] == "v1.0-small")
 
 
