@@ -99,17 +99,21 @@ def render_chats(
             raise
         raise _rejected_roles(roles, error.__cause__ or error) from error
     for role in (*sorted(roles, reverse=True), "user"):
-        for text, messages in zip(rendered, conversations, strict=True):
-            contents = [message["content"] for message in messages if message["role"] == role]
-            if contents:  # one chat is enough, because a template leaves out such messages either always or never
-                if any(line.strip() not in text for content in contents for line in content.split("\n")):
-                    if role == "user":
-                        raise ValueError(
-                            "the chat template of this tokenizer leaves out the user's messages, so all prompts would "
-                            "be alike; correct the template, or set --context plain"
-                        )
-                    raise _rejected_roles({role}, "it leaves them out")
-                break
+        # One chat is enough, because a template leaves out such messages either always or never.
+        text, messages = next(
+            (text, messages)
+            for text, messages in zip(rendered, conversations, strict=True)
+            if role in [message["role"] for message in messages]
+        )
+        lines = [line for message in messages if message["role"] == role for line in message["content"].split("\n")]
+        if all(line.strip() in text for line in lines):
+            continue
+        if role == "user":
+            raise ValueError(
+                "the chat template of this tokenizer leaves out the user's messages, so all prompts would be alike; "
+                "correct the template, or set --context plain"
+            )
+        raise _rejected_roles({role}, "it leaves them out")
     return rendered
 
 
