@@ -14,7 +14,6 @@ from hb_metrics.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
 
 # The date for templates that print the current date. It is fixed, so that prompts are the same every day.
 CHAT_DATE = date(2026, 1, 1)
-_OWN_PARAMETERS = ("tools", "documents")  # parameters that are always allowed
 
 Message = dict[str, str]  # role and content
 
@@ -131,7 +130,7 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[in
 def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) -> None:
     text = _template_text(tokenizer)
     for name in chat.template_kwargs:
-        if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
+        if text and not re.search(rf"\b{re.escape(name)}\b", text):
             raise ValueError(
                 f"chat_template_kwargs contains '{name}', which this tokenizer's chat template does not use; remove "
                 f"'{name}', or replace it with one of the template's variables"
