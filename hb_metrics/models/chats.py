@@ -14,7 +14,6 @@ from hb_metrics.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
 
 # The date for templates that print the current date. It is fixed, so that prompts are the same every day.
 CHAT_DATE = date(2026, 1, 1)
-_OWN_PARAMETERS = ("tools", "documents")  # parameters that are always allowed
 
 Message = dict[str, str]  # role and content
 
@@ -99,17 +98,21 @@ def render_chats(
             raise
         raise _rejected_roles(roles, error.__cause__ or error) from error
     for role in (*sorted(roles, reverse=True), "user"):
-        for text, messages in zip(rendered, conversations, strict=True):
-            contents = [message["content"] for message in messages if message["role"] == role]
-            if contents:  # one chat is enough, because a template leaves out such messages either always or never
-                if any(line.strip() not in text for content in contents for line in content.split("\n")):
-                    if role == "user":
-                        raise ValueError(
-                            "the chat template of this tokenizer leaves out the user's messages, so all prompts would "
-                            "be alike; correct the template, or set --context plain"
-                        )
-                    raise _rejected_roles({role}, "it leaves them out")
-                break
+        # One chat is enough, because a template leaves out such messages either always or never.
+        text, messages = next(
+            (text, messages)
+            for text, messages in zip(rendered, conversations, strict=True)
+            if role in [message["role"] for message in messages]
+        )
+        lines = [line for message in messages if message["role"] == role for line in message["content"].split("\n")]
+        if all(line.strip() in text for line in lines):
+            continue
+        if role == "user":
+            raise ValueError(
+                "the chat template of this tokenizer leaves out the user's messages, so all prompts would be alike; "
+                "correct the template, or set --context plain"
+            )
+        raise _rejected_roles({role}, "it leaves them out")
     return rendered
 
 
@@ -127,7 +130,7 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[in
 def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) -> None:
     text = _template_text(tokenizer)
     for name in chat.template_kwargs:
-        if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
+        if text and not re.search(rf"\b{re.escape(name)}\b", text):
             raise ValueError(
                 f"chat_template_kwargs contains '{name}', which this tokenizer's chat template does not use; remove "
                 f"'{name}', or replace it with one of the template's variables"

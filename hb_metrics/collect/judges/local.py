@@ -121,18 +121,15 @@ class LocalJudge:
         """
         size = min(1 << (length - 1).bit_length(), self.limit - 1)
         if self.shared is not None and size not in self.may_share:
-            self.may_share[size] = self._is_same_shared(
-                [*self.beginning, *islice(cycle(self.ending), size - len(self.beginning))]
-            )
+            tokens = [*self.beginning, *islice(cycle(self.ending), size - len(self.beginning))]
+
+            def distance() -> float:
+                shared = states_of(self.loaded.model, self.beginning)
+                return float((self._next(tokens, shared) - self._next(tokens, None)).abs().sum()) / 2
+
+            difference, in_float32 = measured(self.loaded.model, distance)
+            self.may_share[size] = difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE)
         return self.shared if self.may_share.get(size) else None
-
-    def _is_same_shared(self, tokens: list[int]) -> bool:
-        def distance() -> float:
-            shared = states_of(self.loaded.model, self.beginning)
-            return float((self._next(tokens, shared) - self._next(tokens, None)).abs().sum()) / 2
-
-        difference, in_float32 = measured(self.loaded.model, distance)
-        return difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE)
 
     def _next(self, tokens: list[int], shared: States | None) -> torch.Tensor:
         """Returns the probabilities of the next token: [vocabulary] float64."""

@@ -157,19 +157,15 @@ def letter_masses(answer: JudgeAnswer, num_letters: int) -> list[float]:
     Without log-probabilities, the letter in the answer's text has a probability of 1. A letter that the server does not
     list has a probability of 0. If the answer or its likeliest token is not a letter, all probabilities are 0.
     """
-    letters = LETTERS[:num_letters]
-    masses = [0.0] * num_letters
+    letters = list(LETTERS[:num_letters])
     if answer.first is None:
         match = _LETTER.match(answer.text or "")
-        if match is not None and match[1] in letters:
-            masses[letters.index(match[1])] = 1.0
-        return masses
-    tokens = [(plain_token(token), value) for token, value in answer.first]
-    if max(tokens, key=itemgetter(1))[0] in (*letters,):
-        for token, value in tokens:
-            if token in (*letters,):
-                masses[letters.index(token)] += exp(value)
-    return masses
+        tokens = [("" if match is None else match[1], 0.0)]
+    else:
+        tokens = [(plain_token(token), value) for token, value in answer.first]
+    if max(tokens, key=itemgetter(1))[0] not in letters:
+        return [0.0] * num_letters
+    return [sum(exp(value) for token, value in tokens if token == letter) for letter in letters]
 
 
 def _likeliest(number: int) -> dict[str, object]:

@@ -151,8 +151,6 @@ def test_what_is_for_chats_is_refused_elsewhere():
     for name in ("enable_thinkng", "thinking", "Enable_thinking"):  # that would silently change nothing
         with pytest.raises(ValueError, match=f"contains '{name}', which .* does not use; remove '{name}'"):
             choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))
-    tools = ChatOptions({"tools": []})  # read by the renderer
-    assert choose_layout(loaded, context="chat", tag="none", chat=tools).chat == tools
 
 
 @pytest.mark.parametrize("template", ["{% if %}", "{{ raise_exception('no') }}"])

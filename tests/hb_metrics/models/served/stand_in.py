@@ -166,13 +166,6 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send(200, content)
         elif fault == "a page":
             return self.send_raw(200, b"<html>Sign in</html>", content_type="text/html")
-        elif fault == "slow":
-            self.send_response(200)
-            self.send_header("transfer-encoding", "chunked")
-            self.end_headers()
-            while True:  # until the client has gone away
-                self.wfile.write(b"1\r\n \r\n")
-                time.sleep(0.02)
         elif fault == "empty":
             return self.send_raw(200, b"")
         self.close_connection = True

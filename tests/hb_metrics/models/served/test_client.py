@@ -92,9 +92,8 @@ def test_what_may_pass_is_asked_again(fault):
     assert len(stand_in.requests) == 9
 
 
-@pytest.mark.parametrize("fault", ["silent", "slow"])
-def test_a_server_that_never_ends_is_asked_again_and_soon_given_up(fault, capsys):
-    stand_in = StandIn(faults=once(lambda: fault, 1))
+def test_a_server_that_never_ends_is_asked_again_and_soon_given_up(capsys):
+    stand_in = StandIn(faults=once(lambda: "silent", 1))
     with serving(stand_in) as url:
         answers, cost = ask(url, 6, timeout=1)
 
@@ -102,20 +101,18 @@ def test_a_server_that_never_ends_is_asked_again_and_soon_given_up(fault, capsys
     assert cost.retries >= 1  # more where this machine is so busy that an answer took as long
     assert f"{url}: the server did not answer within 1 seconds; the request is sent again" in capsys.readouterr().err
     with (
-        serving(StandIn(faults=lambda number, body: fault)) as url,
-        pytest.raises(ValueError, match=r"did not answer prompt '0' in 3 attempts \(last error: .* within 0.2 seconds"),
+        serving(StandIn(faults=lambda number, body: "silent")) as url,
+        pytest.raises(ValueError, match=r"did not answer prompt '0' in 3 attempts \(last error: .* within 0.1 seconds"),
     ):
-        ask(url, timeout=0.2)
+        ask(url, timeout=0.1)
 
 
 def test_a_server_is_not_asked_before_it_wants_to_be():
-    stand_in = StandIn(faults=once(partial(dict, status=429, retry_after="0.7"), 0))
+    stand_in = StandIn(faults=once(partial(dict, status=429, retry_after="0.3"), 0))
     with serving(stand_in) as url:
         started = time.perf_counter()
         ask(url, 3, concurrency=1)
-        took = time.perf_counter() - started
-
-    assert took >= 0.7
+    assert time.perf_counter() - started >= 0.3
     assert len(stand_in.requests) == 4
 
 
