@@ -70,7 +70,6 @@ def report(results: Results) -> Report:
         "whole": whole,
         "names": names,
         "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
-        "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": clusters,
         "styles": styles,
     }
@@ -253,19 +252,6 @@ def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
     most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
     return f"The model refuses {refusals.words} of prompts. It refuses more often on some axes than on others, {most}."
-
-
-def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    correlations: dict[str, float | None] = {}
-    for model in rows[0].printed if rows else ():
-        ours, theirs = {}, {}
-        for row in rows:
-            value = row.printed[model]
-            if value is not None and row.known is not None:
-                key = DescriptorKey(None, row.label)
-                ours[key], theirs[key] = row.known, value
-        correlations[model] = correlation_with_bias(ours, theirs).spearman_rho
-    return correlations
 
 
 def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
