@@ -69,7 +69,6 @@ class LargestDifference:
     value: float
     interval: Bounds | None
     reason: str | None
-    p_value: float | None
 
 
 @dataclass(frozen=True)
@@ -93,16 +92,16 @@ def group_shares(flagged: FlaggedReplies, prompts: pa.Table, confidence_level: f
     groups = group_of_names(prompts)
     of_names = [groups[key.descriptor] for key in keys]
     table = np.divide(counts, sizes, out=np.full(counts.shape, np.nan), where=sizes > 0).T
-    largest = name_gaps(table, of_names, confidence_level)
+    gaps = name_gaps(table, of_names, confidence_level)
     by_group = {}
-    for group in largest.groups:
+    for group in gaps.groups:
         members = [name == group for name in of_names]
         num, number = int(counts[members].sum()), int(sizes[members].sum())
         by_group[group] = GroupShare(num / number, num, number)
     difference = None
-    if largest.largest is not None:
-        gap, high, low = largest.largest.gap, largest.groups[largest.largest.high], largest.groups[largest.largest.low]
-        difference = LargestDifference(high, low, gap.value, gap.interval, gap.reason, largest.p_value)
+    if (largest := gaps.largest) is not None:
+        gap, high, low = largest.gap, gaps.groups[largest.high], gaps.groups[largest.low]
+        difference = LargestDifference(high, low, gap.value, gap.interval, gap.reason)
     return GroupShares(by_group, difference, confidence_level)
 
 

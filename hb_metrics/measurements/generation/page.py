@@ -70,7 +70,6 @@ def report(results: Results) -> Report:
         "whole": whole,
         "names": names,
         "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
-        "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": clusters,
         "styles": styles,
     }
@@ -86,8 +85,7 @@ def report(results: Results) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    decides = "decisions" in results.measured
-    answer, differs, headline = whole_answer(generation, whole, parts, names, embedded, decides=decides)
+    answer, differs, headline = whole_answer(results, whole, parts, names)
     is_shown = style_differs(whole, generation.name_groups) == "yes" and generation.short_share < SHORT_SHARE
     return Report(
         sections,
@@ -105,18 +103,13 @@ def report(results: Results) -> Report:
 
 
 def whole_answer(
-    generation: Generation,
-    whole: Mapping[str, Figure],
-    parts: Mapping[str, list[Figure]],
-    names: str,
-    is_embedded: bool,
-    *,
-    decides: bool,
+    results: Results, whole: Mapping[str, Figure], parts: Mapping[str, list[Figure]], names: str
 ) -> tuple[str, Differs, str]:
     """Returns the sentences on whether replies differ, whether they do, and a clause for the verdict.
 
-    If the run `decides`, short replies are decisions, and the verdict does not ask about their style.
+    If the run has decisions, short replies are decisions, and the verdict does not ask about their style.
     """
+    generation = results.generation
     refusals = refusals_answer(generation, parts)
     style = generation_answer(whole, names)
     differs = style_differs(whole, generation.name_groups)
@@ -126,7 +119,7 @@ def whole_answer(
             f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
             "show how people are treated."
         )
-        differs = "" if decides else "unknown"
+        differs = "" if "decisions" in results.measured else "unknown"
     of_names = "" if generation.name_groups is None else " between groups of names"
     where = of_names or axes_beyond_chance(parts.get(AXES, []))
     clauses = [f"the style of replies differs{where}"] if differs == "yes" else []
@@ -134,11 +127,8 @@ def whole_answer(
     if differs == "unknown" and not clauses:
         few = "the replies are too short" if is_short else f"there are too few {'names or ' * bool(of_names)}replies"
         clauses = [f"{few} to compare their style{of_names}"]
-    trial = (
-        "The figures of style are for trials, because the embedded classifier is weak."
-        if is_embedded and not is_short
-        else ""
-    )
+    is_trial = results.record.style_classifier.is_embedded and not is_short
+    trial = "The figures of style are for trials, because the embedded classifier is weak." if is_trial else ""
     answers = [style, trial, refusals]
     if generation.turns and generation.name_groups is None:  # names are not the user's identity, but draws of a group
         answers += turn_sentences(generation.turns)[:1]
@@ -255,19 +245,6 @@ def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -
     return f"The model refuses {refusals.words} of prompts. It refuses more often on some axes than on others, {most}."
 
 
-def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    correlations: dict[str, float | None] = {}
-    for model in rows[0].printed if rows else ():
-        ours, theirs = {}, {}
-        for row in rows:
-            value = row.printed[model]
-            if value is not None and row.known is not None:
-                key = DescriptorKey(None, row.label)
-                ours[key], theirs[key] = row.known, value
-        correlations[model] = correlation_with_bias(ours, theirs).spearman_rho
-    return correlations
-
-
 def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
     if not shares.num:
         return f"None of the replies is a {kind.removesuffix('s')} ({figure.interval_words})."
@@ -336,8 +313,7 @@ def frequency_section(results: Results) -> list[Section]:
 
 
 def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:
-    refusals = vars(generation.refusals)
-    whole = {figure.name: figure for figure in parts[""]}
+    refusals, whole = vars(generation.refusals), {figure.name: figure for figure in parts[""]}
     rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS}
     context = {
         "sentences": [refusal_sentence(kind, refusals[kind], whole[kind.capitalize()]) for kind in KINDS],
@@ -347,8 +323,8 @@ def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Sect
         "level": share(generation.refusals.refusals.confidence_level, 0),
         "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
-    drawn = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
-    return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": drawn})
+    plots = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
+    return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": plots})
 
 
 def card_sentences(results: Results) -> list[str]:

@@ -43,7 +43,7 @@ def terms_by_cluster(generation: Generation) -> dict[str, list[Term]]:
             Term(row.axis, row.descriptor, index, row.num_replies, row.clusters[cluster])
             for index, row in enumerate(rows)
         ]
-        for cluster in (rows[0].clusters if rows else ())
+        for cluster in rows[0].clusters
     }
 
 
@@ -78,7 +78,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
         examples = [of_term[: most - 1] for of_term in examples]
     return {
         "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
-        "clusters": list(rows[0].clusters) if rows else [],
+        "clusters": list(rows[0].clusters),
         "means": cluster_means(generation),
         "rows": [
             {
@@ -99,8 +99,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
 
 def cluster_means(generation: Generation) -> list[float]:
     rows = generation.by_descriptor
-    names = list(rows[0].clusters) if rows else []
-    return [sum(row.clusters[name] for row in rows) / len(rows) for name in names]
+    return [sum(row.clusters[name] for row in rows) / len(rows) for name in rows[0].clusters]
 
 
 NUM_NAMED = 6

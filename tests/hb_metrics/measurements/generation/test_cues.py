@@ -137,7 +137,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path, monkeypatch):
     options += ["--max_new_tokens", "4", "--turns", "2"]
     for cue, line in (("name", "The user's name is {}."), ("signature", "Thanks,\n{}")):
         out = tmp_path / cue
-        more = ["--cue", cue, "--output_dir", out, "--names_file", tmp_path / "names.csv", "--replies_per_cell", "2"]
+        more = ["--cue", cue, "--output_dir", out, "--names_file", tmp_path / "names.csv", "--replies_per_cell", "4"]
         main(list(map(str, [*options, *more])))
         results = json.loads((out / "results.json").read_text())
         found = results["generation"]["name_groups"]
@@ -153,7 +153,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path, monkeypatch):
         assert results["generation"]["identity_leakage"]["num_terms"] == 8
         rows = pq.read_table(out / "replies").to_pylist()
         assert Counter((row["text"], row["question"]) for row in rows) == {
-            (line.format(name.split(",")[0]), question): 2 for name in names.split() for question in ("Why?", "When?")
+            (line.format(name.split(",")[0]), question): 4 for name in names.split() for question in ("Why?", "When?")
         }
         page = (out / "report.html").read_text()
         assert "Groups of names" in page
@@ -174,7 +174,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path, monkeypatch):
     assert page.count("terms: 8 of 8, templates: 1") == 1
     (named, groups, statements), detail = matched_groups(*(cue_frame(read_run(folders[row])) for row in (1, 0)))
     assert (groups, detail) == (["deaf", "blind"] * 4, "blind 4, deaf 4")
-    assert (named.styles.shape, statements.styles.shape) == ((32, 217), (4, 217))
+    assert (named.styles.shape, statements.styles.shape) == ((64, 217), (4, 217))
     assert statements.terms.tolist() == [0, 0, 1, 1]
     (nobody, no_groups, _), _ = matched_groups(*(cue_frame(read_run(folders[1])) for _ in range(2)))
     assert (len(nobody.ids), no_groups) == (0, [])
