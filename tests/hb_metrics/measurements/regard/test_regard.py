@@ -1,9 +1,10 @@
 """Regard in the main job, with a small model and a small classifier."""
 
 import json
-from functools import partial
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,12 +26,20 @@ OPTIONS += ["--regard_groups", "man", "woman"]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def more_tokens():
-    """The small model's tokens are short."""
+def few_prompts():
+    """Every tenth structure, few seeds, and more tokens, because those of the small model are short."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hb_metrics.measurements.regard.work.structured_prompt_table", some_structures)
         patch.setattr("hb_metrics.measurements.regard.continuations.MAX_TOKENS", 52)
         patch.setattr("hb_metrics.measurements.regard.continuations.NUM_SEEDS", 2)
         yield
+
+
+def some_structures(groups):
+    prompts = structured_prompt_table(groups)
+    names = prompts["structure"].unique().to_pylist()
+    assert names.index("original") % 10 == 0
+    return prompts.filter(pc.is_in(prompts["structure"], pa.array(names[::10])))
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +57,6 @@ def finished(saved_llama, classified_by, tmp_path_factory):
 
 def test_a_judge_classifies_regard_and_guesses_no_tie(saved_llama, tmp_path, monkeypatch):
     """Replies with A as the likeliest letter have the label that their prompt gives it; the others are ties."""
-    fixed = partial(structured_prompt_table, find_groups(["man", "woman"])[0], fixed_only=True)
-    monkeypatch.setattr("hb_metrics.measurements.regard.work.structured_prompt_table", lambda *_, **more: fixed())
     whole = LocalJudge.read
 
     def read(judge, prompts):
@@ -81,7 +88,7 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
     assert set(results) == {"run", "regard"}
     prompts = {row["id"]: row for row in structured_prompt_table(find_groups(["man", "woman"])[0]).to_pylist()}
     rows = pq.read_table(out / "regard" / "continuations").to_pylist()
-    assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 100)
+    assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 10)
     for row in [*rows, *pq.read_table(out / "regard" / "regard_probabilities").to_pylist()]:
         prompt = prompts[row["prompt_id"]]
         assert (row["axis"], row["descriptor"], row["group"]) == (prompt["axis"], prompt["descriptor"], prompt["group"])
@@ -101,7 +108,7 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
         pairs={"man − woman": ("man", "woman")},
     )
     assert regard["bias"] == json.loads(json.dumps(expected))
-    assert regard["num_structures"] == len(regard["structures"]) == 101
+    assert regard["num_structures"] == len(regard["structures"]) == 11
 
 
 def test_the_classifier_is_given_the_whole_text_without_the_group(finished, classified_by):
