@@ -5,20 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from hb_metrics.human_eval.pairs import Question
 from hb_metrics.human_eval.ratings import Rating, Ratings
 from hb_metrics.human_eval.study import Design, Study
 from hb_metrics.stats.calibration import krippendorff_alpha
-from hb_metrics.stats.clusters import Bounds, Estimate
+from hb_metrics.stats.clusters import Bounds, Estimate, quantile
 
 # The minimum effective numbers of raters and pairs. With fewer, intervals are uselessly wide.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
 # V_rater / V_0 (see `win_rate`). Up to the first ratio, raters are treated as alike. From the second ratio on, they are
 # treated as different. docs/coverage.md shows the coverage.
 _ALIKE, _UNLIKE = 0.8, 1.0
-_QUANTILE = 0.975
+_LEVEL = 0.95
 
 
 def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimate:
@@ -48,11 +47,11 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimat
                 counted += f" with unequal numbers of ratings count as only {freedom + 1:.1f}"
                 return Estimate(value, None, f"{counted}; an interval needs {least:g} or more")
             return Estimate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
-        squared_t.append(float(stats.t.ppf(_QUANTILE, freedom)) ** 2)
+        squared_t.append(quantile(_LEVEL, freedom) ** 2)
         sums = np.bincount(codes, residuals)
         variance = float((sums**2 / (1 - sizes / number)).sum()) / number**2
         ratios.append(variance * (number - 1) / spread if spread > 0 else 1.0)
-    squared_z = float(stats.norm.ppf(_QUANTILE)) ** 2
+    squared_z = quantile(_LEVEL) ** 2
     unlike = min(max((ratios[0] - _ALIKE) / (_UNLIKE - _ALIKE), 0), 1)
     of_raters = (1 - unlike) * squared_z + unlike * squared_t[0] * ratios[0]
     of_pairs = squared_t[1] * (ratios[1] - 1)

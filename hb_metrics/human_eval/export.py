@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
-from hb_metrics.human_eval.page import rater_page
 from hb_metrics.human_eval.pairs import QUESTIONS, REASONS, pairs_of_runs
 from hb_metrics.human_eval.study import (
     LAYOUT,
@@ -18,6 +17,7 @@ from hb_metrics.human_eval.study import (
     Study,
     draw_study,
     speakers,
+    study_page,
     study_text,
     write_study_files,
 )
@@ -125,3 +125,15 @@ def task_rows(study: Study) -> list[dict[str, object]]:
                 row |= {"question_text": texts[question], "prompt": study.pairs[screen.pair].prompt}
                 rows.append({**row, "speaker_1": first, "speaker_2": second})
     return rows
+
+
+def rater_page(study: Study, rater: str) -> str:
+    """Renders a rater's page. It does not reveal which run a reply comes from."""
+    screens = []
+    for place, screen in enumerate(study.sheets[rater]):
+        tasks = list(study.tasks(rater, place).values())
+        prompt, replies = study.pairs[screen.pair].prompt, speakers(study, screen)
+        screens.append({"prompt": prompt, "replies": replies, "tasks": tasks})
+    questions = [{"id": question.id, "text": question.text} for question in study.questions]
+    data = {"study": study.id, "rater": rater, "questions": questions, "screens": screens}
+    return study_page("rater.html.jinja", data, num_questions=len(questions))

@@ -10,9 +10,8 @@ import numpy as np
 
 from hb_dataset.command_line import AXIS_CUTOFF, CommandParser, check_known
 from hb_metrics.human_eval.calibration import rates
-from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, draw_labels, read_instrument
-from hb_metrics.human_eval.page import label_page
-from hb_metrics.human_eval.study import study_text, write_study_files
+from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, LabelStudy, draw_labels, read_instrument
+from hb_metrics.human_eval.study import study_page, study_text, write_study_files
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import run_digest
 
@@ -73,3 +72,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         if rate.num_needed is not None:
             verdict += f"; about {rate.num_needed:,} labels would be enough"
         print(f"Is an interval expected for {name or 'all replies'} ({rate.num_labelled:,} labels)? {verdict}")
+
+
+def label_page(study: LabelStudy, rater: str) -> str:
+    screens = []
+    for row, task in zip(study.sheets[rater], study.tasks(rater), strict=True):
+        shown = study.replies[row]
+        screens.append({"prompt": shown["prompt"], "replies": [shown["reply"]], "tasks": [task]})
+    questions = [{"id": study.judge, "text": study.question}]
+    data = {"study": study.id, "rater": rater, "questions": questions, "screens": screens}
+    return study_page("labels.html.jinja", data, question=study.question, labels=study.labels)

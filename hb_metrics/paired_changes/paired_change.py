@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
 from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.stats.bias_values import DescriptorKey
-from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, share_covariances, share_interval
+from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, quantile, share_covariances, share_interval
 
 MIN_TERMS = 12
 # The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
@@ -75,7 +75,7 @@ def change_from_covariance(
     variance = _of_change(covariance)
     if not (variance > 0 and freedom >= 1):
         return PairedChange(first, second, None, None, UNCHANGED_REASON if first == second else ROUGH_REASON)
-    squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
+    squared = quantile(confidence_level, freedom) ** 2
     half = math.sqrt(squared * variance)
     bounds = second - first - half, second - first + half
     ratios = ratio_bounds(first, second, covariance, squared)

@@ -14,7 +14,7 @@ from scipy import optimize, sparse, special, stats
 
 from hb_metrics.stats.clusters import LEAST_FREEDOM, Bounds, Estimate, quantile, spread
 from hb_metrics.stats.decisions import MIN_QUESTIONS as MIN_NOUNS
-from hb_metrics.stats.decisions import SAME_ANSWERS, mean_table, spread_of_rows
+from hb_metrics.stats.decisions import SAME_ANSWERS, mean_table, row_effects, spread_of_rows
 
 NONCE_AXIS = "nonce"  # the axis of words without a meaning
 # The pairs agree if at least this correlation between two pairs' contrasts is certain.
@@ -230,13 +230,8 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     largest = np.argmax(np.bincount(of_terms[known.any(axis=0)], minlength=1))
     known &= of_terms == largest
     counts = known.sum(axis=0)
-    divisors = np.maximum(counts, 1)
-    filled = np.where(known, values, 0.0)
-    centred = np.where(known, filled - filled.sum(axis=0) / divisors, 0.0)
-    normal = np.diag(known.sum(axis=1)) - (known / divisors) @ known.T
-    effects = np.linalg.lstsq(normal, centred.sum(axis=1), rcond=None)[0]
-    filled = np.where(known, values - effects[:, None], 0.0)
-    means = filled.sum(axis=0) / divisors
+    filled = np.where(known, values - row_effects(values, known)[:, None], 0.0)
+    means = filled.sum(axis=0) / np.maximum(counts, 1)
     scale = np.sqrt(number * (number - 1) / np.maximum(counts * (counts - 1), 1))
     rows = means + np.where(known, filled - means, 0.0) * scale
     return np.where(counts > 1, rows, np.nan)

@@ -76,22 +76,26 @@ def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
 
 
 def _adjusted_means(values: np.ndarray) -> np.ndarray:
-    """Fits the sum of an effect of the term and one of the wording: [wordings, terms] to [terms], by least squares."""
+    """Fits the sum of an effect of the term and one of the wording: [wordings, terms] to [terms]."""
     known = ~np.isnan(values)
-    answered, wordings = known.any(axis=0), known.any(axis=1)
-    means = np.full(values.shape[1], np.nan)
-    values, known = values[np.ix_(wordings, answered)], known[np.ix_(wordings, answered)].astype(np.float64)
-    values = np.where(known, values, 0)
-    numbers = known.sum(axis=0)
-    plain = values.sum(axis=0) / numbers
     if known.all():
-        means[answered] = plain
-        return means
-    # The normal equations without the effects of terms. Their minimum-norm solution sums to 0.
-    equations = np.diag(known.sum(axis=1)) - (known / numbers) @ known.T
-    effects = np.linalg.pinv(equations, hermitian=True) @ (known * (values - plain)).sum(axis=1)
-    means[answered] = plain - effects @ known / numbers
-    return means
+        return values.mean(axis=0)
+    counts = known.sum(axis=0)
+    sums = np.where(known, values - row_effects(values, known)[:, None], 0.0).sum(axis=0)
+    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+
+def row_effects(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Fits the effects of rows in a table whose values are the sum of an effect of the row and one of the column.
+
+    The fit to the known values is by least squares, and the effects [rows] have the smallest possible norm.
+    """
+    divisors = np.maximum(known.sum(axis=0), 1)
+    filled = np.where(known, values, 0.0)
+    centred = np.where(known, filled - filled.sum(axis=0) / divisors, 0.0)
+    normal = np.diag(known.sum(axis=1)) - (known / divisors) @ known.T
+    effects: np.ndarray = np.linalg.lstsq(normal, centred.sum(axis=1), rcond=None)[0]
+    return effects
 
 
 def mean_table(values: np.ndarray, rows: Any, columns: Any, shape: tuple[int, int]) -> np.ndarray:

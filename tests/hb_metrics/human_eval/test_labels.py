@@ -14,7 +14,6 @@ from hb_metrics.command import calibrate
 from hb_metrics.human_eval import labels
 from hb_metrics.human_eval.calibration import CALIBRATIONS
 from hb_metrics.human_eval.label_study import allocate, draw_labels, read_instrument, read_label_study
-from hb_metrics.human_eval.page import label_page
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.human_eval.made_runs import write_run
@@ -113,7 +112,7 @@ def test_each_reply_of_a_stratum_is_as_likely(run):
 
 
 def test_the_page_says_nothing_of_the_judge(study):
-    html = label_page(study, "rater-01")
+    html = labels.label_page(study, "rater-01")
     page = Page(html)
     data = json.loads(page.scripts[0])
     assert page.open == []

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hb_metrics.human_eval.page import rater_page
+from hb_metrics.human_eval.export import rater_page
 from hb_metrics.human_eval.pairs import CHECK_REPLY, QUESTIONS, Pair
 from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.study import Design, speakers

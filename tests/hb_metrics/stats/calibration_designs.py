@@ -4,7 +4,6 @@ In each set, terms, replies, verdicts and labels are drawn anew. The truth is th
 as the mean of these raters labels them. Axes 0 and 1 are compared.
 """
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +17,6 @@ TRUE: Raters = ((1.0, 0.0),)
 TWO: Raters = ((0.9, 0.02), (0.8, 0.06))
 THREE: Raters = ((0.9, 0.05), (0.85, 0.02), (0.8, 0.1))
 FIVE: Raters = ((0.95, 0.01), (0.9, 0.05), (0.85, 0.1), (0.7, 0.02), (0.6, 0.15))
-UNLIKE: Raters = ((0.95, 0.03), (0.1, 0.0), (0.9, 0.25))
-HOT = 0.95
 ESTIMANDS = ("all", "axis", "gap", "excess", "excess of axis")
 
 
@@ -31,20 +28,16 @@ class Design(NamedTuple):
         rates: Of each axis, the share of replies that truly are what is judged.
         labels: The number of labelled replies.
         terms: The number of terms of each axis, or one number for all axes.
-        per_term: The number of replies to each term, or half the largest number.
+        per_term: The number of replies to each term.
         hits: Of each axis, the share of true ones that the judge finds.
         alarms: Of each axis, the share of the others that the judge takes for one.
         term_spread: The intraclass correlation of the truth within terms; 0: terms are alike.
         judge_spread: That of the judge's errors.
-        raters: Of each rater, the share of hits and of alarms; each over all, or by axis.
+        raters: Of each rater, the share of hits and of alarms.
         score: How well the judge's probability tells replies with one verdict apart; 0: not at all.
-        draw: How labels are spread over strata: "root" of their size as the product draws, "equal", "size".
-        unequal: Whether terms have unequal numbers of replies.
+        is_drawn_equally: Whether all strata get as many labels; the product draws by the roots of their sizes.
         tail: The exponent of a Pareto distribution of the terms' sizes; 0: none.
-        follows: Whether the judge's alarms are as frequent about a term as what it looks for.
-        shared: The share of replies on which all raters err alike.
-        missing: The share of the labels that the raters left out, each for himself; or one share for each rater.
-        hot: The share of terms about which nearly all replies (95 %) are true ones; about the others, fewer are.
+        missing: The share of the labels that the raters left out, each for himself.
     """
 
     name: str
@@ -58,34 +51,16 @@ class Design(NamedTuple):
     judge_spread: float = 0.0
     raters: Raters = TRUE
     score: float = 1.0
-    draw: str = "root"
-    unequal: bool = False
+    is_drawn_equally: bool = False
     tail: float = 0.0
-    follows: bool = False
-    shared: float = 0.0
-    missing: float | tuple[float, ...] = 0.0
-    hot: float = 0.0
-
-    @property
-    def of_raters(self) -> list[np.ndarray]:
-        """[axes, raters] the shares of hits, and of alarms."""
-        kinds = zip(*self.raters, strict=True)
-        return [np.array([np.broadcast_to(share, len(self.rates)) for share in kind]).T for kind in kinds]
-
-    @property
-    def weights_of_raters(self) -> np.ndarray:
-        """[raters] how much each one counts: raters who left out fewer labels count more."""
-        number = len(self.raters)
-        given = np.array(list(itertools.product((0, 1), repeat=number)))[1:]
-        chances = np.where(given, 1 - np.broadcast_to(self.missing, number), self.missing).prod(axis=1)
-        return chances @ (given / given.sum(axis=1, keepdims=True)) / chances.sum()
+    missing: float = 0.0
 
     def truth(self, axes) -> dict[str, float]:
         """The true value of each estimand, where the replies are of these axes."""
         rates = np.array(self.rates)
-        hits, alarms = (shares @ self.weights_of_raters for shares in self.of_raters)
+        hits, alarms = np.mean(self.raters, axis=0)
         people = rates * hits + (1 - rates) * alarms
-        judged = rates * self.hits + (1 - rates) * self.alarms * (1 - self.term_spread * self.follows)
+        judged = rates * self.hits + (1 - rates) * self.alarms
         shares, excess = np.bincount(axes) / len(axes), judged - people
         values = shares @ people, people[0], people[0] - people[1], shares @ excess, excess[0]
         return dict(zip(ESTIMANDS, map(float, values), strict=True))
@@ -105,9 +80,8 @@ DESIGNS = [
     Design("6 terms", term_spread=0.05, terms=6, per_term=60, rates=(0.3, 0.3)),
     Design("8 terms, 3 raters", term_spread=0.1, terms=8, per_term=50, rates=(0.25, 0.25), raters=THREE),
     Design("60 terms of few replies", terms=60, per_term=8, term_spread=0.1),
-    Design("unequal terms", unequal=True, term_spread=0.1),
     Design("errors by term", judge_spread=0.2, term_spread=0.05),
-    Design("strata drawn equally, poor judge", draw="equal", hits=(0.6, 0.6), alarms=(0.2, 0.2)),
+    Design("strata drawn equally, poor judge", is_drawn_equally=True, hits=(0.6, 0.6), alarms=(0.2, 0.2)),
     Design("verdicts alone", score=0.0),
     Design("judge at random", hits=(0.3, 0.3), alarms=(0.3, 0.3), score=0.0),
     Design("judge finds few", rates=(0.3, 0.3), hits=(0.4, 0.4), alarms=(0.0, 0.0)),
@@ -124,10 +98,7 @@ DESIGNS = [
     Design("each term once", terms=400, per_term=1, rates=(0.15, 0.15)),
     Design("scores mislead", score=-4.0, rates=(0.25, 0.25)),
     Design("judge worse than chance", rates=(0.35, 0.35), hits=(0.3, 0.3), alarms=(0.5, 0.5), raters=TWO),
-    Design("raters err by axis", rates=(0.2, 0.2), raters=(((0.95, 0.6), (0.02, 0.15)), ((0.9, 0.7), (0.05, 0.1)))),
-    Design("raters err alike", rates=(0.3, 0.3), raters=((0.8, 0.1),) * 4, shared=0.7, term_spread=0.1),
     Design("half of the labels missing", rates=(0.3, 0.3), labels=300, raters=THREE, missing=0.5),
-    Design("alarms follow the term", rates=(0.3, 0.3), alarms=(0.25, 0.25), term_spread=0.15, follows=True),
     Design(
         "no gap, heavy-tailed terms",
         rates=(0.35, 0.35),
@@ -137,18 +108,7 @@ DESIGNS = [
         term_spread=0.05,
         terms=40,
     ),
-    Design(
-        "no gap, strata by size",
-        rates=(0.25, 0.25),
-        hits=(0.9, 0.4),
-        alarms=(0.25, 0.02),
-        draw="size",
-        terms=25,
-        judge_spread=0.1,
-    ),
-    Design("a tenth of the terms hold half", hot=0.1, rates=(0.19, 0.19), terms=40),
     Design("one dominant axis of five", **alike(5, terms=(120, 10, 10, 10, 10), labels=300, term_spread=0.1)),
-    Design("unlike raters, unlike gaps in their labels", raters=UNLIKE, missing=(0.0, 0.4, 0.8), rates=(0.25, 0.25)),
     Design("rare for people, not for the judge", rates=(0.01, 0.01), hits=(0.9, 0.9), alarms=(0.12, 0.12), labels=300),
     Design("rare for the judge, not for people", rates=(0.3, 0.3), hits=(0.15, 0.15), alarms=(0.01, 0.01)),
     Design("97 %", rates=(0.97, 0.97), hits=(0.95, 0.95), alarms=(0.3, 0.3), labels=250),
@@ -182,33 +142,24 @@ def draw_set(design, rng):
     axis_of_term = np.repeat(np.arange(num_axes), np.broadcast_to(design.terms, num_axes))
     num_terms = len(axis_of_term)
     sizes = np.full(num_terms, design.per_term)
-    if design.unequal:
-        sizes = rng.integers(1, 2 * design.per_term, size=num_terms)
-    elif design.tail:
+    if design.tail:
         sizes = np.ceil(design.per_term * rng.pareto(design.tail, size=num_terms)).astype(int)
     terms = np.repeat(np.arange(num_terms), sizes)
     axes = axis_of_term[terms]
     means, *errors = (np.array(of_axes)[axis_of_term] for of_axes in (design.rates, design.hits, design.alarms))
     rates = beta(rng, means, design.term_spread)
-    if design.hot:
-        is_hot = rng.random(num_terms) < design.hot
-        rates = np.where(is_hot, HOT, (means - design.hot * HOT) / (1 - design.hot))
     hits, alarms = (beta(rng, of_terms, design.judge_spread) for of_terms in errors)
-    if design.follows:
-        alarms = alarms * rates / means
     true = rng.random(len(terms)) < rates[terms]
     verdicts = rng.random(len(terms)) < np.where(true, hits[terms], alarms[terms])
     told = true == (design.score > 0)
     within = rng.beta(1 + abs(design.score) * told, 1 + abs(design.score) * ~told) if design.score else 0.5
     scores = (verdicts + within) / 2
-    hit, alarm = design.of_raters
+    hit, alarm = np.transpose(design.raters)
     chance = rng.random((len(terms), len(design.raters)))
-    if design.shared:
-        chance = np.where(rng.random((len(terms), 1)) < design.shared, chance[:, :1], chance)
-    people = chance < np.where(true[:, None], hit[axes], alarm[axes])
+    people = chance < np.where(true[:, None], hit, alarm)
     strata = 2 * axes + verdicts
     numbers = np.bincount(strata, minlength=2 * num_axes)
-    wanted = {"root": np.sqrt(numbers), "equal": np.ones(len(numbers)), "size": numbers}[design.draw]
+    wanted = np.ones(len(numbers)) if design.is_drawn_equally else np.sqrt(numbers)
     drawn = allocate(numbers, design.labels, wanted)
     order = rng.permutation(len(terms))
     order = order[np.argsort(strata[order], kind="stable")]
