@@ -98,7 +98,6 @@ class Forward:
         pads = [longest - len(context) for context in contexts]
         rows = [[*[_PAD] * pad, *context] for context, pad in zip(contexts, pads, strict=True)]
         self.contexts = torch.tensor(rows, device=device)
-        self.given = self.contexts  # the encoder's tokens for each row
         self.tokens = self.contexts  # the tokens that the model (or its decoder) has read
         self.mask: torch.Tensor | None = None  # 0 for padding, and 1 for other tokens; `None` without padding
         if any(pads):
@@ -167,7 +166,7 @@ class Forward:
         if self.mask is not None:
             self.mask = self.mask[rows]
         if self.states is not None:
-            self.states, self.given = self.states[rows], self.given[rows]
+            self.states, self.contexts = self.states[rows], self.contexts[rows]
         if self.cache is not None:
             self.cache.reorder_cache(rows)
 
@@ -215,7 +214,7 @@ class Forward:
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
             if not self.cached:  # without `input_ids`, FSMT does not mask later tokens
-                inputs["input_ids"] = self.given
+                inputs["input_ids"] = self.contexts
         if self.cache is not None:
             inputs[self.cache_name] = self.cache
         if self.keeps_logits:

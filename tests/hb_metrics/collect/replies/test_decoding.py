@@ -11,7 +11,7 @@ from hb_metrics.collect.replies import forward
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.forward import decoding_paths
-from hb_metrics.collect.replies.sampling import draw, repeats_ngram
+from hb_metrics.collect.replies.sampling import draw
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.thoughts import Thoughts
 from tests.hb_metrics.collect.small_architectures import longrope, small_architecture
@@ -169,19 +169,6 @@ def test_a_trial_of_long_replies_takes_few_steps_and_finds_faults_at_their_end(m
     assert decoding_paths(model, given, 150) == (True, True)
     assert decoding_paths(model, given, 210) == (False, False)
     assert len(steps) < 400
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_blocking_is_what_a_loop_finds(size):
-    rng = np.random.default_rng(size)
-    for length in range(9):
-        response = rng.integers(0, 3, (5, length))
-        blocked = repeats_ngram(torch.tensor(response), size, 3)
-        for row in range(5):
-            said = [tuple(response[row, i : i + size]) for i in range(length - size + 1)]
-            tail = tuple(response[row, length - size + 1 :]) if size > 1 else ()
-            for token in range(3):
-                assert blocked[row, token] == ((*tail, token) in said)
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, BEAMS])

@@ -89,7 +89,7 @@ def short_and_long(short, others):
     return [*short, *(pytest.param(name, marks=pytest.mark.long) for name in others)]
 
 
-@pytest.mark.parametrize("name", short_and_long(list(SAVINGS)[:5], list(SAVINGS)[5:]))
+@pytest.mark.parametrize("name", short_and_long(list(SAVINGS)[:3], list(SAVINGS)[3:]))
 def test_replies_are_those_without_kept_states(name, tmp_path, monkeypatch):
     kind = "encoder-decoder" if name == "blenderbot" else "causal"
     engine, requests = LocalEngine(as_loaded(*model_and_tokenizer(name), kind=kind)), first_turn(name)
