@@ -12,7 +12,7 @@ from hb_metrics.collect.replies.decoding_settings import (
     decoding_preset,
     ignored_settings,
 )
-from hb_metrics.collect.replies.decoding_shards import KeptStates, decode_into_shards
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.collect.replies.requests import ReplyRequests
 from hb_metrics.collect.scoring.perplexity import plan_perplexity
@@ -51,7 +51,6 @@ class LocalEngine(Engine):
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
-        self.kept = KeptStates()
         self.name = loaded.name
         self.kind = loaded.kind
         self.gives = frozenset[Ability](
@@ -83,7 +82,7 @@ class LocalEngine(Engine):
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
 
     def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        return decode_into_shards(plan, self.loaded, folder, batch_size=batch_size, kept=self.kept)
+        return decode_into_shards(plan, self.loaded, folder, batch_size=batch_size)
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
