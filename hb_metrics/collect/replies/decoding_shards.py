@@ -62,11 +62,7 @@ class DecodingPlan:
 
 
 def decode_into_shards(
-    plan: DecodingPlan,
-    loaded: LoadedModel,
-    folder: Path,
-    *,
-    batch_size: int | None = None,
+    plan: DecodingPlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
 ) -> pa.Table:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
@@ -100,17 +96,13 @@ def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) ->
     if not rows:
         return []
     done: dict[int, Decoded] = {}
-    groups = [np.array(_by_length(plan, rows), np.int64)]
-    for batch, decoded in _decoded(plan, loaded, groups, None):
+    for batch, decoded in _decoded(plan, loaded, [np.array(_by_length(plan, rows), np.int64)], None):
         done |= zip(batch, decoded, strict=True)
     return [done[row] for row in rows]
 
 
 def _decoded(
-    plan: DecodingPlan,
-    loaded: LoadedModel,
-    groups: Sequence[np.ndarray],
-    batch_size: int | None,
+    plan: DecodingPlan, loaded: LoadedModel, groups: Sequence[np.ndarray], batch_size: int | None
 ) -> Generator[tuple[list[int], list[Decoded]], None, None]:
     limits = plan.limits_of(range(len(plan.ids)))
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)

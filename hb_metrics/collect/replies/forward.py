@@ -247,13 +247,19 @@ def decoding_paths(model: PreTrainedModel, contexts: Sequence[Sequence[int]], ma
     # In a padded batch, each context gets as many further positions as the shortest context.
     padded = len(ordered[0]) < len(longest) and not with_encoder and steps == max_new_tokens and is_exact(model)
     if padded:
+        half = _first_half(ordered[0])
         rows = [ordered[row] for row in np.linspace(0, len(ordered) - 1, _ROWS).astype(int)]
-        padded = _agrees(model, rows, steps, _log_ratio, CLOSE / 2)  # half, because both candidates can change
-    # Contexts of equal length often have a common beginning, which is computed only once.
-    half = longest[: -(-len(longest) // 2)]
+        alike = [[*half, *row[len(half) :]] for row in rows]
+        padded = _agrees(model, alike, steps, _log_ratio, CLOSE / 2)  # half, because both candidates can change
+    half = _first_half(longest)
     pair = [longest, [*half, *reversed(longest[len(half) :])]]
     cached = _agrees(model, pair, 1 if padded else steps, _distance, _TOLERANCE)
     return Paths(cached, cached and padded)
+
+
+def _first_half(context: list[int]) -> list[int]:
+    """Returns a common beginning for the contexts of a trial, because such a beginning is computed only once."""
+    return context[: -(-len(context) // 2)]
 
 
 def _distance(together: torch.Tensor, alone: torch.Tensor) -> torch.Tensor:
