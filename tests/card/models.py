@@ -52,16 +52,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128,
         "num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 151936, "tie_word_embeddings": True,
     },
-    "olmoe-7b": {  # a mixture of 64 experts
-        "model_type": "olmoe", "hidden_size": 2048, "intermediate_size": 1024, "num_hidden_layers": 16,
-        "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 50304, "num_experts": 64,
-        "num_experts_per_tok": 8,
-    },
-    "lfm2-1.2b": {  # a hybrid of convolutions and attention
-        "model_type": "lfm2", "hidden_size": 2048, "intermediate_size": 12288, "num_hidden_layers": 16,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 65536,
-        "layer_types": ["conv", "conv", "full_attention"] * 6,
-    },
     "gpt-oss-20b": {
         "model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": 24,
         "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 201088,
@@ -72,8 +62,7 @@ LARGE, EMBEDDED = "llama-3.1-8b", "embedded"
 NAMES = (EMBEDDED, *SHAPES)
 _TINY = {
     "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 1024, "num_experts": 4, "num_local_experts": 4,
-    "num_experts_per_tok": 2, "layer_types": ["conv", "full_attention"],
+    "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 1024, "num_local_experts": 4, "num_experts_per_tok": 2,
 }  # fmt: skip
 
 
@@ -99,8 +88,6 @@ def build(
     settings = SHAPES[name] | ({} if all_layers else {"num_hidden_layers": 4})
     if setting.tiny:
         settings |= {key: value for key, value in _TINY.items() if key in settings}
-    if "layer_types" in settings:
-        settings["layer_types"] = settings["layer_types"][: settings["num_hidden_layers"]]
     # Weights of this size give logits that differ by a few units at any width, so wrong masks and positions show.
     settings["initializer_range"] = 1.3 / settings["hidden_size"] ** 0.5
     config = AutoConfig.for_model(**settings, bos_token_id=0, eos_token_id=0, pad_token_id=None)

@@ -55,8 +55,8 @@ def term_mentioned(
 ) -> np.ndarray:
     """Returns whether each reply mentions its prompt's descriptor, or the user's name: [replies] bool."""
     patterns = _patterns(replies, plural_descriptors, paired)
-    found = (pattern.search(plain_text(text).text) for text, pattern in zip(replies.texts, patterns, strict=True))
-    return np.array([match is not None for match in found], dtype=bool)
+    matches = (pattern.search(plain_text(text).text) for text, pattern in zip(replies.texts, patterns, strict=True))
+    return np.array([match is not None for match in matches], dtype=bool)
 
 
 def censor(reply: str, *terms: tuple[str, str | None]) -> str:
@@ -125,7 +125,7 @@ def _forms(term: str, plural: str) -> list[str]:
 
 def _clauses(verbs: set[str], rests: Sequence[str]) -> list[str]:
     who = rf"(?:who|that)(?:{SPACE}|\s*')"
-    verb = f"(?:{'|'.join(sorted(verbs, key=len, reverse=True))})"
+    verb = f"(?:{'|'.join(sorted(sorted(verbs), key=len, reverse=True))})"
     rest = rf"{_DETERMINER}(?:{'|'.join(sorted(rests, key=len, reverse=True))})" if rests else ""
     if verbs.issuperset(_BE):  # "deaf" is a mention of "who is deaf"
         return [f"{who}{verb}{SPACE}{rest}", rest]

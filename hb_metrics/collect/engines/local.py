@@ -13,7 +13,7 @@ from hb_metrics.collect.replies.decoding_settings import (
     decoding_preset,
     ignored_settings,
 )
-from hb_metrics.collect.replies.decoding_shards import KeptStates, decode_into_shards
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.collect.replies.requests import ReplyRequests
 from hb_metrics.collect.scoring.options import OptionPlan, plan_options
@@ -53,7 +53,6 @@ class LocalEngine(Engine):
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
-        self.kept = KeptStates()
         self.name = loaded.name
         self.kind = loaded.kind
         self.gives = frozenset[Ability](
@@ -85,7 +84,7 @@ class LocalEngine(Engine):
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
 
     def reply(self, plan: ReplyPlan, folder: Path) -> pa.Table:
-        return decode_into_shards(plan, self.loaded, folder, kept=self.kept)
+        return decode_into_shards(plan, self.loaded, folder)
 
     def plan_options(self, requests: ReplyRequests, layout: Layout, options: Sequence[Sequence[str]]) -> OptionPlan:
         return plan_options(requests.ids, requests.messages, options, self.loaded, layout)

@@ -134,7 +134,7 @@ class LocalJudge:
     def _next(self, tokens: list[int], shared: States | None) -> torch.Tensor:
         """Returns the probabilities of the next token: [vocabulary] float64."""
         if shared is not None:
-            logits = Forward(self.loaded.model, [tokens], states=[shared]).first()[0]
+            logits = Forward(self.loaded.model, [tokens], known=shared).first()[0]
         else:
             logits = reply_logits(self.loaded.model, [(tokens, [0])], self.prefix)[0][0]  # before any reply
         return logits.double().softmax(0).cpu()

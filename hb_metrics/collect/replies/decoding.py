@@ -16,7 +16,7 @@ import torch
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
 
 from hb_metrics.collect.replies.decoding_settings import CLOSE, Decoded, Decoding
-from hb_metrics.collect.replies.forward import Forward, States
+from hb_metrics.collect.replies.forward import Forward
 from hb_metrics.collect.replies.sampling import allowed, draw, index_of_highest, not_finite, table_of
 from hb_metrics.models.architecture import decoder_start, first_position
 from hb_metrics.models.contexts import EndTokens
@@ -26,8 +26,6 @@ from hb_metrics.models.processes import input_device
 # When this share of a batch's replies is finished, they are removed from the batch. Removal copies the remaining rows,
 # which takes about a fifth of the time of a step.
 _SHARE_OVER = 1 / 8
-# A function that takes a batch, the row of a finished reply in the batch, and the index of this row's context.
-Keep = Callable[[Forward, int, int], None]
 
 
 def decode(
@@ -38,8 +36,6 @@ def decode(
     keys: np.ndarray | None = None,
     limits: Sequence[int] | None = None,
     cached: bool = True,
-    states: Sequence[States | None] = (),
-    keep: Keep | None = None,
 ) -> list[Decoded]:
     """Decodes a reply to each context. In float32 and float64, a reply does not depend on the other contexts.
 
@@ -51,8 +47,6 @@ def decode(
         keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
         limits: [contexts] The maximum length of each reply. Beam search does not support these limits.
         cached: Whether the model caches keys and values from token to token (see `forward.decoding_paths`).
-        states: [contexts] The states of earlier turns (see `Forward`). Beam search does not use them.
-        keep: A function that stores the states of this turn. Beam search does not call it.
     """
     if not contexts:
         return []
@@ -61,14 +55,14 @@ def decode(
     limits = [decoding.max_new_tokens] * len(contexts) if limits is None else limits
     drawn = torch.as_tensor(keys, dtype=torch.int64, device=input_device(model)) if decoding.sample else None
 
-    def replies(rows: slice, most: int | None = None, states: Sequence[States | None] = ()) -> list[Reply]:
-        forward = Forward(model, contexts[rows], cached=cached, states=states)
+    def replies(rows: slice, most: int | None = None) -> list[Reply]:
+        forward = Forward(model, contexts[rows], cached=cached)
         started = [Reply(decoding, ends, limit, most) for limit in limits[rows]]
-        _write(started, forward, decoding, ends, None if drawn is None else drawn[rows], keep if most is None else None)
+        _write(started, forward, decoding, ends, None if drawn is None else drawn[rows])
         return started
 
-    decoded = replies(slice(None), states=states)
-    if (len(contexts) > 1 or any(states)) and is_exact(model):
+    decoded = replies(slice(None))
+    if len(contexts) > 1 and is_exact(model):
         for row, reply in enumerate(decoded):
             if reply.close:
                 (alone,) = replies(slice(row, row + 1), reply.close)
@@ -143,7 +137,6 @@ def _write(
     decoding: Decoding,
     ends: EndTokens,
     drawn: torch.Tensor | None,
-    keep: Keep | None,
 ) -> None:
     """Decodes replies by greedy search or by sampling, until all of them are over."""
     rows = list(range(len(replies)))  # the replies in the batch
@@ -173,10 +166,6 @@ def _write(
             reply.add(token, bool(decision))
         going = [place for place, reply in enumerate(here) if not reply.is_over]
         if len(going) <= (1 - _SHARE_OVER) * len(rows):
-            if keep is not None:
-                for place, reply in enumerate(here):
-                    if reply.is_over:
-                        keep(forward, place, rows[place])
             if not going:
                 return
             kept = torch.tensor(going, device=logits.device)

@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 from transformers import PreTrainedModel
 
-from hb_dataset.command_line import did_you_mean
+from hb_dataset.command_line import check_known
 from hb_metrics.models.architecture import decoder_start
 from hb_metrics.models.contexts import ContextFormat
 
@@ -129,12 +129,9 @@ def decoding_preset(
             whole["min_new_tokens"] = 0
     if name == MODEL_PRESET and model is not None:
         decoding = Decoding(**{**whole, **model_decoding(model), **changes})
-    elif name in PRESETS:
-        decoding = replace(PRESETS[name], **{**whole, **changes})
     else:
-        names = [*PRESETS, MODEL_PRESET]
-        hint = did_you_mean(name, names)
-        raise ValueError(f"decoding '{name}' is not known; {hint}allowed: {', '.join(names)}")
+        check_known(name, [*PRESETS, MODEL_PRESET], f"decoding '{name}' is not known")
+        decoding = replace(PRESETS[name], **{**whole, **changes})
     for setting in ("temperature", "top_k", "top_p"):
         if setting in changes and not decoding.sample:
             raise ValueError(

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from threading import Lock
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import torch
-from transformers import PreTrainedModel
 
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
-from hb_metrics.collect.replies.forward import Forward, Paths, States, num_unread
+from hb_metrics.collect.replies.forward import Paths
 from hb_metrics.collect.replies.sampling import draw_keys
 from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.collect.units import one_thread_per_unit
@@ -41,7 +39,6 @@ class DecodingPlan:
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
         invariant: Whether a decoded text does not depend on its batch.
         paths: How the model decodes the contexts.
-        continued: Whether a later turn continues the conversations.
         purpose: The argument of `seeded_generator` that gives each subclass different random numbers.
     """
 
@@ -53,7 +50,6 @@ class DecodingPlan:
     seed: int = 0
     invariant: bool
     paths: Paths
-    continued: bool = False
     schema: ClassVar[pa.Schema]
     label: ClassVar[str]
     purpose: ClassVar[str]
@@ -65,44 +61,13 @@ class DecodingPlan:
         raise NotImplementedError
 
 
-class KeptStates:
-    """Keeps the states of conversations, by id, until the next turn. Threads may share an instance.
-
-    A conversation has no states here if its states do not fit into memory, or if another process or an earlier run
-    decoded it. The conversation is then encoded again at the next turn, which does not change the reply.
-
-    Attributes:
-        last: The states of the previous turn. The current turn removes the states that it uses.
-        new: The states of the current turn.
-        room: The number of tokens whose states still fit into memory.
-    """
-
-    def __init__(self) -> None:
-        self.last: dict[str, States | None] = {}
-        self.new: dict[str, States | None] = {}
-        self.room = 0
-        self.lock = Lock()
-
-    def add(self, ids: Sequence[str], forward: Forward, row: int, index: int) -> None:
-        states = forward.states_of(row) if self.room > 0 else None
-        if states is not None:
-            self.new[ids[index]] = states
-            with self.lock:
-                self.room -= len(states.tokens)
-
-
 def decode_into_shards(
-    plan: DecodingPlan,
-    loaded: LoadedModel,
-    folder: Path,
-    *,
-    batch_size: int | None = None,
-    kept: KeptStates | None = None,
+    plan: DecodingPlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
 ) -> pa.Table:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
     If `batch_size` is `None`, the size depends on the free memory. Only then can contexts of different lengths be
-    decoded together, and the states of the previous turn be reused.
+    decoded together.
 
     Returns:
         On all processes, a table of all rows in the plan's order.
@@ -113,7 +78,7 @@ def decode_into_shards(
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         done: dict[int, Decoded] = {}
         groups = [shards[index].rows for index in mine]
-        with closing(_decoded(plan, loaded, groups, batch_size, kept or KeptStates())) as batches:
+        with closing(_decoded(plan, loaded, groups, batch_size)) as batches:
             for index in mine:
                 rows = shards[index].rows.tolist()
                 while not done.keys() >= set(rows):
@@ -131,18 +96,13 @@ def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) ->
     if not rows:
         return []
     done: dict[int, Decoded] = {}
-    groups = [np.array(_by_length(plan, rows), np.int64)]
-    for batch, decoded in _decoded(plan, loaded, groups, None, KeptStates()):
+    for batch, decoded in _decoded(plan, loaded, [np.array(_by_length(plan, rows), np.int64)], None):
         done |= zip(batch, decoded, strict=True)
     return [done[row] for row in rows]
 
 
 def _decoded(
-    plan: DecodingPlan,
-    loaded: LoadedModel,
-    groups: Sequence[np.ndarray],
-    batch_size: int | None,
-    kept: KeptStates,
+    plan: DecodingPlan, loaded: LoadedModel, groups: Sequence[np.ndarray], batch_size: int | None
 ) -> Generator[tuple[list[int], list[Decoded]], None, None]:
     limits = plan.limits_of(range(len(plan.ids)))
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
@@ -150,14 +110,8 @@ def _decoded(
     size = batch_size or fitting_batch_size(loaded, longest + plan.decoding.max_reasoning_tokens)
     if plan.decoding.num_beams > 1:  # beam search decodes one context at a time
         size = 1
-    kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
-    if not padded:
-        kept.last.clear()
-    if kept.last:  # a batch reads as many tokens of each context as its context with the most new tokens has
-        unread = [num_unread(context, kept.last.get(id)) for id, context in zip(plan.ids, plan.contexts, strict=True)]
-        groups = [np.array(sorted(rows, key=unread.__getitem__), np.int64) for rows in groups]
     memory = Memory(halved, "one prompt")
-    decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded, kept))
+    decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded))
     with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
         batches = [batch for rows in groups for batch in _batches(plan.contexts, rows, size, workers, padded)]
         try:
@@ -165,7 +119,6 @@ def _decoded(
                 yield batch, list(chain.from_iterable(parts))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the batches that are still waiting
-            kept.last.clear()
             memory.report("batches of prompts")
 
 
@@ -175,14 +128,8 @@ def fitting_batch_size(loaded: LoadedModel, length: int) -> int:
     `length` is the number of tokens of a context and its reply.
     """
     model = loaded.model
-    logits = 4 * 4 * model.config.get_text_config().vocab_size * model.dtype.itemsize
-    most = MOST_ROWS["cpu" if input_device(model).type == "cpu" else "other"]
-    return max(1, min(most, _fitting(model, length, logits)))
-
-
-def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
-    """Returns how many texts of `length` tokens fit into memory, each with its states and `beside` further bytes."""
     config = model.config.get_text_config()
+    logits = 4 * 4 * config.vocab_size * model.dtype.itemsize
     width = getattr(config, "hidden_size", 1024)
     # Keys and values often have fewer heads than queries.
     key_heads = getattr(config, "num_key_value_heads", None)
@@ -191,14 +138,14 @@ def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
         width = head_dim * key_heads
     layers = getattr(config, "num_hidden_layers", 32)
     cached = 2 * length * width * layers * model.dtype.itemsize
-    fitting = []
+    fitting = [MOST_ROWS["cpu" if input_device(model).type == "cpu" else "other"]]
     for where, share in weight_shares(model).items():
         if where.type == "cuda":
             free = torch.cuda.mem_get_info(where)[0]
         else:  # the processes of a machine share its memory
             free = free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        fitting.append(int(free // 4 // (cached * share + beside)))
-    return min(fitting)
+        fitting.append(int(free // 4 // (cached * share + logits)))
+    return max(1, min(fitting))
 
 
 def _batches(
@@ -223,13 +170,11 @@ def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:
     return sorted(rows, key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
 
 
-def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, kept: KeptStates, rows: Sequence[int]) -> list[Decoded]:
+def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
     limits = plan.limits_of(rows)
     keys = None
     if plan.decoding.sample:
         number = max(limits) + plan.decoding.max_reasoning_tokens
         keys = np.stack([draw_keys(plan.seed, plan.purpose, plan.ids[row], number) for row in rows])
-    ids, contexts = [plan.ids[row] for row in rows], [plan.contexts[row] for row in rows]
-    states = [kept.last.pop(identifier, None) for identifier in ids]
-    keep = partial(kept.add, ids) if kept.room > 0 else None
-    return decode(loaded.model, contexts, plan.decoding, plan.ends, keys, limits, plan.paths.cached, states, keep)
+    contexts = [plan.contexts[row] for row in rows]
+    return decode(loaded.model, contexts, plan.decoding, plan.ends, keys, limits, plan.paths.cached)

@@ -63,10 +63,9 @@ class Forward:
     Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. If `cached` is
     false, the model reads all tokens again at each step.
 
-    Equal contexts are computed once. For each context, `states` may contain the states of a text with the same prefix.
-    Where the contexts' common prefix is longer, its states are computed once and used instead. The model then reads
-    only the end of each context. It reads the same number of tokens from each context, so shorter contexts are padded
-    at the left.
+    Equal contexts are computed once, and so are the states of the contexts' common prefix, unless `known` contains the
+    states of a text with this prefix. The model then reads only the end of each context. It reads the same number of
+    tokens from each context, so shorter contexts are padded at the left.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Forward:
         contexts: Sequence[Sequence[int]],
         *,
         cached: bool = True,
-        states: Sequence[States | None] = (),
+        known: States | None = None,
     ) -> None:
         self.model, self.cached = model, cached
         options = inspect.signature(model.forward).parameters
@@ -91,14 +90,13 @@ class Forward:
         contexts, which = distinct([tuple(context) for context in contexts])
         device = input_device(model)
         self.which = torch.tensor(which, device=device)  # for each row, the index of its distinct context
-        given = dict(zip(which.tolist(), states, strict=False))
-        self.known = self._known(contexts, [given.get(index) for index in range(len(contexts))])
+        starts = [context[:-1] for context in contexts]  # the model must read the last token
+        self.known = known or self._common(starts)
+        self.num_known = 0 if self.known is None else num_shared([*starts, self.known.tokens])  # including padding
         longest = max(map(len, contexts))
-        self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
         pads = [longest - len(context) for context in contexts]
         rows = [[*[_PAD] * pad, *context] for context, pad in zip(contexts, pads, strict=True)]
         self.contexts = torch.tensor(rows, device=device)
-        self.given = self.contexts  # the encoder's tokens for each row
         self.tokens = self.contexts  # the tokens that the model (or its decoder) has read
         self.mask: torch.Tensor | None = None  # 0 for padding, and 1 for other tokens; `None` without padding
         if any(pads):
@@ -116,8 +114,8 @@ class Forward:
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
             logits = self._run(self.tokens)
         else:
-            if self.num_known:
-                self._restore()
+            if self.known is not None and self.num_known:
+                self._restore(self.known)
             logits = self._run(self.contexts[:, self.num_known :], self.mask)
         if len(self.which) == len(logits):
             return logits
@@ -138,65 +136,34 @@ class Forward:
         """
         return copy(self)._run(torch.tensor([[*self.tokens[0].tolist(), *tokens]], device=self.contexts.device))[0]
 
-    def states_of(self, row: int) -> States | None:
-        """Returns the states of all tokens that a row has read, or `None` if the cache does not contain all of them.
-
-        A cache may lack tokens outside of the attention window. It may also contain other states, such as recurrent
-        ones.
-        """
-        if type(self.cache) is not DynamicCache:
-            return None
-        is_token = torch.ones_like(self.tokens[row]) if self.mask is None else self.mask[row]
-        places = is_token.nonzero()[:, 0]
-        layers = {}
-        for index, layer in enumerate(self.cache.layers):
-            if type(layer).__name__ not in _ATTENTION_LAYERS:
-                return None
-            if layer.keys is None:  # the layer stores nothing
-                continue
-            if layer.keys.shape[-2] < self.num_cached:
-                return None
-            mine = places.to(layer.keys.device)
-            keys, values = (part[row].index_select(-2, mine).movedim(-2, 0) for part in (layer.keys, layer.values))
-            layers[index] = keys, values
-        return States(self.tokens[row, places].tolist(), layers)
-
     def select(self, rows: torch.Tensor) -> None:
         """Keeps only these rows. A row may occur several times."""
         self.tokens = self.tokens[rows]
         if self.mask is not None:
             self.mask = self.mask[rows]
         if self.states is not None:
-            self.states, self.given = self.states[rows], self.given[rows]
+            self.states, self.contexts = self.states[rows], self.contexts[rows]
         if self.cache is not None:
             self.cache.reorder_cache(rows)
 
-    def _known(self, contexts: Sequence[Sequence[int]], states: list[States | None]) -> list[States | None]:
-        """Returns the states that are known for each context, which may be those of the contexts' common prefix."""
-        if len(contexts) == 1 or not self.cached or self.model.config.is_encoder_decoder:
-            return states
-        shared = num_shared([context[:-1] for context in contexts])
-        num_known = max(map(len, contexts)) - max(map(num_unread, contexts, states))
-        if shared <= num_known or has_changing_rope(self.model):
-            return states
-        common = states_of(self.model, contexts[0][:shared])
-        return states if common is None else [common] * len(contexts)
+    def _common(self, starts: Sequence[Sequence[int]]) -> States | None:
+        shared = num_shared(starts)
+        if len(starts) == 1 or not shared or not self.cached or self.model.config.is_encoder_decoder:
+            return None
+        return None if has_changing_rope(self.model) else states_of(self.model, starts[0][:shared])
 
-    def _restore(self) -> None:
+    def _restore(self, known: States) -> None:
         self.cache, self.num_cached = DynamicCache(config=self.model.config), self.num_known
-        some = next(states for states in self.known if states is not None)
         pads = [0] * len(self.contexts) if self.mask is None else (self.mask == 0).sum(1).tolist()
-        for index in some.layers:
-            for_rows = []
-            for states, pad in zip(self.known, pads, strict=True):
-                known = max(0, self.num_known - pad)
-                for_rows.append([part[:known] for part in (states or some).layers[index]])
+        for index, layer in known.layers.items():
             keys, values = (
-                pad_sequence(list(parts), batch_first=True, padding_side="left").movedim(1, -2)
-                for parts in zip(*for_rows, strict=True)
+                pad_sequence(
+                    [part[: max(0, self.num_known - pad)] for pad in pads], batch_first=True, padding_side="left"
+                ).movedim(1, -2)
+                for part in layer
             )
             self.cache.update(keys, values, index)
-        self.known = []
+        self.known = None
 
     def _run(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         inputs: dict[str, object] = {"input_ids": tokens}
@@ -215,7 +182,7 @@ class Forward:
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
             if not self.cached:  # without `input_ids`, FSMT does not mask later tokens
-                inputs["input_ids"] = self.given
+                inputs["input_ids"] = self.contexts
         if self.cache is not None:
             inputs[self.cache_name] = self.cache
         if self.keeps_logits:
@@ -229,14 +196,24 @@ class Forward:
 
 
 def states_of(model: PreTrainedModel, text: Sequence[int]) -> States | None:
+    """Returns the states of a text, or `None` if the cache does not contain them for all tokens.
+
+    A cache may lack tokens outside of the attention window. It may also contain other states, such as recurrent ones.
+    """
     forward = Forward(model, [text])
     forward.first()
-    return forward.states_of(0)
-
-
-def num_unread(context: Sequence[int], states: States | None) -> int:
-    """Returns the number of tokens after the known beginning. The last token never counts as known."""
-    return len(context) - (0 if states is None else num_shared([context[:-1], states.tokens]))
+    if type(forward.cache) is not DynamicCache:
+        return None
+    layers = {}
+    for index, layer in enumerate(forward.cache.layers):
+        if type(layer).__name__ not in _ATTENTION_LAYERS:
+            return None
+        if layer.keys is None:  # the layer stores nothing
+            continue
+        if layer.keys.shape[-2] < len(text):
+            return None
+        layers[index] = layer.keys[0].movedim(-2, 0), layer.values[0].movedim(-2, 0)
+    return States(list(text), layers)
 
 
 class Paths(NamedTuple):
@@ -270,10 +247,10 @@ def decoding_paths(model: PreTrainedModel, contexts: Sequence[Sequence[int]], ma
     # In a padded batch, each context gets as many further positions as the shortest context.
     padded = len(ordered[0]) < len(longest) and not with_encoder and steps == max_new_tokens and is_exact(model)
     if padded:
+        half = _first_half(ordered[0])
         rows = [ordered[row] for row in np.linspace(0, len(ordered) - 1, _ROWS).astype(int)]
-        known = [None, *map(_first_half, rows[1:])]
-        padded = _agrees(model, rows, steps, _log_ratio, CLOSE / 2, known)  # half, because both candidates can change
-    # Contexts of equal length often have a common beginning, which is computed only once.
+        alike = [[*half, *row[len(half) :]] for row in rows]
+        padded = _agrees(model, alike, steps, _log_ratio, CLOSE / 2)  # half, because both candidates can change
     half = _first_half(longest)
     pair = [longest, [*half, *reversed(longest[len(half) :])]]
     cached = _agrees(model, pair, 1 if padded else steps, _distance, _TOLERANCE)
@@ -281,6 +258,7 @@ def decoding_paths(model: PreTrainedModel, contexts: Sequence[Sequence[int]], ma
 
 
 def _first_half(context: list[int]) -> list[int]:
+    """Returns a common beginning for the contexts of a trial, because such a beginning is computed only once."""
     return context[: -(-len(context) // 2)]
 
 
@@ -298,11 +276,10 @@ def _agrees(
     steps: int,
     difference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     tolerance: float,
-    known: Sequence[list[int] | None] = (),
 ) -> bool:
     try:
         largest, in_float32 = measured(
-            model, lambda: max(float(difference(*logits)) for logits in _logits(model, contexts, steps, known))
+            model, lambda: max(float(difference(*logits)) for logits in _logits(model, contexts, steps))
         )
     except Exception:  # noqa: BLE001 - any error means that the model does not support the method
         return False
@@ -310,20 +287,16 @@ def _agrees(
 
 
 def _logits(
-    model: PreTrainedModel, contexts: list[list[int]], steps: int, known: Sequence[list[int] | None]
+    model: PreTrainedModel, contexts: list[list[int]], steps: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yields the logits of some steps, for all contexts together and for each alone: [contexts, vocabulary] twice.
-
-    `known` contains the texts whose states are known.
-    """
+    """Yields the logits of some steps, for all contexts together and for each alone: [contexts, vocabulary] twice."""
     tokens = [list(islice(cycle(reversed(context)), steps)) for context in contexts]
     if steps > _STEPS:
         late = [[*context, *row[:-_STEPS]] for context, row in zip(contexts, tokens, strict=True)]
-        yield from _logits(model, late, _STEPS, ())
+        yield from _logits(model, late, _STEPS)
         steps = _STEPS
     compared = {0, steps // 2, steps - 1}
-    states = [None if text is None else states_of(model, text) for text in known]
-    together = Forward(model, contexts, states=states)
+    together = Forward(model, contexts)
     alone = [Forward(model, [context], cached=False) for context in contexts]
     for forward in alone:
         forward.first()

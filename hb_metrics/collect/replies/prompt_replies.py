@@ -13,7 +13,7 @@ from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, next_turn, reply_columns
 from hb_metrics.collect.replies.sampling import table_of
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
-from hb_metrics.models.architecture import decoder_start, has_changing_rope, max_positions_of
+from hb_metrics.models.architecture import decoder_start, max_positions_of
 from hb_metrics.models.chats import CHAT_DATE, prints_date
 from hb_metrics.models.contexts import ContextFormat, check_lengths, encode_messages, end_tokens
 from hb_metrics.models.float32 import is_exact
@@ -82,8 +82,6 @@ def plan_replies(
         seed=requests.turn_seed,
         invariant=is_exact(loaded.model),
         paths=paths,
-        # With this kind of RoPE, the states of a text change when the conversation becomes long.
-        continued=requests.turn < requests.turns and is_exact(loaded.model) and not has_changing_rope(loaded.model),
     )
 
 

@@ -42,8 +42,6 @@ def plan_options(
     options: Sequence[Sequence[str]],
     loaded: LoadedModel,
     layout: Layout,
-    *,
-    max_positions: int = MAX_POSITIONS,
 ) -> OptionPlan:
     """Encodes the options of each prompt, and divides them into units of work.
 
@@ -55,7 +53,6 @@ def plan_options(
         options: [prompts] The options of each prompt.
         loaded: The model.
         layout: The form in which the model reads prompts.
-        max_positions: The maximum number of tokens that the model reads at once.
 
     Raises:
         ValueError: A prompt with an option is longer than the model allows, or has no tokens.
@@ -96,16 +93,16 @@ def plan_options(
         "option": [option for _, option, _ in written],
         "form": [form for _, _, form in written],
     }
-    return OptionPlan(columns, _scoring(pairs, loaded, max_positions))
+    return OptionPlan(columns, _scoring(pairs, loaded))
 
 
-def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel, max_positions: int) -> ScoringPlan:
+def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel) -> ScoringPlan:
     model, tokenizer = loaded.model, loaded.tokenizer
     prefix = decoder_prefix(model, tokenizer)
     if prefix:
         shapes = [(len(context), len(prefix) + len(reply) - 1) for context, reply in pairs]
-        return reply_scoring(pairs, prefix, shapes, reply_nlls, model, tokenizer, max_positions)
+        return reply_scoring(pairs, prefix, shapes, reply_nlls, model, tokenizer)
     sequences = [(*context, *reply) for context, reply in pairs]
     alone = [(len(sequence) - 1,) for sequence in sequences]
-    plan = reply_scoring(pairs, [], alone, reply_nlls, model, tokenizer, max_positions)
-    return on_trees(plan, model, sequences, np.array([len(context) for context, _ in pairs]), max_positions)
+    plan = reply_scoring(pairs, [], alone, reply_nlls, model, tokenizer)
+    return on_trees(plan, model, sequences, np.array([len(context) for context, _ in pairs]), MAX_POSITIONS)

@@ -107,9 +107,7 @@ class DialoguePlan(NamedTuple):
     scoring: ScoringPlan
 
 
-def plan_dialogue(
-    dialogue: Dialogue, loaded: LoadedModel, layout: Layout, *, max_positions: int = MAX_POSITIONS
-) -> DialoguePlan:
+def plan_dialogue(dialogue: Dialogue, loaded: LoadedModel, layout: Layout) -> DialoguePlan:
     """Encodes prompt–reply pairs, and divides them into units of work.
 
     The encoded replies follow the prompts directly, without thoughts. Pairs that are too long for the model are left
@@ -142,10 +140,10 @@ def plan_dialogue(
             "pairs, or a model that accepts more tokens"
         )
     encoded, shapes = [(contexts[row], replies[row]) for row in fitting], [shapes[row] for row in fitting]
-    ids, prompts, said = ([column[row] for row in fitting] for column in dialogue[:3])
+    ids, prompts, texts = ([column[row] for row in fitting] for column in dialogue[:3])
     return DialoguePlan(
-        dialogue._replace(ids=ids, prompts=prompts, replies=said),
-        reply_scoring(encoded, prefix, shapes, reply_nlls, model, loaded.tokenizer, max_positions),
+        dialogue._replace(ids=ids, prompts=prompts, replies=texts),
+        reply_scoring(encoded, prefix, shapes, reply_nlls, model, loaded.tokenizer),
     )
 
 

@@ -155,12 +155,12 @@ def on_trees(
     def score(tree: PrefixTree) -> np.ndarray:
         return tree_nlls(model, tree, num_read[tree.indices])
 
-    trees = pack_prefix_trees(sequences, max_positions)
     longest = max(map(len, sequences))
     if longest > max_positions:
         # A tree of such a text would need a large mask, and would share little with other texts.
         reason = f"a text is {longest:,} tokens long, more than the {max_positions:,} that are scored at once"
         return replace(plan, scoring_reason=reason)
+    trees = pack_prefix_trees(sequences, max_positions)
     largest = max(trees, key=lambda tree: len(tree.tokens))
     ordered = np.argsort([len(sequence) for sequence in sequences], kind="stable")
     unlike = sorted(ordered[[0, len(ordered) // 2, -1]], key=lambda row: tuple(sequences[row]))  # of different lengths

@@ -40,10 +40,10 @@ def chat_plans(ids: Sequence[str], bodies: Sequence[dict[str, Any]]) -> list[Ser
     """Plans requests for the first tokens of answers, with as many tokens as a server may allow."""
 
     def read(content: Any, row: int) -> dict[str, Any] | None:
-        found = first_tokens(content)
-        if found is None:
+        likeliest = first_tokens(content)
+        if likeliest is None:
             return None
-        tokens, values = zip(*found, strict=True)
+        tokens, values = zip(*likeliest, strict=True)
         return {"tokens": list(tokens), "log_probabilities": list(values)}
 
     return [
@@ -66,8 +66,8 @@ def echo_plan(ids: Sequence[str], prompts: Sequence[str], options: Sequence[Sequ
 
     def read(content: Any, row: int) -> dict[str, Any] | None:
         prompt, _, form = rows[row]
-        found = read_end(content, prompts[prompt] + form, form)
-        return None if found is None else {"log_likelihood": found}
+        log_likelihood = read_end(content, prompts[prompt] + form, form)
+        return None if log_likelihood is None else {"log_likelihood": log_likelihood}
 
     return ServedOptionPlan(
         "served, echo",
@@ -98,11 +98,11 @@ def works(plan: ServedOptionPlan, server: Server, options: Sequence[Sequence[str
         async with connected(server) as client:
             for names, row in first.items():
                 content = await client.post(plan.path, plan.bodies[row], lambda content: content, what="a trial")
-                found = plan.read(content, row)
-                if found is None:
+                values = plan.read(content, row)
+                if values is None:
                     return False
-                if "tokens" in found:
-                    pairs = zip(found["tokens"], found["log_probabilities"], strict=True)
+                if "tokens" in values:
+                    pairs = zip(values["tokens"], values["log_probabilities"], strict=True)
                     if option_masses(pairs, names) is None:
                         return False
         return True

@@ -58,6 +58,11 @@ def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_mo
     def check(sequences, max_positions):
         expected = np.array([alone(name, tuple(sequence)) for sequence in sequences])
         waiting, found = pack_prefix_trees(sequences, max_positions), np.full(len(sequences), np.nan)
+        for tree, again in zip(waiting, pack_prefix_trees(sequences[::-1], max_positions), strict=True):
+            assert tree.sequences == again.sequences == [sequences[index] for index in tree.indices]
+            prefixes = {tuple(sequence[:end]) for sequence in tree.sequences for end in range(1, len(sequence))}
+            longest = max(len(sequence) - 1 for sequence in tree.sequences)
+            assert len(tree.tokens) == len(prefixes) <= max(max_positions, longest)
         smallest = []
         while waiting:  # whole, then in halves until there is nothing to halve
             tree = waiting.pop()

@@ -33,7 +33,7 @@ class Scripted:
     script: tuple[int, ...] = ()
     vocabulary = 0
 
-    def __init__(self, model, contexts, *, cached=True, states=()):
+    def __init__(self, model, contexts, *, cached=True):
         self.written = [()] * len(contexts)
         self.tokens = torch.zeros(len(contexts), 200)
 

@@ -11,7 +11,7 @@ from hb_metrics.collect.replies import forward
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.forward import decoding_paths
-from hb_metrics.collect.replies.sampling import draw, repeats_ngram
+from hb_metrics.collect.replies.sampling import draw
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.thoughts import Thoughts
 from tests.hb_metrics.collect.small_architectures import longrope, small_architecture
@@ -145,6 +145,27 @@ def test_a_reply_depends_neither_on_its_padding_nor_on_the_limits_of_others(name
         assert decode(model, given[one], mine, ENDS, numbers[one]) == together[one]
 
 
+@torch.inference_mode()
+def test_a_common_beginning_is_read_once(get_small_model):
+    model, _ = get_small_model("llama")
+    given = contexts_of_several_lengths(6, 9)
+    given.append(given[0])
+
+    def logits(*arguments, **options):
+        batch = forward.Forward(model, *arguments, **options)
+        tokens = torch.full((len(arguments[0]),), 7)
+        return batch.num_known, torch.stack([batch.first(), batch.next(tokens)], 1)
+
+    alone = torch.cat([logits([context], cached=False)[1] for context in given])
+    num_known, together = logits(given)
+    assert num_known == 9
+    torch.testing.assert_close(together, alone, atol=1e-4, rtol=0)
+    known = forward.states_of(model, [*given[0][:5], 3, 3, 3])
+    num_known, first = logits([given[0]], known=known)
+    assert num_known == 5
+    torch.testing.assert_close(first, alone[:1], atol=1e-4, rtol=0)
+
+
 def test_padding_is_for_models_that_are_found_to_take_it(get_small_model, monkeypatch):
     given = contexts_of_several_lengths(6, 2)
     for name, expected in {"gpt2": True, "llama": True, "mamba": False, "t5": False, "blenderbot": False}.items():
@@ -169,19 +190,6 @@ def test_a_trial_of_long_replies_takes_few_steps_and_finds_faults_at_their_end(m
     assert decoding_paths(model, given, 150) == (True, True)
     assert decoding_paths(model, given, 210) == (False, False)
     assert len(steps) < 400
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_blocking_is_what_a_loop_finds(size):
-    rng = np.random.default_rng(size)
-    for length in range(9):
-        response = rng.integers(0, 3, (5, length))
-        blocked = repeats_ngram(torch.tensor(response), size, 3)
-        for row in range(5):
-            said = [tuple(response[row, i : i + size]) for i in range(length - size + 1)]
-            tail = tuple(response[row, length - size + 1 :]) if size > 1 else ()
-            for token in range(3):
-                assert blocked[row, token] == ((*tail, token) in said)
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, BEAMS])

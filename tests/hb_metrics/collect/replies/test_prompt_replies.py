@@ -74,10 +74,9 @@ def test_replies_do_not_depend_on_batch_order_or_subset(prompts, load, tmp_path,
     assert len(list((tmp_path / "default").iterdir())) == -(-len(prompts) // ROWS_PER_SHARD) > 3
     assert len(set(table["reply"].to_pylist())) > len(table) // 8  # else much could be mixed up unseen
 
-    for size in (1, 3):
-        again = decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size)
-        assert again.equals(table)
-        assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
+    again = decode_into_shards(plan, loaded, tmp_path / "threes", batch_size=3)
+    assert again.equals(table)
+    assert contents(tmp_path / "threes") == contents(tmp_path / "default")
 
     order = np.random.default_rng(0).permutation(len(prompts))
     for rows in (order, order[:11]):

@@ -142,18 +142,3 @@ def test_only_close_decisions_change_with_the_last_bits(way, grid):
     assert changed.sum() > close.sum() / 20
     if grid is None:
         assert close.float().mean() < 0.05 + 4 * 0.01 / settings["temperature"]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_odd_logits_raise_nothing(way):
-    """Where nothing may come or a model is broken, some token is given; who calls it raises the error."""
-    settings = SETTINGS | WAYS[way]
-    for value in (torch.nan, torch.inf, -torch.inf):
-        found, _ = draw(torch.full((3, 20), value), keys_of(3), **settings)
-        assert ((found >= 0) & (found < 20)).all()
-    only = torch.full((3, 20), -torch.inf)
-    only[:, 7] = -1e4
-    assert draw(only, keys_of(3), **settings)[0].tolist() == [7] * 3
-    cold = {"temperature": 1e-9} | {name: settings[name] for name in ("top_k", "top_p", "close")}
-    logits = logits_of(50, 20)
-    assert torch.equal(draw(logits, keys_of(50), **cold)[0], logits.argmax(1))

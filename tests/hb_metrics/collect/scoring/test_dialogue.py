@@ -84,15 +84,15 @@ def layout(context="plain", tag=None):
     return Layout(context, "", tag, "")
 
 
-def score(dialogue, loaded, folder, context="plain", tag=None, **options):
-    plan = plan_dialogue(dialogue, loaded, layout(context, tag), **options)
+def score(dialogue, loaded, folder, context="plain", tag=None):
+    plan = plan_dialogue(dialogue, loaded, layout(context, tag))
     return dialogue_into_shards(plan, loaded, folder)
 
 
 @pytest.mark.parametrize(("name", "context"), CONTEXTS)
 def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, dialogue, load, tmp_path):
     loaded, tag = load(name), "no_bias" if name in ("llama", "t5") else None
-    table = score(dialogue, loaded, tmp_path, context, tag=tag, max_positions=120)
+    table = score(dialogue, loaded, tmp_path, context, tag=tag)
     log_likelihoods, num_tokens = one_at_a_time(dialogue, loaded, CONTEXTS[name, context], tag)
     assert len(set(num_tokens)) > 3
     assert table.column_names == COLUMNS
