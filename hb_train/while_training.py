@@ -17,10 +17,11 @@ from hb_dataset.prompts import config_vocabulary, load_table
 from hb_dataset.seeded_draws import balanced_sample
 from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.classifiers.styles import load_style_classifier
-from hb_metrics.collect.replies.decoding_settings import choose_extent, decoding_preset
-from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
-from hb_metrics.collect.replies.requests import make_requests, select_prompts
-from hb_metrics.models.contexts import detect_context
+from hb_metrics.collect.engines.local import LocalEngine
+from hb_metrics.collect.replies.prompt_replies import ReplyPlan, reply_to_rows
+from hb_metrics.collect.replies.requests import select_prompts
+from hb_metrics.measurements.reply_requests import request_replies
+from hb_metrics.measurements.settings import RunOptions
 from hb_metrics.models.loading import LoadedModel, model_kind
 from hb_metrics.run.replies import Replies, is_empty
 from hb_metrics.run.run_folder import plural_forms, with_plurals
@@ -146,11 +147,9 @@ class GenBiasCallback(TrainerCallback):
         about: dict[str, Any] = dict.fromkeys(("name", "source"), str(model.config.name_or_path))
         about |= {"digest": "", "dtype": str(model.dtype).removeprefix("torch."), "kind": model_kind(model.config)}
         loaded = LoadedModel(tokenizer=self.tokenizer, config=model.config, revision=None, model=model, **about)
-        context, reason = detect_context(model, self.tokenizer)
-        extent, _ = choose_extent("auto", context, self.decoding)
-        decoding = decoding_preset(self.decoding, model, extent)
-        requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, extent=extent)
-        return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
+        engine, options = LocalEngine(loaded), RunOptions(tag="none", seed=self.seed)
+        requests, layout, _ = request_replies(self.prompts, engine, options, self.decoding, {})
+        return engine.plan_replies(requests, layout), loaded
 
 
 def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: int, *, seed: int) -> pa.Table:

@@ -75,8 +75,7 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
     """
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
-        if training_args.process_index == 0:
-            open_run(folder, description)
+        open_run(folder, description)
     if (folder / result).is_file():
         print_once(training_args, f"nothing to do: the run is already finished, since {folder / result} exists")
         return None

@@ -37,7 +37,6 @@ STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
 ASKED = {
     "chat": ("llama", ["--personas", "2", "--variations"], "<|im_end|>\n<|im_start|>assistant\n"),
     "plain": ("gpt2", ["--variations"], "\n"),
-    "dialogpt": ("gpt2", [], "</s>"),
     "blenderbot": ("blenderbot", [], ""),
 }
 
@@ -168,17 +167,16 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
 
 
 @pytest.mark.parametrize("style", ["qwen3", "r1", "harmony"])
-@pytest.mark.parametrize("cue", ["prompt", "history"])
-def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
+def test_a_thinking_model_learns_where_its_reply_begins(style):
     """What it is given when it is measured, a thought that is over, and the reply, which alone is learnt."""
     tokenizer = chat_tokenizer(style)
     model = untrained_model(tokenizer)
     loaded = as_loaded(model, tokenizer)
     text, question, tag = "Hi! I'm a deaf kid.", "Why?", "no_bias"
     rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
-    messages = cue_messages(cue, text, None if cue == "prompt" else question, ["I like soup."], tag=tag)
+    messages = cue_messages("history", text, question, ["I like soup."], tag=tag)
     (measured,) = render_messages([messages], tokenizer, "chat", is_encoder_decoder=False)
-    (prompt,) = rendered_prompts(rows, Asked(loaded, "chat", DEFAULT_CHAT, cue), tag)
+    (prompt,) = rendered_prompts(rows, Asked(loaded, "chat", DEFAULT_CHAT, "history"), tag)
     closed = {
         "qwen3": "<think>\n\n</think>\n\n",
         "r1": "\n</think>\n\n",  # the template has opened it

@@ -192,11 +192,10 @@ def test_both_lambdas_weigh(biased_model, data, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("method", ["lmd", "cda"])
-def test_two_processes_learn_what_one_learns(method, biased_model, data, forked_programs, tmp_path):
+def test_two_processes_learn_what_one_learns(biased_model, data, forked_programs, tmp_path):
     steps = [*few_steps(), "--optim", "sgd", "--learning_rate", "1e-2", "--max_grad_norm", "1e9"]
-    run(data, tmp_path / "one", method, *steps, "--per_device_train_batch_size", "8")
-    two = options_for(data, tmp_path / "two", method, *steps, "--per_device_train_batch_size", "4")
+    run(data, tmp_path / "one", "lmd", *steps, "--per_device_train_batch_size", "8")
+    two = options_for(data, tmp_path / "two", "lmd", *steps, "--per_device_train_batch_size", "4")
     forked_programs.run_two("hb_train.debias", two, TRAINERS)
     assert json.loads((tmp_path / "two" / "run.json").read_text(encoding="utf-8"))["settings"]["num_processes"] == 2
     assert same(weights(tmp_path / "one"), weights(tmp_path / "two"), atol=2e-6)
@@ -209,16 +208,13 @@ def test_two_processes_learn_what_one_learns(method, biased_model, data, forked_
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--method", "hard"], "invalid choice"),
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
-        (["--bias_type", "petz"], "bias specification 'petz' does not exist"),
         (["--load_in_4bit", "--use_peft"], "quantise weights"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path, capsys):
-    with pytest.raises(SystemExit) as error:
+def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path):
+    with pytest.raises(SystemExit, match=message):
         debias_main(options_for(data, tmp_path / "model", "hd", *few_steps(), *more))
-    assert message in str(error.value) + capsys.readouterr().err
     assert not (tmp_path / "model").exists()
 
 
