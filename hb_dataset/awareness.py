@@ -57,7 +57,7 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
                 faults.append(Fault(file, line, message))
     if faults:
         raise FaultsError("file of awareness prompts", path, sorted(faults))
-    return [each.entry for each in located]
+    return [item.entry for item in located]
 
 
 def awareness_prompts(

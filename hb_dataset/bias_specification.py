@@ -139,22 +139,13 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     theirs = ours.get(str(name_or_path))
     hint = f"RedditBias calls this type '{name_or_path}', but this toolkit calls it '{theirs}'; " if theirs else ""
     path = shipped_or_own(SPECIFICATIONS, name_or_path, "bias specification", hint)
-    specification, lines, faults = read_document(
-        path, BiasSpecification, "bias_type: …", "bias specification", _explained
-    )
+    specification, lines = read_document(path, BiasSpecification, "bias_type: …", "bias specification", _explained)
     if specification.bias_type != path.stem:
         message = f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as in the file's name"
-        faults.append(Fault(path.name, lines[("bias_type",)], message))
-    if faults:
-        raise FaultsError("bias specification", path, sorted(faults))
+        raise FaultsError("bias specification", path, [Fault(path.name, lines[("bias_type",)], message)])
     return specification
 
 
 def _explained(detail: Detail) -> str:
-    keys = detail.loc
-    name = next(str(key) for key in reversed(keys) if isinstance(key, str))
-    if name == "forms" and detail.type != "value_error":
-        return "forms is not a list of pairs; write pairs, for example `forms: [[wives, husbands]]`"
-    if detail.type == "dataclass_type":
-        return f"{name} contains {detail.input!r}, which is not a pair; write `- t1: …` and, on the next line, `t2: …`"
-    return explained(name, detail, TargetPair if len(keys) > 1 else BiasSpecification)
+    name = next(str(key) for key in reversed(detail.loc) if isinstance(key, str))
+    return explained(name, detail, TargetPair if len(detail.loc) > 1 else BiasSpecification)

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
-from hb_dataset.command_line import did_you_mean
+from hb_dataset.command_line import check_known
 from hb_dataset.matching import SPACE, plain_text, squeezed, words_pattern
 
 Mode = Literal["word", "published"]
@@ -68,9 +68,7 @@ def lowered(text: str) -> str:
 
 
 def check_mode(mode: str) -> None:
-    if mode not in get_args(Mode):
-        allowed = get_args(Mode)
-        raise ValueError(f"mode {mode!r} is unknown; {did_you_mean(mode, allowed)}allowed: {', '.join(allowed)}")
+    check_known(mode, get_args(Mode), f"mode {mode!r} is unknown")
 
 
 # --- As published -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.written_text import sentence_fault
-from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Key, Remark, read_entries, repeat_faults, without
+from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Key, Sourced, read_entries, repeat_faults, without
 
 QUESTIONS_FILE = Path(__file__).parent / "decisions" / "questions.yaml"
 DECISION_SCHEMA = pa.schema(
@@ -37,7 +37,7 @@ Wording = Annotated[str, without(_wording_fault)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class DecisionQuestion:
+class DecisionQuestion(Sourced):
     """A question in two wordings that state the same facts. `favourable` is the answer that the person would prefer."""
 
     topic: Key
@@ -45,8 +45,6 @@ class DecisionQuestion:
     favourable: Literal["yes", "no"]
     wording_1: Wording
     wording_2: Wording
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 def decision_rows(path: Path | None = None) -> list[dict[str, str]]:
@@ -63,14 +61,14 @@ def decision_rows(path: Path | None = None) -> list[dict[str, str]]:
         raise FaultsError("file of questions", path, sorted(faults))
     return [
         {
-            "id": f"{each.question}-{number}",
-            "question": each.question,
-            "topic": each.topic,
+            "id": f"{question.question}-{number}",
+            "question": question.question,
+            "topic": question.topic,
             "wording": str(number),
             "prompt": prompt,
             "outcome": OUTCOME,
-            "favourable": each.favourable,
+            "favourable": question.favourable,
         }
-        for each in (entry.entry for entry in located)
-        for number, prompt in enumerate((each.wording_1, each.wording_2), start=1)
+        for question in (entry.entry for entry in located)
+        for number, prompt in enumerate((question.wording_1, question.wording_2), start=1)
     ]

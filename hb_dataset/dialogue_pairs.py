@@ -8,7 +8,7 @@ from each person who replies.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
+from importlib import resources
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -83,15 +83,8 @@ class _Pair(NamedTuple):
 
 
 def _chitchat() -> dict[str, Any]:
-    try:
-        package = import_module("chitchat_dataset")
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
-            f"prompt and reply"
-        ) from error
     # The file is read directly, because the package's own class would not close the file.
-    return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
+    return json.loads(resources.files("chitchat_dataset").joinpath("dataset.json").read_text(encoding="utf-8"))
 
 
 def _draw_from_conversations(

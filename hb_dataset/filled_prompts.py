@@ -18,7 +18,6 @@ from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, SINGULAR_SLOT, Descriptor, PersonNoun, Template
 
 MAX_FILLED = 1_000_000
-MAX_FILLED_BYTES = 2**29
 OWN_SCHEMA = pa.schema(
     [
         *PROMPT_SCHEMA,
@@ -42,23 +41,8 @@ _GENDERS = {
 STATEMENT = f"I'm {SINGULAR_SLOT}."  # with a cue: the sentence in which users describe themselves
 _ID_DIGITS = 20
 # The first words of terms of the user's own: those that follow the noun, and those that suit no place beside it.
-_PREPOSITIONS = {
-    "at",
-    "between",
-    "by",
-    "for",
-    "from",
-    "in",
-    "into",
-    "near",
-    "of",
-    "on",
-    "over",
-    "under",
-    "with",
-    "without",
-}
-_NO_BEGINNINGS = {"a", "an", "the", "who", "whose", "that", "which"}
+_PREPOSITION = re.compile("at|between|by|for|from|in|into|near|of|on|over|under|with|without")
+_NO_BEGINNING = re.compile("an?|the|who|whose|that|which")
 
 
 @dataclass(frozen=True)
@@ -146,9 +130,7 @@ def people_of_terms(
     Raises:
         ValueError: A term is unknown, or is not on one of these axes.
     """
-    own = list(dict.fromkeys(term for term in terms or () if ":" in term))
-    if len({term.casefold() for term in own}) < len(own):
-        raise ValueError(f"terms '{', '.join(own)}' contain a term in two spellings; write each term once")
+    own = [term for term in terms or () if ":" in term]
     listed = terms and [term for term in terms if term not in own]
     descriptors = find_terms(vocabulary, axes, listed) + [_own_term(vocabulary, term) for term in own]
     descriptors = list({(term.axis, term.term.casefold()): term for term in descriptors}.values())
@@ -180,32 +162,32 @@ def find_terms(
     vocabulary: Vocabulary, axes: Sequence[str] | None = None, terms: Sequence[str] | None = None
 ) -> list[Descriptor]:
     """Finds terms, in upper or lower case, on some axes. A term on two axes is returned twice."""
-    found = [descriptor for descriptor in vocabulary.descriptors if axes is None or descriptor.axis in axes]
+    on_axes = [descriptor for descriptor in vocabulary.descriptors if axes is None or descriptor.axis in axes]
     if terms is None:
-        return found
+        return on_axes
     wanted = {" ".join(term.split()).casefold(): term for term in terms}
-    known = {descriptor.term.casefold() for descriptor in found}
+    known = {descriptor.term.casefold() for descriptor in on_axes}
     if unknown := [term for key, term in wanted.items() if key not in known]:
         # Terms that people dislike are not suggested.
-        liked = [descriptor.term for descriptor in found if descriptor.preference != "dispreferred"]
+        liked = [descriptor.term for descriptor in on_axes if descriptor.preference != "dispreferred"]
         raise ValueError(
             f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
             f"{did_you_mean(unknown[0], liked)}write terms as the vocabulary's files list them, separated by commas. "
             "With your own prompts, a term of your own has its axis before it, as in 'ability:hearing'"
         )
-    return [descriptor for descriptor in found if descriptor.term.casefold() in wanted]
+    return [descriptor for descriptor in on_axes if descriptor.term.casefold() in wanted]
 
 
 def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
     axis, _, term = (" ".join(part.split()) for part in written.partition(":"))
     axis = axis.replace(" ", "_")
-    known = [each for each in vocabulary.descriptors if each.term.casefold() == term.casefold()]
+    known = [entry for entry in vocabulary.descriptors if entry.term.casefold() == term.casefold()]
     try:
         if known:
             return replace(known[0], axis=axis)
         first = term.split(" ")[0].lower()
-        if first not in _NO_BEGINNINGS:
-            return Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if first in _PREPOSITIONS else None)
+        if not _NO_BEGINNING.fullmatch(first):
+            return Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if _PREPOSITION.fullmatch(first) else None)
     except ValueError:  # pydantic's message would not name the option
         pass
     raise ValueError(
@@ -218,11 +200,11 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
 def people_of_names(names: Iterable[PersonName]) -> list[Person]:
     """Makes a person for each name. Pronouns are gendered only if the name's group states a gender: "Black women"."""
     people = []
-    for each in names:
-        words = set(re.findall(r"\w+", each.group.lower()))
+    for name in names:
+        words = set(re.findall(r"\w+", name.group.lower()))
         genders = [gender for gender, of_gender in _GENDERS.items() if words & of_gender]
         gender = genders[0] if len(genders) == 1 else None
-        people.append(Person(NAMES_AXIS, each.name, each.group, each.name, each.name, each.name, gender))
+        people.append(Person(NAMES_AXIS, name.name, name.group, name.name, name.name, name.name, gender))
     return people
 
 
@@ -267,12 +249,10 @@ def own_prompt_table(
     names = [person for person in people if person.is_name] * copies
     people_of = {"term": terms, "name": names, "cue": [*terms, *names]}
     number = sum(len(people_of[prompt.kind]) for prompt in prompts)
-    size = sum(len(people_of[prompt.kind]) * len(prompt.prompt.encode()) for prompt in prompts)
-    if number > MAX_FILLED or size > MAX_FILLED_BYTES:
+    if number > MAX_FILLED:
         raise ValueError(
-            f"{len(prompts):,} prompts with {len(people):,} people would be {number:,} filled prompts ({size >> 20:,} "
-            f"MiB), and the limit is {MAX_FILLED:,} ({MAX_FILLED_BYTES >> 20:,} MiB); set --axes, --terms or a small "
-            "config to get fewer people, or use fewer prompts"
+            f"{len(prompts):,} prompts with {len(people):,} people would be {number:,} filled prompts, and the limit "
+            f"is {MAX_FILLED:,}; set --axes, --terms or a small config to get fewer people, or use fewer prompts"
         )
     uses = Counter(prompt.prompt for prompt in prompts)
     columns: dict[str, list[Any]] = {name: [] for name in OWN_SCHEMA.names}

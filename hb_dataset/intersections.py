@@ -7,7 +7,6 @@ together would make more than 100 million prompts.
 import hashlib
 import itertools
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -24,14 +23,14 @@ _AFTER_ORDER = ("of", "born", "living", "in", "on", "with", "without", "who")
 _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 
 
-def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = None) -> Iterator[Intersection]:
+def all_intersections(vocabulary: Vocabulary) -> Iterator[Intersection]:
     """Yields every allowed pair of terms from two axes, sorted by axes and then by the order of the vocabulary.
 
-    `left_out` counts the excluded pairs by reason: the reasons in `left_out_pairs.yaml`, `no_noun` (no template has a
-    noun that can take both terms) and `repeated` (an earlier pair has the same words).
+    A pair is excluded if `left_out_pairs.yaml` excludes it, if no template has a noun that can take both terms, or if
+    an earlier pair has the same words.
     """
     positions = _positions(vocabulary)
-    for first, second in _pairs(vocabulary, positions, Counter() if left_out is None else left_out):
+    for first, second in _pairs(vocabulary, positions):
         yield intersect(vocabulary.descriptors[first], vocabulary.descriptors[second], positions)
 
 
@@ -44,7 +43,7 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
     terms, positions = vocabulary.descriptors, _positions(vocabulary)
     used = np.zeros(len(terms), dtype=np.int64)
     sample = []
-    kept = _pairs(vocabulary, positions, Counter())
+    kept = _pairs(vocabulary, positions)
     for _, group in itertools.groupby(kept, key=lambda pair: (terms[pair[0]].axis, terms[pair[1]].axis)):
         pairs = list(group)
         ranks = [_rank(terms[first], terms[second], seed) for first, second in pairs]
@@ -80,36 +79,25 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
     )
 
 
-def _pairs(
-    vocabulary: Vocabulary, positions: dict[Descriptor, tuple[int, int]], left_out: Counter[str]
-) -> Iterator[tuple[int, int]]:
-    reasons = _reasons(vocabulary)
+def _pairs(vocabulary: Vocabulary, positions: dict[Descriptor, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    left_out = _left_out(vocabulary)
     prompts = _prompts(vocabulary)
     numbered = list(enumerate(vocabulary.descriptors))
     seen: dict[tuple[str, str], set[Gender | None]] = {}
-    for axis, other_axis in itertools.combinations(vocabulary.axes, 2):
-        of_axis, of_other = (
-            [(number, term) for number, term in numbered if term.axis == name] for name in (axis, other_axis)
-        )
-        for (number, first), (other, second) in itertools.product(of_axis, of_other):
-            because = reasons[number].get(other)
-            if because is None and _plain(first.term) == _plain(second.term):
-                because = "same"
-            if because is None and not prompts[number] & prompts[other]:
-                because = "no_noun"
-            if because is None:
-                before, after = _in_order(first, second, positions)
-                words = _join_before(before, positions), _join_after([term.after for term in after])
-                gender = first.gender or second.gender
-                genders = seen.setdefault(words, set())
-                # A pair without a gender can be combined with every noun, so it shares nouns with every other pair.
-                repeated = bool(genders) and (gender in {None, *genders} or None in genders)
-                because = "repeated" if repeated else None
-            if because is not None:
-                left_out[because] += 1
+    for axes in itertools.combinations(vocabulary.axes, 2):
+        of_axes = [[(number, term) for number, term in numbered if term.axis == axis] for axis in axes]
+        for (number, first), (other, second) in itertools.product(*of_axes):
+            same = _plain(first.term) == _plain(second.term)
+            if same or other in left_out[number] or not prompts[number] & prompts[other]:
                 continue
-            genders.add(gender)
-            yield number, other
+            before, after = _in_order(first, second, positions)
+            words = _join_before(before, positions), _join_after([term.after for term in after])
+            gender = first.gender or second.gender
+            genders = seen.setdefault(words, set())
+            # A pair without a gender can be combined with every noun, so it shares nouns with every other pair.
+            if not genders or not (gender in {None, *genders} or None in genders):
+                genders.add(gender)
+                yield number, other
 
 
 def _in_order(
@@ -178,12 +166,12 @@ def _prompts(vocabulary: Vocabulary) -> list[int]:
     return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
 
 
-def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
-    """Returns, for each term, the terms that must not be paired with it, and the reasons."""
+def _left_out(vocabulary: Vocabulary) -> list[set[int]]:
+    """Returns, for each term, the terms that must not be paired with it."""
     terms = vocabulary.descriptors
     everything = range(len(terms))
-    reasons: list[dict[int, str]] = [{} for _ in terms]
-    for pair in reversed(vocabulary.left_out_pairs):
+    left_out: list[set[int]] = [set() for _ in terms]
+    for pair in vocabulary.left_out_pairs:
         ones = [one for one in everything if selects(terms[one], pair.axis, pair.buckets, pair.terms)]
         others: Sequence[int] = everything
         if pair.other_axis is not None:
@@ -191,8 +179,9 @@ def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
             others = [other for other in everything if selects(terms[other], *of_others)]
         for one, other in itertools.product(ones, others):
             if not pair.both_before or (terms[one].before and terms[other].before):
-                reasons[one][other] = reasons[other][one] = pair.because
-    return reasons
+                left_out[one].add(other)
+                left_out[other].add(one)
+    return left_out
 
 
 @cache

@@ -1,4 +1,3 @@
-import re
 from collections.abc import Iterable, Sequence
 
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|&~"} | {"\n": " ", "\r": " "})
@@ -17,9 +16,3 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
 
 def escape_markdown(text: str) -> str:
     return text.translate(_SPECIAL)
-
-
-def code_span(text: str) -> str:
-    fence = "`" * max([1, *(len(run) + 1 for run in re.findall("`+", text))])
-    space = " " if text[:1] in ("`", " ") or text[-1:] in ("`", " ") else ""
-    return f"{fence}{space}{text}{space}{fence}"

@@ -16,7 +16,7 @@ from hb_dataset.yaml_lines import (
     Fault,
     FaultsError,
     Located,
-    Remark,
+    Sourced,
     Words,
     details_of,
     explained,
@@ -29,18 +29,15 @@ NAMES_AXIS = "names"
 # The text that states the name. `name` adds it to the system message, and `signature` adds it below the user's
 # question.
 NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
-MAX_NAMES = 10_000  # every name is asked every question, so a run with more names would not end in a day
 _ID_DIGITS = 20  # as in other prompts
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class PersonName:
+class PersonName(Sourced):
     """A first name and the group that people associate with it. `source` also states how certain the association is."""
 
     name: Words
     group: Words
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 def read_names(path: str | Path | None = None) -> list[PersonName]:
@@ -58,21 +55,12 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     faults: list[Fault] = []
     is_csv = path.suffix.lower() not in (".yaml", ".yml")
     located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
-    if len(located) > MAX_NAMES:
-        faults = [Fault(path.name, 1, f"has {len(located):,} names; list at most {MAX_NAMES:,}")]
-    else:
-        faults += repeat_faults(located, "name", lambda entry: entry.name.lower())
-        first = {each.entry.group.casefold(): each for each in reversed(located)}
-        for each in located:
-            before = first[each.entry.group.casefold()]
-            if before.entry.group != each.entry.group:
-                message = f"group {each.entry.group!r} is {before.entry.group!r} in line {before.line}; write one form"
-                faults.append(Fault(each.file, each.line, message))
-    if not faults and len({each.entry.group for each in located}) < 2:
+    faults += repeat_faults(located, "name", lambda entry: entry.name.lower())
+    if not faults and len({person.entry.group for person in located}) < 2:
         faults.append(Fault(path.name, 1, "has names from fewer than two groups; add names from another group"))
     if faults:
         raise FaultsError("list of names", path, sorted(faults))
-    return [each.entry for each in located]
+    return [person.entry for person in located]
 
 
 def has_names(prompts: pa.Table) -> bool:
@@ -83,11 +71,11 @@ def has_names(prompts: pa.Table) -> bool:
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
     """Makes `number` prompts per name, which differ only in their ids. The bucket is the name's group."""
     rows = []
-    for each in names:
-        named = dict.fromkeys(("text", "descriptor", "noun", "noun_phrase"), each.name)
-        rows.append({**named, "axis": NAMES_AXIS, "bucket": each.group, "template": SINGULAR_SLOT, "plural": False})
+    for person in names:
+        named = dict.fromkeys(("text", "descriptor", "noun", "noun_phrase"), person.name)
+        rows.append({**named, "axis": NAMES_AXIS, "bucket": person.group, "template": SINGULAR_SLOT, "plural": False})
     prompts = pa.Table.from_pylist(rows, PROMPT_SCHEMA).take(np.repeat(np.arange(len(names)), number))
-    copies = itertools.product((each.name for each in names), range(number))
+    copies = itertools.product((person.name for person in names), range(number))
     ids = [hashlib.sha256(f"{name}\x1f{copy}".encode()).hexdigest()[:_ID_DIGITS] for name, copy in copies]
     return prompts.set_column(0, "id", pa.array(ids, pa.string()))
 

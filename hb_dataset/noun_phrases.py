@@ -1,7 +1,6 @@
 """Makes English noun phrases with articles, plurals and gender agreement (paper, 2.2.2 and A.3)."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -132,27 +131,17 @@ def prompt_masks(
     nouns: Sequence[PersonNoun],
     templates: Sequence[Template],
     rules: Sequence[LeftOutNoun],
-    left_out: Counter[str] | None = None,
 ) -> Iterator[np.ndarray]:
     """Yields a mask [nouns, templates] for each term or pair of terms. The mask is true where a prompt exists.
 
     For a pair, a prompt exists only if it exists for both terms.
-
-    `left_out` counts the excluded prompts by reason: `gender` (the noun does not have the term's gender), `same` (the
-    term already contains the noun) or the reason in the first rule that excludes the prompt.
     """
     rule_masks = [_rule_mask(rule, nouns, templates) for rule in rules]
     for modifier in modifiers:
         mask = np.zeros((len(nouns), len(templates)), dtype=bool)
         mask[agreeing(modifier, nouns)] = True
-        if left_out is not None and modifier is not None:
-            for noun in np.flatnonzero(~mask.any(axis=1)).tolist():
-                same_gender = modifier.gender in (None, nouns[noun].gender)
-                left_out["same" if same_gender else "gender"] += len(templates)
         for rule, rule_mask in zip(rules, rule_masks, strict=True):
             if _holds(rule, modifier):
-                if left_out is not None and (mask & rule_mask).any():
-                    left_out[rule.because] += int((mask & rule_mask).sum())
                 mask &= ~rule_mask
         yield mask
 

@@ -254,29 +254,22 @@ def _text(place: str, row: Mapping[str, object], column: str) -> str | None:
 
 
 def _outcome(place: str, outcome: str | None, favourable: str | None) -> Outcome | None:
-    if outcome is None:
-        if favourable is not None:
-            raise ValueError(f"{place} has a favourable option, but no outcome; write an outcome, or leave both blank")
+    if outcome is None and favourable is None:
         return None
-    kind, _, values = (part.strip() for part in outcome.partition(":"))
-    if kind == "choice":
-        options = tuple(option.strip() for option in values.split("|"))
-        if len({option.casefold() for option in options}) < max(2, len(options)) or not all(options):
-            raise ValueError(f"{place}: outcome needs two or more different options, such as 'choice: yes | no'")
-        if favourable not in options:
-            raise ValueError(f"{place}: favourable is not an option of the outcome; write one of its options")
+    kind, _, values = (part.strip() for part in (outcome or "").partition(":"))
+    options = tuple(option.strip() for option in values.split("|"))
+    num_different = len({option.casefold() for option in options if option})
+    if kind == "choice" and favourable in options and len(options) == num_different > 1:
         return Choice(options, favourable)
-    if kind == "number" and (match := _RANGE.fullmatch(values)) and float(match[1]) < float(match[2]):
-        if favourable not in (None, "high", "low"):
-            raise ValueError(f"{place}: favourable must be 'high' or 'low', because the outcome is a number")
-        return Scale(float(match[1]), float(match[2]), favourable != "low")
-    if outcome == "text":
-        if favourable is None:
-            raise ValueError(f"{place}: the outcome text needs a favourable label; write a label of the judge's rubric")
+    limits = _RANGE.fullmatch(values) if kind == "number" else None
+    if limits and float(limits[1]) < float(limits[2]) and favourable in (None, "high", "low"):
+        return Scale(float(limits[1]), float(limits[2]), favourable != "low")
+    if outcome == "text" and favourable is not None:
         return FreeText(favourable)
     raise ValueError(
-        f"{place}: outcome is invalid; write 'choice: yes | no' with any options, 'number: 0..100' with any two "
-        "numbers, 'text', or leave it blank"
+        f"{place}: outcome or favourable is invalid; write 'choice: yes | no' with any different options, and one of "
+        "them as favourable; 'number: 0..100' with any two numbers, and 'high' or 'low'; 'text', and a label of the "
+        "judge's rubric; or leave both blank"
     )
 
 

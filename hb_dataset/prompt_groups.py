@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.command_line import did_you_mean
-from hb_dataset.noun_phrases import agreeing, agrees, first_letter_article, noun_phrase, plural_noun_phrase
+from hb_dataset.noun_phrases import agreeing, first_letter_article, noun_phrase, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
@@ -21,8 +21,8 @@ from hb_dataset.yaml_lines import (
     Remark,
     Text,
     explained,
-    line_of,
     read_document,
+    without,
 )
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
@@ -69,10 +69,18 @@ class Pair:
     disadvantaged: str
 
 
+def _group_fault(words: str) -> str | None:
+    determiner = _DETERMINER.match(words)
+    return f"{words!r} starts with a determiner; write {words[determiner.end() :]!r}" if determiner else None
+
+
+_Group = Annotated[Text, without(_group_fault)]
+
+
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class _GroupEntry:
-    singular: Text | None = None
-    plural: Text | None = None
+    singular: _Group | None = None
+    plural: _Group | None = None
     article: Article | None = None
     note: Remark | None = None
 
@@ -83,7 +91,7 @@ _Entry = Annotated[_GroupEntry, BeforeValidator(lambda value: {} if value in (""
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class _Content:
-    groups: Annotated[dict[Text, _Entry], Field(min_length=1)]
+    groups: Annotated[dict[_Group, _Entry], Field(min_length=1)]
     pairs: dict[str, list[str]] = field(default_factory=dict)
     source: Remark | None = None
 
@@ -102,20 +110,16 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
         FaultsError: The file has faults. The message lists every fault with its file and line.
     """
     path = GROUPS_FILE if path is None else Path(path)
-    content, lines, faults = read_document(path, _Content, "groups:", "groups", _explained)
-    groups = []
+    content, lines = read_document(path, _Content, "groups:", "groups", _explained)
+    groups, faults = [], []
     for name, entry in content.groups.items():
         singular = entry.singular or name
         plural = entry.plural or _plural_by_last_word(singular)
         if plural is None:
             message = f"the plural of {singular!r} is unknown; write a `plural: …` below {name!r}"
             faults.append(Fault(path.name, lines["groups", name], message))
-            continue
-        for key, words in (("singular", singular), ("plural", plural)):
-            if match := _DETERMINER.match(words):
-                message = f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}"
-                faults.append(Fault(path.name, line_of(lines, ("groups", name, key)), message))
-        groups.append(PromptGroup(name=name, singular=singular, plural=plural, article=entry.article))
+        else:
+            groups.append(PromptGroup(name=name, singular=singular, plural=plural, article=entry.article))
     for name, sides in content.pairs.items():
         if len(sides) != 2 or len({*sides} & content.groups.keys()) != 2:
             message = (
@@ -184,42 +188,36 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
 
 
 def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
-    readings = list(_readings(vocabulary, " ".join(term.split())))
-    if not readings:
+    reading = next(_readings(vocabulary, " ".join(term.casefold().split())), None)
+    if reading is None:
         raise ValueError(
             f"'{term}' is neither a term of the vocabulary nor a term with one of its nouns; "
             f"{_hint(vocabulary, term)}write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman "
             "with a lisp') or a noun ('woman'). To use any other words, define the groups in a YAML file"
         )
-    agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
-    if not agreed:
-        descriptor = readings[0][0]
-        allowed = ", ".join(vocabulary.nouns[index].noun for index in agreeing(descriptor, vocabulary.nouns))
-        raise ValueError(f"the term and the noun in '{term}' cannot be combined; use one of these nouns: {allowed}")
-    descriptor, noun = agreed[0]
-    singular, plural = _singular(descriptor, noun), plural_noun_phrase(descriptor, noun)
+    descriptor, noun = reading
+    singular = _singular(descriptor, noun)
     return PromptGroup(
         name=singular,
         singular=singular,
-        plural=plural,
+        plural=plural_noun_phrase(descriptor, noun),
         axis=None if descriptor is None else descriptor.axis,
         descriptor=None if descriptor is None else descriptor.term,
         article=(descriptor.article if descriptor is not None and descriptor.before else noun.article),
     )
 
 
-def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
-    wanted = term.casefold()
+def _readings(vocabulary: Vocabulary, wanted: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
+    """Yields the nouns, and the terms with their nouns, that a text in lower case can mean."""
     for noun in vocabulary.nouns:
         if noun.noun.casefold() == wanted:
             yield None, noun
     for descriptor in vocabulary.descriptors:
-        if descriptor.term.casefold() == wanted:
-            nouns = [vocabulary.nouns[index] for index in agreeing(descriptor, vocabulary.nouns)]
-            yield descriptor, next((noun for noun in nouns if noun.noun == DEFAULT_NOUN), nouns[0])
-    for descriptor in vocabulary.descriptors:
         if descriptor.term.casefold() in wanted:
-            for noun in vocabulary.nouns:
+            nouns = [vocabulary.nouns[index] for index in agreeing(descriptor, vocabulary.nouns)]
+            if descriptor.term.casefold() == wanted:
+                yield descriptor, next((noun for noun in nouns if noun.noun == DEFAULT_NOUN), nouns[0])
+            for noun in nouns:
                 if _singular(descriptor, noun).casefold() == wanted:
                     yield descriptor, noun
 

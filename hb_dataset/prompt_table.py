@@ -5,7 +5,6 @@ less than a second.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,21 +22,9 @@ from hb_dataset.vocabulary_entries import (
     Template,
 )
 
-_STRING_COLUMNS = [
-    "id",
-    "text",
-    "axis",
-    "bucket",
-    "descriptor",
-    "descriptor_gender",
-    "preference",
-    "placement",
-    "noun",
-    "noun_gender",
-    "noun_phrase",
-]
+_TEXT_COLUMNS = "id text axis bucket descriptor descriptor_gender preference placement noun noun_gender noun_phrase"
 PROMPT_SCHEMA = pa.schema(
-    [(name, pa.string()) for name in _STRING_COLUMNS] + [("plural", pa.bool_()), ("template", pa.string())]
+    [*((name, pa.string()) for name in _TEXT_COLUMNS.split()), ("plural", pa.bool_()), ("template", pa.string())]
 )
 # The number of hexadecimal digits that represent the noun phrase in an id. Ids of intersections have more digits,
 # because there are five million phrases.
@@ -52,18 +39,16 @@ def prompt_table(
     nouns: Sequence[PersonNoun],
     templates: Sequence[Template],
     left_out_nouns: Sequence[LeftOutNoun] = (),
-    left_out: Counter[str] | None = None,
 ) -> pa.Table:
     """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted by term, noun and template.
 
-    `None` among the `descriptors` stands for the noun alone. `left_out` counts the excluded prompts by reason (see
-    `hb_dataset.noun_phrases`).
+    `None` among the `descriptors` stands for the noun alone.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Ids depend only on the rows' contents, so they are the same in
         every config.
     """
-    columns, _ = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
+    columns, _ = _columns(descriptors, nouns, templates, left_out_nouns)
     return pa.table(columns, PROMPT_SCHEMA)
 
 
@@ -116,10 +101,9 @@ def _columns(
     nouns: Sequence[PersonNoun],
     templates: Sequence[Template],
     left_out_nouns: Sequence[LeftOutNoun],
-    left_out: Counter[str] | None = None,
 ) -> tuple[dict[str, pa.Array], pa.Array]:
     """Returns the columns of `PROMPT_SCHEMA`, and the index of each row's descriptor: [rows]."""
-    masks = list(prompt_masks(descriptors, nouns, templates, left_out_nouns, left_out))
+    masks = list(prompt_masks(descriptors, nouns, templates, left_out_nouns))
     kept = np.array(masks, dtype=bool).reshape(len(masks), len(nouns), len(templates))
     descriptor, noun, template = np.nonzero(kept)
     pairs = np.argwhere(kept.any(axis=2)).tolist()

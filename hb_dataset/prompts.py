@@ -6,14 +6,13 @@ of questions, which may change.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from hb_dataset.command_line import did_you_mean
+from hb_dataset.command_line import check_known
 from hb_dataset.decisions import DECISION_SCHEMA, decision_rows
 from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.prompt_table import (
@@ -44,24 +43,20 @@ INTERSECTIONS_PER_BATCH = 64
 CITATION = (Path(__file__).parent / "citation.bib").read_text(encoding="utf-8")
 ROBUST_CITATION = (STRUCTURES_DIR / "citation.bib").read_text(encoding="utf-8")
 
-_DESCRIPTOR_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("axis", "bucket", "descriptor", "plural_descriptor", "descriptor_gender")),
-        *((name, pa.string()) for name in ("preference", "placement", "article", "note", "source")),
-    ]
-)
-_NOUN_SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("noun", "plural_noun", "noun_gender", "article", "note", "source")]
-)
-_TEMPLATE_SCHEMA = pa.schema(
-    [
-        ("template", pa.string()),
-        ("plural", pa.bool_()),
-        ("small", pa.bool_()),
-        ("note", pa.string()),
-        ("source", pa.string()),
-    ]
-)
+# The columns of the configs that list entries, and the attributes of the entries, if they have other names.
+_COLUMNS = {
+    "descriptors": "axis bucket descriptor plural_descriptor descriptor_gender preference placement article "
+    "note source",
+    "nouns": "noun plural_noun noun_gender article note source",
+    "templates": "template plural small note source",
+}
+_ATTRIBUTES = {
+    "descriptor": "term",
+    "plural_descriptor": "plural_term",
+    "descriptor_gender": "gender",
+    "plural_noun": "plural",
+    "noun_gender": "gender",
+}
 
 
 @dataclass(frozen=True)
@@ -97,9 +92,21 @@ def _prompts(
     return [prompt_table(descriptors, vocabulary.nouns, templates, vocabulary.left_out_nouns)]
 
 
+def _all_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
+    return _prompts(vocabulary, vocabulary.descriptors, vocabulary.templates)
+
+
 def _small_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     descriptors = small_descriptors(descriptors_of_most_nouns(vocabulary))
     return _prompts(vocabulary, descriptors, small_templates(vocabulary.templates))
+
+
+def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
+    return _prompts(vocabulary, [None], vocabulary.templates)
+
+
+def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
+    return [standalone_table(vocabulary.standalone_noun_phrases, vocabulary.templates)]
 
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
@@ -133,85 +140,48 @@ def intersection_batches(
         yield intersection_table(batch, vocabulary.nouns, templates, vocabulary.left_out_nouns)
 
 
-def _rows(entries: Sequence[Any], schema: pa.Schema, attributes: Mapping[str, str]) -> list[pa.Table]:
-    """Makes a row for each entry. `attributes` maps a column to an attribute with a different name."""
-    rows = [{name: getattr(entry, attributes.get(name, name)) for name in schema.names} for entry in entries]
-    return [pa.Table.from_pylist(rows, schema)]
+def _list(name: str, description: str) -> Config:
+    """Makes the config that lists a vocabulary's descriptors, nouns or templates, with one row for each entry."""
+    columns = _COLUMNS[name].split()
+    schema = pa.schema({column: pa.bool_() if column in ("plural", "small") else pa.string() for column in columns})
+
+    def build(vocabulary: Vocabulary) -> list[pa.Table]:
+        entries = getattr(vocabulary, name)
+        rows = [{column: getattr(entry, _ATTRIBUTES.get(column, column)) for column in columns} for entry in entries]
+        return [pa.Table.from_pylist(rows, schema)]
+
+    return Config(name, description, schema, build)
 
 
 # --- The configs ------------------------------------------------------------------------------------------------------
 
 
 def _configs_of(version: str) -> tuple[Config, ...]:
+    prompts = PROMPT_SCHEMA
+    full = "Every prompt: each term with each agreeing noun, in each template."
+    small = "A stratified sample: six terms per axis, all nouns, four templates."
+    baseline = "The nouns without a term, in every template."
+    seat = "The terms in the SEAT sentences, with which the paper measures masked language models."
+    phrases = "Phrases that already include a noun (a wheelchair user), in every template; `noun` is null."
+    pairs = "Pairs of terms from two axes: 16 pairs of terms for each pair of axes, with all nouns, in four templates."
     return (
-        Config(
-            version,
-            "Every prompt: each term with each agreeing noun, in each template.",
-            PROMPT_SCHEMA,
-            lambda vocabulary: _prompts(vocabulary, vocabulary.descriptors, vocabulary.templates),
-            measured=True,
-        ),
-        Config(
-            f"{version}-small",
-            "A stratified sample: six terms per axis, all nouns, four templates.",
-            PROMPT_SCHEMA,
-            _small_prompts,
-            measured=True,
-        ),
-        Config(
-            f"{version}-baseline",
-            "The nouns without a term, in every template.",
-            PROMPT_SCHEMA,
-            lambda vocabulary: _prompts(vocabulary, [None], vocabulary.templates),
-        ),
-        Config(
-            f"{version}-seat",
-            "The terms in the SEAT sentences, with which the paper measures masked language models.",
-            PROMPT_SCHEMA,
-            _seat_prompts,
-            required_file=SEAT_TEMPLATES_FILE,
-            measured=True,
-        ),
-        Config(
-            f"{version}-noun-phrases",
-            "Phrases that already include a noun (a wheelchair user), in every template; `noun` is null.",
-            PROMPT_SCHEMA,
-            lambda vocabulary: [standalone_table(vocabulary.standalone_noun_phrases, vocabulary.templates)],
-            required_file=STANDALONE_FILE,
-        ),
+        Config(version, full, prompts, _all_prompts, measured=True),
+        Config(f"{version}-small", small, prompts, _small_prompts, measured=True),
+        Config(f"{version}-baseline", baseline, prompts, _baseline_prompts),
+        Config(f"{version}-seat", seat, prompts, _seat_prompts, required_file=SEAT_TEMPLATES_FILE, measured=True),
+        Config(f"{version}-noun-phrases", phrases, prompts, _standalone_prompts, required_file=STANDALONE_FILE),
         Config(
             f"{version}-intersections",
-            "Pairs of terms from two axes: 16 pairs of terms for each pair of axes, with all nouns, in four templates.",
+            pairs,
             INTERSECTION_SCHEMA,
             intersection_batches,
             required_file=ADJECTIVE_ORDER_FILE,
             options=("full", "seed"),
             measured=True,
         ),
-        Config(
-            "descriptors",
-            "The demographic terms.",
-            _DESCRIPTOR_SCHEMA,
-            lambda vocabulary: _rows(
-                vocabulary.descriptors,
-                _DESCRIPTOR_SCHEMA,
-                {"descriptor": "term", "plural_descriptor": "plural_term", "descriptor_gender": "gender"},
-            ),
-        ),
-        Config(
-            "nouns",
-            "The person nouns.",
-            _NOUN_SCHEMA,
-            lambda vocabulary: _rows(
-                vocabulary.nouns, _NOUN_SCHEMA, {"plural_noun": "plural", "noun_gender": "gender"}
-            ),
-        ),
-        Config(
-            "templates",
-            "The templates.",
-            _TEMPLATE_SCHEMA,
-            lambda vocabulary: _rows(vocabulary.templates, _TEMPLATE_SCHEMA, {}),
-        ),
+        _list("descriptors", "The demographic terms."),
+        _list("nouns", "The person nouns."),
+        _list("templates", "The templates."),
     )
 
 
@@ -262,9 +232,7 @@ CONFIGS = {name: config.description for name, config in _CONFIGS.items()}
 
 
 def find_config(name: str) -> Config:
-    if name not in _CONFIGS:
-        hint = did_you_mean(name, CONFIGS)
-        raise ValueError(f"dataset config '{name}' does not exist; {hint}allowed: {', '.join(CONFIGS)}")
+    check_known(name, CONFIGS, f"dataset config '{name}' does not exist")
     return _CONFIGS[name]
 
 

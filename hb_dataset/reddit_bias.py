@@ -169,13 +169,8 @@ class _Row(NamedTuple):
     id: str
     text_t1: str
     text_t2: str
-    perplexity_t1: float | None = None
-    perplexity_t2: float | None = None
-
-
-class _Split(NamedTuple):
-    rows: list[_Row]
-    num_left_out: int
+    perplexity_t1: float | None
+    perplexity_t2: float | None
 
 
 def load_reddit_bias(
@@ -206,41 +201,42 @@ def load_reddit_bias(
     import datasets
 
     specification = bias_type if isinstance(bias_type, BiasSpecification) else read_specification(bias_type)
-    splits = _read_splits(Path(folder), specification, mode)
-    for name, split in splits.items():
-        texts_t1, texts_t2 = [row.text_t1 for row in split.rows], [row.text_t2 for row in split.rows]
-        check_identical(texts_t1, texts_t2, f"the {name} split of '{folder}'", specification)
-        if split.num_left_out:
-            _LOG.warning("%s: %d %s phrases contain no term and were skipped", folder, split.num_left_out, name)
+    if mode is not None:
+        check_mode(mode)
+    files, are_authors = read_phrase_files(Path(folder), specification)
+    chosen = mode or ("published" if are_authors else "word")
+    splits = {name: _paired(phrases, specification, chosen, name) for name, phrases in files.items()}
+    for name, rows in splits.items():
+        _check_identical(rows, f"the {name} split of '{folder}'", specification)
+        if skipped := len(files[name]) - len(rows):
+            _LOG.warning("%s: %d %s phrases contain no term and were skipped", folder, skipped, name)
     for earlier, later in itertools.combinations(splits, 2):
-        texts = {row.text_t1 for row in splits[earlier].rows}
-        if number := sum(row.text_t1 in texts for row in splits[later].rows):
+        texts = {row.text_t1 for row in splits[earlier]}
+        if number := sum(row.text_t1 in texts for row in splits[later]):
             _LOG.warning("%s: %d texts occur in both %s and %s", specification.bias_type, number, earlier, later)
-    return datasets.DatasetDict({name: _dataset(split.rows) for name, split in splits.items()})
+    text, number_type = datasets.Value("string"), datasets.Value("float64")
+    features = datasets.Features(
+        {"id": text, "text_t1": text, "text_t2": text, "perplexity_t1": number_type, "perplexity_t2": number_type}
+    )
+    dataset = datasets.DatasetDict()
+    for name, rows in splits.items():
+        columns = {column: [getattr(row, column) for row in rows] for column in features}
+        dataset[name] = datasets.Dataset.from_dict(columns, features=features)
+    return dataset
 
 
-def check_identical(
-    texts_t1: Sequence[str], texts_t2: Sequence[str], what: str, specification: BiasSpecification
-) -> None:
-    number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
-    if number > MAX_MISFITS * len(texts_t1):
+def _check_identical(rows: Sequence[_Row], what: str, specification: BiasSpecification) -> None:
+    number = sum(row.text_t1 == row.text_t2 for row in rows)
+    if number > MAX_MISFITS * len(rows):
         raise ValueError(
-            f"{number} of {len(texts_t1)} counterfactuals in {what} are identical to their phrases, so these pairs "
+            f"{number} of {len(rows)} counterfactuals in {what} are identical to their phrases, so these pairs "
             f"show no difference; check that the phrases contain the terms of '{specification.bias_type}'"
         )
     if number:
-        _LOG.warning("%s: %d of %d phrases are identical to their counterfactuals", what, number, len(texts_t1))
+        _LOG.warning("%s: %d of %d phrases are identical to their counterfactuals", what, number, len(rows))
 
 
-def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | None) -> dict[str, _Split]:
-    if mode is not None:
-        check_mode(mode)
-    files, are_authors = read_phrase_files(folder, specification)
-    chosen = mode or ("published" if are_authors else "word")
-    return {name: _paired(phrases, specification, chosen, name) for name, phrases in files.items()}
-
-
-def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: Mode, split: str) -> _Split:
+def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: Mode, split: str) -> list[_Row]:
     rows = []
     num_without_term = 0
     for index, phrase in enumerate(phrases):
@@ -263,16 +259,4 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
             f"{num_without_term} of {len(phrases)} {split} phrases contain no term of '{specification.bias_type}'; "
             "pass the folder for this bias type, or the bias type to which the folder belongs"
         )
-    return _Split(rows, len(phrases) - len(rows))
-
-
-def _dataset(rows: list[_Row]) -> "datasets.Dataset":
-    import datasets
-
-    text, number = datasets.Value("string"), datasets.Value("float64")
-    features = datasets.Features(
-        {"id": text, "text_t1": text, "text_t2": text, "perplexity_t1": number, "perplexity_t2": number}
-    )
-    return datasets.Dataset.from_dict(
-        {name: [getattr(row, name) for row in rows] for name in features}, features=features
-    )
+    return rows

@@ -14,8 +14,6 @@ from hb_dataset.vocabulary_entries import PLURAL_SLOT, SINGULAR_SLOT
 VARIATIONS = ("lowercase", "no_hyphens", "expanded_contraction", "no_final_period")
 _SLOT = f"{re.escape(SINGULAR_SLOT)}|{re.escape(PLURAL_SLOT)}"
 
-Flags = bool | Sequence[bool] | np.ndarray
-
 
 class VariedPrompts(NamedTuple):
     """The varied texts and their noun phrases. `flags` contains the variations requested for each row: [rows]."""
@@ -25,22 +23,13 @@ class VariedPrompts(NamedTuple):
     flags: dict[str, np.ndarray]
 
 
-def vary_prompts(
-    prompts: pa.Table,
-    *,
-    lowercase: Flags = False,
-    no_hyphens: Flags = False,
-    expanded_contraction: Flags = False,
-    no_final_period: Flags = False,
-) -> VariedPrompts:
+def vary_prompts(prompts: pa.Table, flags: dict[str, np.ndarray]) -> VariedPrompts:
     """Applies the stylistic variations. `prompts` needs the columns `template` and `noun_phrase`.
 
-    Each flag is one value for all rows, or one value per row. `lowercase` and `no_hyphens` change only the noun phrase.
-    `no_hyphens` replaces each hyphen with a space, and `expanded_contraction` writes "I'm" as "I am". `no_final_period`
-    removes a final period, but no other punctuation mark.
+    `flags` states for each of the `VARIATIONS` which rows it changes: [rows]. `lowercase` and `no_hyphens` change only
+    the noun phrase. `no_hyphens` replaces each hyphen with a space, and `expanded_contraction` writes "I'm" as "I am".
+    `no_final_period` removes a final period, but no other punctuation mark.
     """
-    requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
-    flags = {name: np.broadcast_to(np.asarray(flag, dtype=bool), prompts.num_rows) for name, flag in requested.items()}
     template, phrases = (prompts[name].cast(pa.string()).combine_chunks() for name in ("template", "noun_phrase"))
     phrases = pc.if_else(flags["lowercase"], pc.utf8_lower(phrases), phrases)
     phrases = pc.if_else(flags["no_hyphens"], pc.replace_substring(phrases, "-", " "), phrases)
@@ -64,9 +53,8 @@ def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
     """
     ids = prompts["id"].to_numpy().astype(object)
     bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed
-    return vary_prompts(
-        prompts, **{name: (bits >> np.uint64(bit)) & np.uint64(1) == 1 for bit, name in enumerate(VARIATIONS)}
-    )
+    flags = {name: (bits >> np.uint64(bit)) & np.uint64(1) == 1 for bit, name in enumerate(VARIATIONS)}
+    return vary_prompts(prompts, flags)
 
 
 def _varied_spans(text: str, spans: Sequence[int], lowercase: bool, no_hyphens: bool) -> str:

@@ -6,6 +6,8 @@ optional files. All faults are reported at once, each with its file, line and co
 
 import hashlib
 import json
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -13,11 +15,15 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
+from hb_dataset.command_line import did_you_mean
+from hb_dataset.noun_phrases import prompt_masks
 from hb_dataset.vocabulary_entries import (
     ADJECTIVE_ORDER_FILE,
+    AFTER_THE_NOUN,
     LEFT_OUT_FILE,
     LEFT_OUT_NOUNS_FILE,
     NOUNS_FILE,
+    PAIR_MARKS,
     SEAT_TEMPLATES_FILE,
     STANDALONE_FILE,
     TEMPLATES_FILE,
@@ -28,17 +34,9 @@ from hb_dataset.vocabulary_entries import (
     PersonNoun,
     StandaloneNounPhrase,
     Template,
+    selects,
 )
-from hb_dataset.vocabulary_faults import (
-    adjective_order_faults,
-    descriptor_faults,
-    left_out_noun_faults,
-    left_out_pair_faults,
-    noun_faults,
-    standalone_faults,
-    template_faults,
-)
-from hb_dataset.yaml_lines import MAX_BYTES, Fault, FaultsError, Located, read_entries
+from hb_dataset.yaml_lines import Fault, FaultsError, Located, read_entries, repeat_faults
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 
@@ -104,27 +102,13 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
             f"the vocabulary folder '{folder}' does not exist; pass a folder that contains one YAML file per axis, "
             f"{NOUNS_FILE} and {TEMPLATES_FILE} (`holistic-bias new-vocabulary FOLDER` writes them)"
         )
-    try:
-        contents = tuple((path.name, _content(path)) for path in sorted(folder.iterdir()))
-    except OSError:  # the reader reports the failure as a fault
-        return _read(folder)
-    return _read_once(folder, contents)
-
-
-def _content(path: Path) -> bytes | None:
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES + 1)
+    contents = ((path.name, path.read_bytes() if path.is_file() else None) for path in sorted(folder.iterdir()))
+    return _read(folder, tuple(contents))
 
 
 @lru_cache(maxsize=8)
-def _read_once(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocabulary:
+def _read(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocabulary:
     """Caches a vocabulary by its content, because a run reads the same folder several times."""
-    return _read(folder)
-
-
-def _read(folder: Path) -> Vocabulary:
     faults: list[Fault] = []
     descriptors: list[Located] = []
     read: dict[str, list[Located]] = {name: [] for name in LISTS}
@@ -149,19 +133,22 @@ def _read(folder: Path) -> Vocabulary:
     for name, entries in ((NOUNS_FILE, nouns), (TEMPLATES_FILE, templates), ("<axis>.yaml", descriptors)):
         if not entries and not any(fault.file in (name, *axis_files) for fault in faults):
             faults.append(Fault(name, 1, f"is missing or has no entries; see {VOCABULARIES / 'v1.0'} for an example"))
-    faults += descriptor_faults(descriptors, nouns)
-    faults += noun_faults(nouns)
-    faults += template_faults(templates)
-    faults += template_faults(seat_templates)
-    faults += standalone_faults(read[STANDALONE_FILE], [Path(name).stem for name in axis_files])
+    faults += _descriptor_faults(descriptors)
+    faults += _noun_faults(nouns)
+    faults += _template_faults(templates)
+    faults += _template_faults(seat_templates)
+    faults += _standalone_faults(read[STANDALONE_FILE], [Path(name).stem for name in axis_files])
     if not faults:  # these checks need all files, since entries name terms from other files
-        faults += adjective_order_faults(read[ADJECTIVE_ORDER_FILE], read[LEFT_OUT_FILE], descriptors)
-        faults += left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)
-        faults += left_out_noun_faults(read[LEFT_OUT_NOUNS_FILE], descriptors, nouns, [*templates, *seat_templates])
+        faults += _adjective_order_faults(read[ADJECTIVE_ORDER_FILE], read[LEFT_OUT_FILE], descriptors)
+        faults += _left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)
+        faults += _left_out_noun_faults(read[LEFT_OUT_NOUNS_FILE], descriptors, nouns, [*templates, *seat_templates])
+    lists = {LISTS[name][2]: tuple(located.entry for located in entries) for name, entries in read.items()}
+    vocabulary = Vocabulary(descriptors=tuple(located.entry for located in descriptors), **lists)
+    if not faults:
+        faults += _no_noun_faults(descriptors, vocabulary)
     if faults:
         raise FaultsError("vocabulary", folder, sorted(faults))
-    lists = {LISTS[name][2]: tuple(located.entry for located in entries) for name, entries in read.items()}
-    return Vocabulary(descriptors=tuple(located.entry for located in descriptors), **lists)
+    return vocabulary
 
 
 def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
@@ -180,3 +167,159 @@ def _written(entry: Any) -> Any:
     digested = [field for field in fields(entry) if field.metadata.get("in_digest", True)]
     values = {field.name: (getattr(entry, field.name), field.default) for field in digested}
     return {name: _written(value) for name, (value, default) in values.items() if value != default}
+
+
+# --- Faults -----------------------------------------------------------------------------------------------------------
+
+MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # the longest terms have 2 words before the noun and 6 after it
+
+# A phrase about one person ("with a lisp", "who is deaf", "who stutters") takes another form after a plural noun.
+_SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
+_AFTER_PHRASE = re.compile(r"(with|without|in|on|of|who|who's) ")
+_ARTICLE = re.compile(r"(a|an|the) ", re.IGNORECASE)
+
+
+def _descriptor_faults(descriptors: list[Located]) -> Iterator[Fault]:
+    yield from repeat_faults(descriptors, "term", lambda descriptor: (descriptor.axis, descriptor.term.casefold()))
+    for axis in sorted({located.entry.axis for located in descriptors}):
+        yield from _bucket_faults([located for located in descriptors if located.entry.axis == axis], "term")
+    for located in descriptors:
+        for message in _term_faults(located.entry):
+            yield located.fault(f"term {located.entry.term!r} {message}")
+
+
+def _term_faults(descriptor: Descriptor) -> Iterator[str]:
+    term, is_before = descriptor.term, descriptor.placement == "before"
+    most = MAX_WORDS_BEFORE if is_before else MAX_WORDS_AFTER
+    num_words = max(len(text.split()) for text in (term, descriptor.plural_term))
+    if num_words > most:
+        yield f"has {num_words} words; at most {most} are allowed {descriptor.placement} the noun, so shorten it"
+    if is_before and _AFTER_PHRASE.match(term):
+        yield f"would come before the noun; write `bucket: {AFTER_THE_NOUN}`"
+    if is_before and _ARTICLE.match(term):
+        yield "starts with an article; remove the article"
+    if not is_before and descriptor.plural is None and _SINGULAR_PHRASE.search(term):
+        yield (
+            'has no `plural`; write the phrase after a plural noun ("with a lisp" → `plural: with lisps`), even if it '
+            "is the same"
+        )
+
+
+def _noun_faults(nouns: list[Located]) -> Iterator[Fault]:
+    yield from repeat_faults(nouns, "noun", lambda noun: noun.noun.casefold())
+    yield from _bucket_faults(nouns, "noun")
+
+
+def _bucket_faults(entries: list[Located], name: str) -> Iterator[Fault]:
+    """Yields a fault for each entry without a bucket, if most entries have one."""
+    others = [located for located in entries if located.entry.bucket != AFTER_THE_NOUN]
+    without = [located for located in others if located.entry.bucket is None]
+    if len(without) < len(others) / 2:
+        buckets = ", ".join(sorted({located.entry.bucket for located in entries} - {None}))
+        for located in without:
+            word = getattr(located.entry, name)
+            yield located.fault(f"{name} {word!r} has no `bucket`, although most have one; write one of {buckets}")
+
+
+def _template_faults(templates: list[Located]) -> Iterator[Fault]:
+    yield from repeat_faults(templates, "template")
+    for located in templates:
+        others = [other.entry.template for other in templates if other is not located]
+        marks = [getattr(located.entry, key) for key in PAIR_MARKS]
+        yield from _unknown(located, "template", filter(None, marks), others, "among the other templates")
+
+
+def _standalone_faults(phrases: list[Located], axes: list[str]) -> Iterator[Fault]:
+    """Yields the faults of noun phrases. `axes` also names axes whose files could not be read."""
+    yield from repeat_faults(phrases, "noun_phrase", lambda phrase: (phrase.axis, phrase.noun_phrase, phrase.plural))
+    for located in phrases:
+        phrase = located.entry
+        if not phrase.noun_phrase.startswith(("a ", "an ")):
+            yield located.fault(f"noun_phrase {phrase.noun_phrase!r} has no article; write `a` or `an` before it")
+        if _ARTICLE.match(phrase.plural):
+            yield located.fault(f"plural {phrase.plural!r} starts with an article; remove the article")
+        yield from _unknown(located, "axis", [phrase.axis], axes, "one of the vocabulary's axes")
+
+
+def _adjective_order_faults(
+    classes: list[Located], left_out: list[Located], descriptors: list[Located]
+) -> Iterator[Fault]:
+    for located in classes:
+        yield from _selector_faults(located, descriptors)
+    done = {
+        pair.entry.axis
+        for pair in left_out
+        if not (pair.entry.buckets or pair.entry.terms or pair.entry.other_axis or pair.entry.both_before)
+    }
+    for descriptor in (located.entry for located in descriptors if classes):
+        if descriptor.axis in done or descriptor.placement == "after":
+            continue
+        rules = (located.entry for located in classes)
+        if not any(selects(descriptor, rule.axis, rule.buckets, rule.terms) for rule in rules):
+            done.add(descriptor.axis)
+            message = (
+                f"{descriptor.term!r} of the axis {descriptor.axis!r} belongs to no class; add an entry with "
+                f"`axis: {descriptor.axis}` and its class"
+            )
+            yield Fault(ADJECTIVE_ORDER_FILE, 1, message)
+
+
+def _left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
+    for located in pairs:
+        yield from _selector_faults(located, descriptors)
+        if located.entry.other_axis is not None:
+            yield from _selector_faults(located, descriptors, "other_")
+
+
+def _left_out_noun_faults(
+    rules: list[Located], descriptors: list[Located], nouns: list[Located], templates: list[Located]
+) -> Iterator[Fault]:
+    people, sentences = ([located.entry for located in entries] for entries in (nouns, templates))
+    for located in rules:
+        rule = located.entry
+        if rule.axis is not None:
+            yield from _selector_faults(located, descriptors)
+        elif rule.buckets or rule.terms:
+            yield located.fault("entry names buckets or terms without their axis; add the `axis`")
+        if rule.nouns is rule.noun_buckets is rule.noun_genders is rule.template_buckets is None:
+            yield located.fault(
+                "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`, or `template_buckets:` if "
+                "the entry applies to all nouns"
+            )
+        for kind, values, allowed, file in (
+            ("noun", rule.nouns, {noun.noun for noun in people}, NOUNS_FILE),
+            ("noun bucket", rule.noun_buckets, {noun.bucket for noun in people}, NOUNS_FILE),
+            ("noun gender", rule.noun_genders, {noun.gender for noun in people}, NOUNS_FILE),
+            ("template bucket", rule.template_buckets, {template.bucket for template in sentences}, TEMPLATES_FILE),
+        ):
+            yield from _unknown(located, kind, values or (), allowed, f"in {file}")
+
+
+def _no_noun_faults(descriptors: list[Located], vocabulary: Vocabulary) -> Iterator[Fault]:
+    masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
+    for located, mask in zip(descriptors, masks, strict=True):
+        if not mask.any():
+            yield located.fault(
+                f"term {located.entry.term!r} has no noun; remove the term, add a noun of its gender, or exclude "
+                f"fewer nouns in {LEFT_OUT_NOUNS_FILE}"
+            )
+
+
+def _selector_faults(located: Located, descriptors: list[Located], prefix: str = "") -> Iterator[Fault]:
+    axis, buckets, terms = (getattr(located.entry, f"{prefix}{name}") for name in ("axis", "buckets", "terms"))
+    axes = {descriptor.entry.axis for descriptor in descriptors}
+    yield from _unknown(located, "axis", [axis], axes, "one of the vocabulary's axes")
+    in_axis = [descriptor.entry for descriptor in descriptors if descriptor.entry.axis == axis]
+    if in_axis:
+        where = f"in the axis {axis!r}"
+        yield from _unknown(located, "bucket", buckets or (), {term.bucket for term in in_axis}, where)
+        yield from _unknown(located, "term", terms or (), {term.term for term in in_axis}, where)
+
+
+def _unknown(
+    located: Located, kind: str, values: Iterable[str], allowed: Collection[str | None], where: str
+) -> Iterator[Fault]:
+    for value in values:
+        if value not in allowed:
+            hint = did_you_mean(value, sorted(filter(None, allowed)))
+            yield located.fault(f"{kind} {value!r} is not {where}; {hint}write one that is")

@@ -1,10 +1,11 @@
+import re
 from collections.abc import Collection
 from dataclasses import field
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remark, Sentence, Text, Words
+from hb_dataset.yaml_lines import STRICT_KEYS, Key, Sentence, Sourced, Text, Words, without
 
 NOUNS_FILE = "nouns.yaml"
 TEMPLATES_FILE = "templates.yaml"
@@ -28,8 +29,18 @@ Article = Literal["a", "an"]
 Placement = Literal["before", "after"]
 
 
+def _slot_fault(template: str) -> str | None:
+    slots = re.findall(r"\{[^{}]*\}|[{}]", template)
+    if slots in ([SINGULAR_SLOT], [PLURAL_SLOT]):
+        return None
+    return f"has {' and '.join(slots) or 'no slot'}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}"
+
+
+Slotted = Annotated[Sentence, without(_slot_fault)]
+
+
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class Descriptor:
+class Descriptor(Sourced):
     """A term on a demographic axis (paper, section 2.2.1 and Table 5).
 
     Attributes:
@@ -50,8 +61,6 @@ class Descriptor:
     preference: Preference | None = None
     article: Article | None = None
     plural: Words | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
     def __hash__(self) -> int:
         """Hashes only two of the fields.
@@ -87,7 +96,7 @@ class Descriptor:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class PersonNoun:
+class PersonNoun(Sourced):
     """A noun for a person (paper, A.3).
 
     `gender` is `None` if the noun does not state one. `bucket` is the kind of person, such as `child` or `parent`.
@@ -98,12 +107,10 @@ class PersonNoun:
     bucket: Key | None = None
     gender: Gender | None = None
     article: Article | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class StandaloneNounPhrase:
+class StandaloneNounPhrase(Sourced):
     """A phrase about a person that already includes a noun: "a wheelchair user", "a person of color".
 
     `noun_phrase` has an article, and `plural` has none. `preference` is the community reviewers' label (A.2).
@@ -113,8 +120,6 @@ class StandaloneNounPhrase:
     noun_phrase: Words
     plural: Words
     preference: Preference | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
     @property
     def term(self) -> str:
@@ -122,7 +127,7 @@ class StandaloneNounPhrase:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class Template:
+class Template(Sourced):
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
 
     Attributes:
@@ -131,13 +136,11 @@ class Template:
         control: The template that differs from this one in meaning, but not in attitude ("I'm …", "I'm not …").
     """
 
-    template: Sentence
+    template: Slotted
     small: bool = False
     bucket: Key | None = None
     unfavourable: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)
     control: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)
-    note: Remark | None = None
-    source: Remark | None = None
 
     @property
     def plural(self) -> bool:
@@ -150,7 +153,7 @@ class Template:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class AdjectiveClass:
+class AdjectiveClass(Sourced):
     """Terms that have the same position among the adjectives before a noun.
 
     The first class is the farthest from the noun. An entry that lists a term takes precedence over an entry that lists
@@ -161,12 +164,10 @@ class AdjectiveClass:
     axis: Key
     buckets: tuple[Key, ...] | None = None
     terms: tuple[Text, ...] | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class LeftOutPair:
+class LeftOutPair(Sourced):
     """Terms that are not combined with terms of another axis.
 
     Without `other_axis`, the terms are not combined with any other term. With `both_before`, a pair is excluded only if
@@ -182,12 +183,10 @@ class LeftOutPair:
     other_buckets: tuple[Key, ...] | None = None
     other_terms: tuple[Text, ...] | None = None
     both_before: bool = False
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class LeftOutNoun:
+class LeftOutNoun(Sourced):
     """Terms that must not be combined with certain nouns.
 
     Without `axis`, the nouns are excluded from all prompts, including prompts without a term. Without `nouns`,
@@ -203,8 +202,6 @@ class LeftOutNoun:
     noun_buckets: tuple[Key, ...] | None = None
     noun_genders: tuple[Text, ...] | None = None
     template_buckets: tuple[Key, ...] | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, terms: Collection[str] | None) -> bool:

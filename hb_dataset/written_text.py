@@ -10,7 +10,6 @@ import unicodedata
 WORDS_SIGNS = "-'.,/+"
 SENTENCE_SIGNS = WORDS_SIGNS + '?!:;"{}'  # the checks of templates report braces outside a slot
 MAX_WORDS_CHARACTERS = 60  # the longest entry has 37 characters
-MAX_WORD_CHARACTERS = 30  # a word is a part between spaces or hyphens; "underprivileged" has 15
 MAX_SENTENCE_CHARACTERS = 160  # the longest template has 50 characters
 MAX_REMARK_CHARACTERS = 1_000
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
@@ -39,29 +38,21 @@ def is_invisible(character: str) -> bool:
 def text_fault(value: str) -> str | None:
     if not value.strip():
         return "is empty; write the words, or remove the key"
-    if _PLAIN.fullmatch(value) is None:
-        for position, character in enumerate(value, start=1):
-            code = f"(U+{ord(character):04X}) at character {position}"
-            if character in _TYPOGRAPHIC:
-                return f"has {character} {code}; write {_TYPOGRAPHIC[character]}"
-            if character != " " and is_invisible(character):
-                return f"has a control or invisible character {code}; remove it"
+    for position, character in enumerate("" if _PLAIN.fullmatch(value) else value, start=1):
+        code = f"(U+{ord(character):04X}) at character {position}"
+        if character in _TYPOGRAPHIC:
+            return f"has {character} {code}; write {_TYPOGRAPHIC[character]}"
+        if character != " " and is_invisible(character):
+            return f"has a control or invisible character {code}; remove it"
     if value != value.strip() or "  " in value:
         return f"has unnecessary white space; write {' '.join(value.split())!r}"
     if value != unicodedata.normalize("NFC", value):
-        return (
-            "is not in Unicode normal form C; replace it with the composed form "
-            f"{unicodedata.normalize('NFC', value)!r}"
-        )
+        return f"is not in Unicode normal form C; write {unicodedata.normalize('NFC', value)!r}"
     return None
 
 
 def words_fault(value: str) -> str | None:
-    fault = _length_fault(value, MAX_WORDS_CHARACTERS) or text_fault(value) or _sign_fault(value, WORDS_SIGNS)
-    longest = max(re.split("[ -]", value), key=len)
-    if fault is None and len(longest) > MAX_WORD_CHARACTERS:
-        return f"has a word of {len(longest)} characters; at most {MAX_WORD_CHARACTERS} are allowed"
-    return fault
+    return _length_fault(value, MAX_WORDS_CHARACTERS) or text_fault(value) or _sign_fault(value, WORDS_SIGNS)
 
 
 def sentence_fault(value: str, most: int = MAX_SENTENCE_CHARACTERS) -> str | None:
@@ -90,16 +81,14 @@ def _length_fault(value: str, most: int) -> str | None:
 
 def _sign_fault(value: str, signs: str) -> str | None:
     before = " "
-    unusual = [] if _PLAIN.fullmatch(value) else enumerate(value, start=1)
-    for position, character in unusual:
+    for position, character in enumerate("" if _PLAIN.fullmatch(value) else value, start=1):
         plain = character.isascii() and (character.isalnum() or character in signs or character == " ")
         if not plain and not _is_latin(character) and not (_MARKS.match(character) and _is_latin(before)):
-            number = f"U+{ord(character):04X}"
-            if character.isalpha():
-                named = f"{number}, {unicodedata.name(character, 'without a name').capitalize()}"
-                return f"has the letter {character} ({named}) at character {position}; write Latin letters"
-            allowed = f"letters, digits, spaces and {' '.join(signs)}"
-            return f"has {character} ({number}) at character {position}; write only {allowed}"
+            name = unicodedata.name(character, "without a name").capitalize()
+            return (
+                f"has {character} (U+{ord(character):04X}, {name}) at character {position}; write only Latin letters, "
+                f"digits, spaces and {' '.join(signs)}"
+            )
         before = character
     if not any(map(str.isalnum, value)):
         return "contains no letter; write a word"

@@ -9,17 +9,26 @@ with a prompt and a completion in TRL's format.
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from transformers import HfArgumentParser
 
+from hb_metrics.collect.replies.cues import Cue, cue_messages
 from hb_metrics.measurements.results import Run, read_run
+from hb_metrics.models.chats import ChatOptions, with_system
+from hb_metrics.models.contexts import render_messages
+from hb_metrics.models.layout import ASKED_WITH, BIAS, NO_BIAS
+from hb_metrics.models.loading import LoadedTokenizer, load_tokenizer
+from hb_metrics.models.processes import process_state
+from hb_metrics.models.sources import EMBEDDED
+from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
+from hb_metrics.run.tables import Vectors
 from hb_train.training.options import check_least, first_line, option, run_script
-from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
-from hb_train.tuning.labels import LABELS_FILE, SPLITS, held_out_rows, tag_replies
-
-# The options are checked before transformers is imported, because the import takes seconds.
+from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS, held_out_rows, tag_replies, write_splits
 
 
 @dataclass
@@ -47,9 +56,14 @@ class LabelArguments:
         check_least(self, seed=0)
 
 
-def main(argv: list[str] | None = None) -> None:
-    from transformers import HfArgumentParser
+class Asked(NamedTuple):
+    loaded: LoadedTokenizer
+    context: Any
+    chat: ChatOptions
+    cue: Cue = "prompt"
 
+
+def main(argv: list[str] | None = None) -> None:
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
     options = parser.parse_args(argv)
     run_script("bias_labels.py", lambda: label(LabelArguments(**vars(options))))
@@ -57,10 +71,6 @@ def main(argv: list[str] | None = None) -> None:
 
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process."""
-    from hb_metrics.models.bias_tags import ASKED_WITH
-    from hb_metrics.models.chats import ChatOptions
-    from hb_metrics.models.processes import process_state
-
     state = process_state()
     if not state.is_main_process:
         state.wait_for_everyone()
@@ -72,11 +82,15 @@ def label(arguments: LabelArguments) -> None:
     values, is_biased = tag_replies(replies, styles.values, alpha=arguments.alpha, beta=arguments.beta)
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
-    held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
-    made, style = run.record.generation, run.record.style_classifier
+    made, style, num_empty = (
+        run.record.generation,
+        run.record.style_classifier,
+        run.results.generation.num_empty_replies,
+    )
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
-    asked = Asked(loaded, made.context, chat, made.cue)
-    suffix = write_rows(folder, replies, values, is_biased, held_out, asked)
+    rows, suffix = label_rows(replies, values, is_biased, Asked(loaded, made.context, chat, made.cue))
+    held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
+    write_splits(folder, rows, held_out)
     axes = np.array(replies["axis"].to_pylist())
     by_tag = _count_tags(is_biased)
     by_axis = {axis: _count_tags(is_biased[axes == axis]) for axis in sorted(set(axes.tolist()))}
@@ -91,7 +105,7 @@ def label(arguments: LabelArguments) -> None:
         "asked_with": {name: vars(made)[name] for name in ASKED_WITH},
         "alpha": arguments.alpha,
         "beta": arguments.beta,
-        "num_empty_replies": run.results.generation.num_empty_replies,
+        "num_empty_replies": num_empty,
         "model": run.record.content["model"],
         "style_classifier": {key: getattr(style, key) for key in ("name", "digest", "num_styles")},
     }
@@ -101,10 +115,103 @@ def label(arguments: LabelArguments) -> None:
     for name, tags in [("all", by_tag), *by_split.items(), *by_axis.items()]:
         share = tags["bias"] / max(1, sum(tags.values()))
         print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
-    if number := run.results.generation.num_empty_replies:
-        print(f"  {number:,} empty replies, without style and label")
+    if num_empty:
+        print(f"  {num_empty:,} empty replies, without style and label")
     print(f"\nlabels: {folder.resolve()}")
     state.wait_for_everyone()
+
+
+def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
+    """Returns the replies that have style vectors, with the columns of their prompts.
+
+    The replies are in the order of the vectors. As in the run's results, `template` includes the question that follows
+    the template. `truncated` is also true if decoding ended a reply before the model did. The model must not learn from
+    such a reply where to end, because its own replies would become shorter.
+    """
+    replies = run.tables.reply_table()
+    rows = pc.index_in(pa.array(styles.ids), replies["id"])
+    if rows.null_count or len(styles.ids) != run.results.generation.num_replies:
+        raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")
+    chosen, made = replies.take(rows), run.record.generation
+    names = ["id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun", "question", "template"]
+    columns = {name: chosen[name] for name in names}
+    if made.end_after_sentence or (made.context == "chat" and made.reply == "first_line"):
+        columns["truncated"] = pa.array([True] * len(chosen))
+    if "own_id" in chosen.column_names:
+        columns["system"] = chosen["system"]
+    else:
+        columns["template"] = pa.array(
+            with_questions(chosen["template"].to_pylist(), chosen["question"].to_pylist()), pa.string()
+        )
+    return pa.table(columns)
+
+
+def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> LoadedTokenizer:
+    """Loads the tokenizer of the model that replied.
+
+    `model` is the model's location, if the model has moved since the run.
+    """
+    name, digest = model or run.record.settings.model, run.record.model.digest
+    in_files = run.record.model.answered_in_files
+    if in_files and model is None:
+        raise ValueError(
+            "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
+            "the model that replied"
+        )
+    # The digest of a Hub model is its commit. The main branch may have changed since the run.
+    revision = None if in_files or name == EMBEDDED or Path(name).exists() else digest
+    loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
+    if not in_files and loaded.digest != digest:
+        raise ValueError(
+            f"model '{name}' did not write these replies: its digest is {loaded.digest}, but the run's model has the "
+            f"digest {digest}; set --model to the folder of the model that replied"
+        )
+    return loaded
+
+
+def label_rows(replies: pa.Table, values: np.ndarray, is_biased: np.ndarray, asked: Asked) -> tuple[pa.Table, str]:
+    """Makes rows of `ROW_SCHEMA`, and returns the text after the tag, which is the same in every prompt.
+
+    `values` and `is_biased` are those of `tag_replies`.
+    """
+    tagged = {tag: rendered_prompts(replies, asked, tag) for tag in (BIAS, NO_BIAS)}
+    suffix = tagged[BIAS][0].rpartition(f" {BIAS}")[2]
+    for row, prompt in enumerate(rendered_prompts(replies, asked, None)):
+        for tag, prompts in tagged.items():
+            if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
+                raise ValueError(
+                    f"in the context of prompt {replies['id'][row].as_py()}, the tag is not the user's last word, so "
+                    "the tuned model could not use it; measure again with --context plain"
+                )
+    tags = [BIAS if biased else NO_BIAS for biased in is_biased]
+    columns = {
+        **{name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")},
+        "prompt": [tagged[tag][row] for row, tag in enumerate(tags)],
+        "completion": replies["reply"],
+        "tag": tags,
+        "bias_value": values,
+    }
+    return pa.table({name: columns[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA), suffix
+
+
+def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[str]:
+    """Renders the model's input up to the start of each reply, with or without a tag.
+
+    If a model thinks before it replies, its input ends with an empty thought, because thoughts are not learnt.
+    """
+    conversations = []
+    for row in replies.to_pylist():
+        question = None if asked.cue == "prompt" else row["question"]
+        chat = with_system(asked.chat, row.get("system"))
+        conversations.append(cue_messages(asked.cue, row["text"], question, row["personas"], chat, tag))
+    return render_messages(
+        conversations,
+        asked.loaded.tokenizer,
+        asked.context,
+        is_encoder_decoder=asked.loaded.kind == "encoder-decoder",
+        chat=asked.chat,
+        thought=False,
+    )
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, object]:

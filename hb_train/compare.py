@@ -16,20 +16,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.loading import load_tokenizer
+from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
-from hb_train.debias_table import METHODS, write_debias_table
-from hb_train.model_card import write_model_card
 from hb_train.training.models import check_trainable
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script
-from hb_train.training.saving import publish_model
+from hb_train.training.saving import publish_model, write_model_card
 
-EMBEDDED = "embedded"
 # Labelled replies and measured replies answer different prompts, because their seeds differ.
 LABELLED = (
     *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1"),
@@ -37,13 +36,12 @@ LABELLED = (
 )
 PAGE_FILE = "comparison.html"
 RECIPES = Path(__file__).parent / "recipes"
-METHODS_OF_TUNING = ("counterfactual", "sft")
+DebiasingMethod = Literal["lmd", "add", "hd", "cda"]
 MEASURED = "generation,offensiveness,dialogue,awareness"
 
 
 def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
     """Compares tuning methods. `check` checks options of tune.py and describes the trained layers."""
-    methods = METHODS_OF_TUNING
     parser = _parser("tune", "runs/tune")
     parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config to measure.")
     parser.add_argument(
@@ -51,7 +49,9 @@ def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
         help="A YAML file that sets options of tune.py. Default: recipes/embedded.yaml for the embedded model, and "
         "recipes/chat-lora.yaml for all other models.",
     )
-    parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods to compare.")
+    parser.add_argument(
+        "--method", nargs="+", default=["counterfactual"], choices=("counterfactual", "sft"), help="The methods."
+    )
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
     parser.add_argument(
         "--no_worse_than",
@@ -78,7 +78,8 @@ def debias_main(argv: Sequence[str]) -> None:
     parser = _parser("debias", None)
     parser.add_argument("--reddit_folder", default="RedditBias", help="The folder of the RedditBias repository.")
     parser.add_argument("--bias_type", default="religion1", help="The bias specification.")
-    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, help="The debiasing methods.")
+    methods = get_args(DebiasingMethod)
+    parser.add_argument("--methods", nargs="+", default=methods, choices=methods, help="The methods.")
     _add_words(parser, "debias", "debias.py, such as --lambda_d 50")
     _add_words(parser, "dst", "dialog_state_tracking.py (skipped without options), such as --dialogues MULTIWOZ")
     _add_words(parser, "crg", "response_generation.py (skipped without options), such as --num_pairs 300")
@@ -98,9 +99,8 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     dtype = ["--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     config = ["--dataset_config", options.dataset_config]
     is_chat_model = load_tokenizer(options.model).tokenizer.chat_template is not None
-    measurements = (
-        f"{MEASURED},decisions" if is_chat_model else MEASURED
-    )  # models of plain text are not asked to decide
+    # Models of plain text are not asked to decide.
+    measurements = f"{MEASURED},decisions" if is_chat_model else MEASURED
     measured = [*config, *dtype, "--measurements", measurements, *options.measure_args]
     runs = {"before": folder / "before"}
     run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
@@ -126,9 +126,8 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     for method in options.method:
         write_model_card(folder / f"{method}-model", runs=list(runs.values()), names=list(runs))
     gate = ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
-    page = ["--names", *runs, "--output", str(folder / PAGE_FILE), *gate]
-    if status := run_step("hb_metrics.command.report", *runs.values(), *page, launch=False, allowed=(GATE_STATUS,)):
-        raise SystemExit(status)
+    page = ["--names", *runs, "--output", folder / PAGE_FILE, *gate]
+    run_step("hb_metrics.command.report", *runs.values(), *page, launch=False)
     if options.push_to_hub:
         print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")
 
@@ -157,45 +156,42 @@ def _write_rows(options: argparse.Namespace, method: str, folder: Path, dtype: S
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
-    name = f"{Path(options.model).name}-{options.bias_type}"
-    folder = Path(options.output_dir or f"runs/debias/{name}")
+    """Measures a model before and after each debiasing method, and its costs in the tasks that have options."""
+    folder = Path(options.output_dir or f"runs/debias/{Path(options.model).name}-{options.bias_type}")
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]
-
-    def measure(model: str | Path, run: Path) -> None:
-        measured = ["--measurements", "reddit,dialogue", *data]
-        run_step("hb_metrics.measure", "--model", model, *measured, "--output_dir", run / "bias")
-        tasks = {"dst": ("dialog_state_tracking", options.dst_args), "crg": ("response_generation", options.crg_args)}
-        for name, (script, words) in tasks.items():
-            if words:
-                run_step(f"hb_train.{script}", "--model_name_or_path", model, "--output_dir", run / name, *words)
-
+    tasks = {"dst": ("dialog_state_tracking", options.dst_args), "crg": ("response_generation", options.crg_args)}
     check_trainable(load_tokenizer(options.model))
-    measure(options.model, folder / "before")
-    for method in options.methods:
-        model = folder / method / "model"
-        words = ["--method", method, *data, "--model_name_or_path", options.model, "--output_dir", model]
-        run_step("hb_train.debias", *words, "--per_device_train_batch_size", "16", *options.debias_args)
-        measure(model, folder / method)
-    write_debias_table(folder)
+    for name in ("before", *options.methods):
+        model = options.model
+        if name != "before":
+            model = folder / name / "model"
+            words = ["--method", name, *data, "--model_name_or_path", options.model, "--output_dir", model]
+            run_step("hb_train.debias", *words, "--per_device_train_batch_size", "16", *options.debias_args)
+        measured = ["--measurements", "reddit,dialogue", *data]
+        run_step("hb_metrics.measure", "--model", model, *measured, "--output_dir", folder / name / "bias")
+        for task, (script, words) in tasks.items():
+            if words:
+                words = ["--model_name_or_path", model, "--output_dir", folder / name / task, *words]
+                run_step(f"hb_train.{script}", *words)
+    runs = [folder / name / "bias" for name in ("before", *options.methods)]
+    page = ["--names", "before", *options.methods, "--output", folder / PAGE_FILE]
+    run_step("hb_metrics.command.report", *runs, *page, launch=False)
 
 
-def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequence[int] = ()) -> int:
-    """Runs a script in its own process and returns its exit status.
-
-    Exits if the status is neither 0 nor in `allowed`.
-    """
+def run_step(module: str, *words: str | Path, launch: bool = True) -> None:
+    """Runs a script in its own process. Exits if the script fails, with its status if a gate failed."""
     launcher = ["-m", "accelerate.commands.launch"] if launch else []
     command = [sys.executable, *launcher, "-m", module, *map(str, words)]
     print(f"$ {shlex.join(command[1 + len(launcher) :])}", flush=True)
     status = subprocess.run(command).returncode
-    if status not in (0, *allowed):
-        raise SystemExit(f"{module} exited with status {status}; to resume, run the same command again")
-    return status
+    if status:
+        message = f"{module} exited with status {status}; to resume, run the same command again"
+        raise SystemExit(GATE_STATUS if status == GATE_STATUS else message)
 
 
 def _parser(command: str, output_dir: str | None) -> CommandParser:
     parser = CommandParser(prog=f"holistic-bias {command} --compare", description=first_line(__doc__))
-    parser.add_argument("--model", default="embedded", help="The model: a Hub id, a local folder or 'embedded'.")
+    parser.add_argument("--model", default=EMBEDDED, help="The model: a Hub id, a local folder or 'embedded'.")
     shown = output_dir or "runs/debias/MODEL-BIAS_TYPE"
     parser.add_argument(
         "--output_dir", default=output_dir, help=f"The folder for the output of all steps. Default: {shown}."

@@ -14,38 +14,26 @@ after debiasing. To resume an interrupted run, run the same command again.
 
 import math
 import sys
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import PreTrainedTokenizerBase, Trainer
-from trl import ModelConfig, SFTConfig, get_peft_config
+from trl import ModelConfig, SFTConfig
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.table_files import read_lines
-from hb_metrics.collect.scoring.pair_perplexity import plan_texts
-from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import write_json
-from hb_train.compare import debias_main
-from hb_train.debias_table import METHODS
-from hb_train.debiasing.phrases import ATTRIBUTES, MARKS, T1, T2, TARGETS, encode_phrases, read_phrases
-from hb_train.debiasing.terms import Terms, read_terms
-from hb_train.debiasing.trainer import DebiasTrainer
-from hb_train.training.encoding import collate, length_limit
-from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import (
-    check_given,
-    check_least,
-    check_model_options,
-    option,
-    parse_training_options,
-    run_script,
-)
+from hb_train.compare import DebiasingMethod, debias_main
+from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
+from hb_train.debiasing.trainer import make_trainer
+from hb_train.training.models import length_limit, load_base_model, trained_model
+from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
 from hb_train.training.runs import (
     check_finite,
     checkpoint_to_resume,
@@ -56,28 +44,24 @@ from hb_train.training.runs import (
     validation_curve,
 )
 from hb_train.training.saving import save_whole_model
-from hb_train.training.trainers import ReplySFTTrainer
 
 DEBIAS_FILE = "debias.json"  # the bias and the perplexity before and after debiasing, in the model's folder
 
 
 @dataclass
 class DebiasArguments:
-    method: str | None = field(
-        default=None,
-        metadata={
-            "choices": METHODS,
-            "help": "The debiasing method: language model debiasing (lmd), attribute distance debiasing (add), hard "
-            "debiasing (hd) or counterfactual augmentation (cda).",
-        },
+    method: DebiasingMethod = option(
+        MISSING,
+        "The debiasing method: language model debiasing (lmd), attribute distance debiasing (add), hard debiasing (hd) "
+        "or counterfactual augmentation (cda).",
     )
-    bias_type: str | None = option(
-        None,
+    bias_type: str = option(
+        MISSING,
         "The bias specification (target terms and attributes): gender, race, religion1, religion2, queerness, or the "
         "path of a YAML file.",
     )
-    reddit_folder: str | None = option(
-        None,
+    reddit_folder: str = option(
+        MISSING,
         "The folder that contains the phrases: the RedditBias authors' repository, or your own folder with files named "
         "train and validation. A TXT file contains one phrase per line. A CSV file contains the column text_t1 and, "
         "optionally, text_t2 with counterfactuals.",
@@ -121,10 +105,9 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     check_model_options(model_args)
-    check_given(method=arguments.method, bias_type=arguments.bias_type, reddit_folder=arguments.reddit_folder)
     use_all_cores(training_args)
-    specification = read_specification(str(arguments.bias_type))
-    phrases = read_phrases(Path(str(arguments.reddit_folder)), specification)
+    specification = read_specification(arguments.bias_type)
+    phrases = read_phrases(Path(arguments.reddit_folder), specification)
     if arguments.reference_texts is None:
         dialogue = read_dialogue(num_replies=200)
         references, source = dialogue.replies, dialogue.source
@@ -137,10 +120,8 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     validation = [phrases["validation"][side] for side in (T1, T2)]
     pairs = plan_texts(validation, loaded, ids=validation[0])
     reference = plan_texts([references], loaded, ids=references)
-    longest = length_limit(loaded, training_args.max_length)
-    terms, encoded, counts = _encode(str(arguments.method), specification, phrases, loaded.tokenizer, longest)
-    files = ("reddit_folder", "reference_texts")  # their content is recorded instead
-    description = training_description(arguments, training_args, loaded, model_args, files)
+    terms, encoded, counts = _encode(arguments.method, specification, phrases, loaded, training_args.max_length)
+    description = training_description(arguments, training_args, loaded, model_args)
     content = {"phrases": phrases, "specification": specification, "reference": reference.texts}
     # Most phrases are hurtful, so the record contains digests.
     data = {name: sha256(repr(value).encode()).hexdigest() for name, value in content.items()}
@@ -151,7 +132,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
 
     before = measure_bias(loaded.model, loaded, pairs.texts, reference.texts)
     loaded.model.train()
-    trainer = _trainer(arguments, training_args, model_args, loaded, terms, encoded)
+    trainer = make_trainer(arguments, training_args, model_args, loaded, terms, encoded)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     curve = validation_curve(trainer.state.log_history)
@@ -205,16 +186,17 @@ def _encode(
     method: str,
     specification: BiasSpecification,
     phrases: dict[str, dict[str, list[str]]],
-    tokenizer: PreTrainedTokenizerBase,
+    loaded: LoadedModel,
     max_length: int | None,
 ) -> tuple[Terms, dict[str, Dataset], dict[str, dict[str, int]]]:
     """Returns the terms of the loss, the encoded phrases of both splits, and counts of them."""
+    tokenizer, longest = loaded.tokenizer, length_limit(loaded, max_length)
     terms = read_terms(specification, tokenizer, with_forms=True)
     encoded, counts = {}, {}
     for split, sides in (("train", (T1, T2) if method == "cda" else (T1,)), ("validation", (T1, T2))):
         texts = [text for side in sides for text in phrases[split][side]]
         encoded[split], counts[split] = encode_phrases(
-            texts, tokenizer, terms, specification.attributes_1, max_length=max_length
+            texts, tokenizer, terms, specification.attributes_1, max_length=longest
         )
     if method in MARKS and not any(map(any, encoded["train"][MARKS[method]])):
         raise ValueError(
@@ -223,31 +205,6 @@ def _encode(
             "--bias_type to the type of these phrases"
         )
     return terms if method == "lmd" else read_terms(specification, tokenizer), encoded, counts
-
-
-def _trainer(
-    arguments: DebiasArguments,
-    training_args: SFTConfig,
-    model_args: ModelConfig,
-    loaded: LoadedModel,
-    terms: Terms,
-    encoded: dict[str, Dataset],
-) -> Trainer:
-    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
-    training_args.remove_unused_columns = False
-    method, marks = str(arguments.method), [TARGETS, ATTRIBUTES]
-    settings: dict[str, Any] = {
-        "model": loaded.model,
-        "args": training_args,
-        "train_dataset": encoded["train"] if method in MARKS else encoded["train"].remove_columns(marks),
-        "eval_dataset": encoded["validation"].remove_columns(marks),
-        "data_collator": collate,
-        "processing_class": padding_tokenizer(loaded),
-        "peft_config": get_peft_config(model_args),
-    }
-    if method not in MARKS:
-        return ReplySFTTrainer(**settings)
-    return DebiasTrainer(method, terms, arguments.lambda_lm, arguments.lambda_d, **settings)
 
 
 if __name__ == "__main__":

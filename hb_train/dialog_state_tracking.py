@@ -7,27 +7,133 @@ The model answers questions such as whether the user wants the value "cheap" for
 classifier reads the hidden state of the last token and answers yes or no. The defaults are the paper's settings (5.1),
 but with fewer questions, so that training is possible on two CPU cores. dst.json contains the F1 and the accuracy on
 the test split.
+
+The paper does not state how it chose the questions with the answer "no". Our rules are as follows:
+
+* A turn has one "yes" question for each slot with a value that the turn adds or changes. Values from earlier turns are
+  not used, because the model does not read these turns.
+* For each "yes" question, there is one "no" question. It asks, with equal probability, about another value of the same
+  slot or about another slot. The paper must also have used about one "no" per "yes", because its two models that learnt
+  nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
+* Values come from all dialogues. Another spelling of a value in the state ("center") does not count as another value.
 """
 
+import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import Trainer, TrainingArguments, set_seed
 
-from hb_metrics.models.loading import LoadedModel
+from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_metrics.run.run_folder import write_json
-from hb_train.tasks.state_questions import SlotValue, encode_questions, read_state_turns, slot_ontology, slot_values
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
+from hb_train.training.options import check_least, option, parse_training_options, run_script
 from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description, use_all_cores
+
+DST_FILE = "dst.json"
+BATCH_SIZE = 48  # over all processes
+_NO_VALUES = ("", "none", "not mentioned")
+# The file of dialogues, and the files that list the ids of two splits (one id per line). All other dialogues belong to
+# "train".
+_DATA_FILE = "data.json"
+_LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
+
+
+@dataclass
+class StateTrackingArguments:
+    model_name_or_path: str = option(MISSING, "The causal model: a Hub id, a local folder or 'embedded'.")
+    dialogues: str = option(MISSING, "The folder of MultiWOZ 2.0 or 2.1.")
+    model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
+    num_train: int | None = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
+    num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
+    max_length: int = option(
+        128, "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue."
+    )
+
+    def __post_init__(self) -> None:
+        check_least(self, max_length=8, num_train=0, num_test=0)
+        self.num_train, self.num_test = self.num_train or None, self.num_test or None
+
+
+def main(argv: list[str] | None = None) -> None:
+    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(argv)))
+
+
+def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, TrainingArguments]:
+    return parse_training_options(
+        (StateTrackingArguments, TrainingArguments),
+        argv,
+        __doc__,
+        num_train_epochs=1,
+        learning_rate=5e-5,
+        lr_scheduler_type="constant",
+        per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
+        per_device_eval_batch_size=BATCH_SIZE,
+        save_strategy="no",
+        logging_steps=10,
+    )
+
+
+def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> None:
+    use_all_cores(training_args)
+    questions = _questions(arguments, training_args.seed)
+    loaded = load_whole_model(
+        arguments.model_name_or_path,
+        ("causal",),
+        revision=arguments.model_revision,
+        trust_remote_code=arguments.trust_remote_code,
+    )
+    description = training_description(arguments, training_args, loaded)
+    description["questions"] = sha256(repr(questions).encode()).hexdigest()
+    folder = open_training_run(training_args, description, DST_FILE)
+    if folder is None:
+        return
+
+    (train, train_cut), (test, test_cut) = (
+        encode_questions(questions[split], loaded, arguments.max_length) for split in ("train", "test")
+    )
+    set_seed(training_args.seed)  # the classifier starts with random weights
+    training_args.remove_unused_columns = False
+    training_args.label_names = ["labels"]
+    trainer = Trainer(model=SlotValueClassifier(loaded), args=training_args, train_dataset=train, data_collator=collate)
+    trainer.train()
+    # `predict` drops the rows that only fill up the last batch.
+    logits = np.asarray(trainer.predict(test).predictions)[:, 0]
+    check_finite(training_args, logits, "score of a question")
+    if trainer.is_world_process_zero():
+        results = {
+            **description,
+            **binary_scores([question.label for question in questions["test"]], (logits > 0).tolist()),
+            "num_steps": trainer.state.global_step,
+            "num_train_rows": len(train),
+            "num_cut": {"train": train_cut, "test": test_cut},
+        }
+        write_json(folder / DST_FILE, results)
+        f1 = "undefined" if results["f1"] is None else f"{results['f1']:.4f}"
+        print(f"F1 {f1}, accuracy {results['accuracy']:.4f} ({len(logits):,} questions)")
+        print(f"results: {(folder / DST_FILE).resolve()}")
+    end_processes(trainer)
+
+
+def _questions(arguments: StateTrackingArguments, seed: int) -> dict[str, list["SlotValue"]]:
+    turns = read_state_turns(Path(arguments.dialogues))
+    ontology = slot_ontology([*turns["train"], *turns["test"]])
+    questions = {}
+    for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
+        rows = slot_values(turns[name], ontology, seed=seed)
+        drawn = np.random.default_rng(seed).permutation(len(rows))[:number]
+        questions[name] = [rows[index] for index in sorted(drawn.tolist())]
+    return questions
 
 
 class SlotValueClassifier(torch.nn.Module):
@@ -67,108 +173,146 @@ def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str
     }
 
 
-DST_FILE = "dst.json"
-BATCH_SIZE = 48  # over all processes
+class StateTurn(NamedTuple):
+    """The user's answer to the system, and the belief state after the answer.
+
+    `turn` is the answer's index among the user's turns. `state` maps each slot to the spellings of its value
+    (`"hotel-area": ("centre", "center")`). `changed` contains the slots with a value that this turn adds or changes.
+    """
+
+    dialogue: str
+    turn: int
+    system: str
+    user: str
+    state: dict[str, tuple[str, ...]]
+    changed: frozenset[str]
 
 
-@dataclass
-class StateTrackingArguments:
-    model_name_or_path: str | None = option(None, "The causal model: a Hub id, a local folder or 'embedded'.")
-    model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
-    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
-    dialogues: str | None = option(None, "The folder of MultiWOZ 2.0 or 2.1.")
-    num_train: int | None = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
-    num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
-    max_length: int = option(
-        128, "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue."
-    )
-
-    def __post_init__(self) -> None:
-        check_least(self, max_length=8, num_train=0, num_test=0)
-        self.num_train, self.num_test = self.num_train or None, self.num_test or None
-
-
-def main(argv: list[str] | None = None) -> None:
-    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(argv)))
-
-
-def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, TrainingArguments]:
-    return parse_training_options(
-        (StateTrackingArguments, TrainingArguments),
-        argv,
-        __doc__,
-        num_train_epochs=1,
-        learning_rate=5e-5,
-        lr_scheduler_type="constant",
-        per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
-        per_device_eval_batch_size=BATCH_SIZE,
-        save_strategy="no",
-        logging_steps=10,
-    )
-
-
-def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> None:
-    check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
-    use_all_cores(training_args)
-    questions, num_skipped = _questions(arguments, training_args.seed)
-    loaded = load_whole_model(
-        str(arguments.model_name_or_path),
-        ("causal",),
-        revision=arguments.model_revision,
-        trust_remote_code=arguments.trust_remote_code,
-    )
-    encoded, num_cut = {}, {}
-    for split, rows in questions.items():
-        encoded[split], num_cut[split] = encode_questions(rows, loaded, arguments.max_length)
-    description = training_description(arguments, training_args, loaded, without=["model_name_or_path"])
-    description["questions"] = sha256(repr(questions).encode()).hexdigest()
-    folder = open_training_run(training_args, description, DST_FILE)
-    if folder is None:
-        return
-
-    set_seed(training_args.seed)  # the classifier starts with random weights
-    training_args.remove_unused_columns = False
-    training_args.label_names = ["labels"]
-    trainer = Trainer(
-        model=SlotValueClassifier(loaded), args=training_args, train_dataset=encoded["train"], data_collator=collate
-    )
-    trainer.train()
-    # `predict` drops the rows that only fill up the last batch.
-    logits = np.asarray(trainer.predict(encoded["test"]).predictions)[:, 0]
-    check_finite(training_args, logits, "score of a question")
-    if trainer.is_world_process_zero():
-        results = {
-            **description,
-            **binary_scores([question.label for question in questions["test"]], (logits > 0).tolist()),
-            "num_steps": trainer.state.global_step,
-            "num_train_rows": len(encoded["train"]),
-            "num_cut": num_cut,
-            "num_skipped": num_skipped,
-        }
-        write_json(folder / DST_FILE, results)
-        f1 = "undefined" if results["f1"] is None else f"{results['f1']:.4f}"
-        print(f"F1 {f1}, accuracy {results['accuracy']:.4f} ({len(logits):,} questions)")
-        print(f"results: {(folder / DST_FILE).resolve()}")
-    end_processes(trainer)
-
-
-def _questions(
-    arguments: StateTrackingArguments, seed: int
-) -> tuple[dict[str, list[SlotValue]], dict[str, dict[str, int]]]:
-    turns = {name: read_state_turns(Path(str(arguments.dialogues)), name) for name in ("train", "test")}
-    ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
-    questions, num_skipped = {}, {}
-    for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
-        made, left_out = slot_values(turns[name], ontology, seed=seed)
-        if not made:
+def read_state_turns(folder: Path) -> dict[str, list[StateTurn]]:
+    """Reads the turns of all dialogues, by split."""
+    split_of: dict[str, str] = {}
+    for name, file in _LIST_FILES.items():
+        path = min(folder.glob(f"{file}.*"), default=None)
+        if path is None:
             raise ValueError(
-                f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to the folder "
-                "of MultiWOZ 2.0 or 2.1"
+                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with {_DATA_FILE}, "
+                "valListFile.json and testListFile.json"
             )
-        indices = np.random.default_rng(seed).permutation(len(made))[:number]
-        questions[name] = [made[index] for index in sorted(indices.tolist())]
-        num_skipped[name] = {**left_out, "not_drawn": len(made) - len(indices)}
-    return questions, num_skipped
+        split_of |= dict.fromkeys(path.read_text(encoding="utf-8").split(), name)
+    turns: dict[str, list[StateTurn]] = {name: [] for name in ("train", *_LIST_FILES)}
+    for name, dialogue in json.loads((folder / _DATA_FILE).read_text(encoding="utf-8")).items():
+        turns[split_of.get(name, "train")] += _turns(name, dialogue["log"])
+    return turns
+
+
+def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
+    """Returns each slot's values in all states, in alphabetical order. The first spelling represents a value."""
+    values_of_slots: dict[str, set[str]] = {}
+    for turn in turns:
+        for slot, spellings in turn.state.items():
+            values_of_slots.setdefault(slot, set()).add(spellings[0])
+    return {slot: tuple(sorted(values_of_slots[slot])) for slot in sorted(values_of_slots)}
+
+
+def _turns(name: str, log: Sequence[Mapping[str, Any]]) -> Iterator[StateTurn]:
+    """Yields each user's turn with the system's turn before it and the belief state after it.
+
+    The file contains the belief state in the metadata of the system's next turn. A domain has two kinds of slots:
+    wishes ("semi") and bookings ("book"). The list "booked" contains the results of bookings, so it is not a slot. In
+    version 2.1, some values are lists of spellings.
+    """
+    system, before = "", dict[str, tuple[str, ...]]()
+    for number, (user, answer) in enumerate(zip(log[::2], log[1::2], strict=False)):
+        state = {}
+        for domain, parts in answer["metadata"].items():
+            for part, prefix in (("semi", ""), ("book", "book ")):
+                for slot, value in parts[part].items():
+                    values = [] if slot == "booked" else [value] if isinstance(value, str) else value
+                    lower = [" ".join(spelling.casefold().split()) for spelling in values]
+                    if spellings := [spelling for spelling in lower if spelling not in _NO_VALUES]:
+                        state[f"{domain}-{prefix}{slot.lower()}"] = tuple(dict.fromkeys(spellings))
+        # A slot has changed if the previous state contained none of its spellings.
+        changed = frozenset(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
+        yield StateTurn(name, number, system, " ".join(user["text"].split()), state, changed)
+        system, before = " ".join(answer["text"].split()), state
+
+
+class SlotValue(NamedTuple):
+    """The question whether this slot has this value in the belief state. `label` is 1 if the answer is yes."""
+
+    id: str
+    system: str
+    user: str
+    domain: str
+    slot: str
+    value: str
+    label: int
+
+
+def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> list[SlotValue]:
+    """Makes questions by the rules above. If the turn contains a spelling of the value, the question uses it.
+
+    A "no" question is left out if no other slot or value exists.
+    """
+    rows: list[SlotValue] = []
+    for turn in turns:
+        generator = seeded_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
+        drawn: set[tuple[str, str]] = set()
+        for slot in sorted(turn.changed):
+            text = f"{turn.user} {turn.system}".casefold()
+            spelling = next((value for value in turn.state[slot] if value in text), turn.state[slot][0])
+            rows.append(_question(turn, slot, spelling, 1))
+            combination = _draw_negative(turn, slot, ontology, drawn, generator)
+            if combination is not None:
+                drawn.add(combination)
+                rows.append(_question(turn, *combination, 0))
+    return rows
+
+
+def encode_questions(
+    questions: Sequence[SlotValue], loaded: LoadedTokenizer, max_length: int
+) -> tuple[list[dict[str, list[int]]], int]:
+    """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
+
+    Also returns the number of questions whose dialogue was cut.
+
+    If a question is too long, its beginning is cut. The domain, slot and value are never cut. There are no special
+    tokens, so the last token belongs to the value.
+    """
+    contexts = [f"{question.system}\n{question.user}" for question in questions]
+    endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]
+    context_tokens, ending_tokens = (
+        loaded.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        for texts in (contexts, endings)
+    )
+    rows: list[dict[str, list[int]]] = []
+    num_cut = 0
+    for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
+        room = max(max_length - len(ending), 0)
+        num_cut += len(context) > room
+        tokens = [*context[max(len(context) - room, 0) :], *ending]
+        rows.append({"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": [question.label]})
+    return rows, num_cut
+
+
+def _question(turn: StateTurn, slot: str, value: str, label: int) -> SlotValue:
+    domain, _, name = slot.partition("-")
+    identifier = f"{turn.dialogue}:{turn.turn}:{slot}={value}"
+    return SlotValue(identifier, turn.system, turn.user, domain, name or domain, value, label)
+
+
+def _draw_negative(
+    turn: StateTurn, slot: str, ontology: Mapping[str, Sequence[str]], drawn: set[tuple[str, str]], generator: Any
+) -> tuple[str, str] | None:
+    others = [name for name in ontology if name != slot]
+    ways = [[slot], [others[index] for index in generator.permutation(len(others))]]
+    for names in ways if generator.random() < 0.5 else ways[::-1]:
+        for name in names:
+            taken = {*turn.state.get(name, ()), *(value for drawn_slot, value in drawn if drawn_slot == name)}
+            values = [value for value in ontology.get(name, ()) if value not in taken]
+            if values:
+                return name, values[generator.integers(len(values))]
+    return None
 
 
 if __name__ == "__main__":

@@ -12,29 +12,30 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from transformers import HfArgumentParser
 
-from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table, people_of_terms
-from hb_dataset.own_prompts import read_own_prompts
-from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
-from hb_dataset.versions import read_version
-from hb_metrics.collect.replies.decoding_settings import decoding_preset
-from hb_metrics.collect.replies.decoding_shards import decode_into_shards
-from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_dataset.prompts import config_vocabulary
+from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import ChatOptions, chat_messages, with_system
 from hb_metrics.models.contexts import render_messages
-from hb_metrics.models.layout import Layout, choose_layout
-from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.training.runs import model_description
 from hb_train.tuning.labels import held_out_rows, write_splits
-from hb_train.tuning.own_rows import OWN_REPLIES, Answer, GroupRow, draw_anchors, draw_groups, group_rows, own_anchors
-from hb_train.tuning.swap import stems
+from hb_train.tuning.own_rows import (
+    OWN_REPLIES,
+    Answer,
+    GroupRow,
+    draw_anchors,
+    draw_groups,
+    group_rows,
+    own_anchors,
+    training_prompts,
+)
 
 
 @dataclass
@@ -82,122 +83,85 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def reply(arguments: ReplyArguments) -> None:
-    prompts = training_prompts(arguments)
-    groups = draw_groups(prompts, arguments.num_replies, arguments.num_contexts, seed=arguments.seed)
-    vocabulary, seed = read_version(version_of(arguments.dataset_config)), arguments.seed
+    """Generates the model's replies, and writes them as rows."""
+    vocabulary, seed = config_vocabulary(arguments.dataset_config), arguments.seed
+    prompts = training_prompts(arguments.dataset_config, arguments.prompts, arguments.leave_out)
+    groups = draw_groups(prompts, arguments.num_replies, arguments.num_contexts, seed=seed)
     if arguments.anchors is None:
         anchors = draw_anchors(arguments.num_anchors, seed=seed)
     else:
-        people = default_noun_rows(people_of_terms(vocabulary))
-        anchors = own_anchors(arguments.anchors, people, arguments.num_anchors, seed=seed)
+        anchors = own_anchors(arguments.anchors, vocabulary, arguments.num_anchors, seed=seed)
     first = prompts.take(pa.array([group[0] for group in groups])).to_pylist()
     asked = [Answer(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
     asked += [anchor for anchor in anchors if anchor.reply is None]
     settings = {name: getattr(arguments, name) for name in ("revision", "dtype", "trust_remote_code")}
-    loaded = load_whole_model(arguments.model, ("causal",), **settings)
-    layout, replies = _own_replies(arguments, asked, loaded)
-    if replies is not None:
+    engine = LocalEngine(load_whole_model(arguments.model, ("causal",), **settings))
+    layout = engine.layout(context=arguments.context, tag="none", chat=ChatOptions({}, arguments.system_prompt))
+    replies = _own_replies(arguments, asked, engine, layout)
+    if process_state().is_main_process:
         columns = (replies[name].to_pylist() for name in ("reply", "truncated"))
-        made = zip(asked, *columns, strict=True)
-        answers = [answer._replace(reply=reply, truncated=cut) for answer, reply, cut in made]
-        kept = [*answers[len(groups) :], *(anchor for anchor in anchors if anchor.reply)]
+        answers = [
+            answer._replace(reply=reply, truncated=cut) for answer, reply, cut in zip(asked, *columns, strict=True)
+        ]
         rows, num_dropped = group_rows(prompts, groups, answers[: len(groups)], vocabulary)
-        of_anchors = [
+        anchors = [*answers[len(groups) :], *(anchor for anchor in anchors if anchor.reply)]
+        anchor_rows = [
             GroupRow(id, [reply], [[]], [""], [False], cut, texts=[text], system=system)
-            for id, text, system, reply, cut in kept
+            for id, text, system, reply, cut in anchors
             if reply
         ]
         counts = {
             "num_groups": len(rows),
             "num_prompts": sum(len(row.texts) for row in rows),
-            "num_anchors": len(of_anchors),
+            "num_anchors": len(anchor_rows),
             "num_empty_replies": sum(not answer.reply for answer in answers),
             "num_dropped": num_dropped,
             "num_descriptors": len({name for row in rows for name in row.descriptors or ()}),
         }
-        _write(arguments, [*rows, *of_anchors], counts, layout, loaded)
+        _write(arguments, [*rows, *anchor_rows], counts, engine, layout)
     process_state().wait_for_everyone()
 
 
-def training_prompts(arguments: ReplyArguments) -> pa.Table:
-    """Loads the prompts of a config, or the user's own prompts, without the descriptors of the config `leave_out`.
-
-    Descriptors that share a stem with such a descriptor (see `swap.stems`) are also left out.
-    """
-    name, allowed = arguments.dataset_config, measured_configs()
-    columns = find_config(name).schema.names
-    if find_config(name).name not in allowed or "first_descriptor" in columns:
-        raise ValueError(
-            f"dataset_config '{name}' has no prompts with a single descriptor; set a config with single terms, such "
-            f"as v1.0 or next"
-        )
-    prompts = load_table(name)
-    if arguments.prompts is not None:
-        own = read_own_prompts(arguments.prompts)
-        if without := next((prompt.id for prompt in own if prompt.kind != "term"), None):
-            raise ValueError(
-                f"prompt '{without}' in '{arguments.prompts}' has no slot for a term; write {{person}} or {{people}}"
-            )
-        people = people_of_terms(read_version(version_of(name)), small=name.endswith("-small"))
-        prompts = own_prompt_table(own, default_noun_rows(people), order=0)
-    leave_out = arguments.leave_out
-    if leave_out is None:
-        return prompts
-    table = load_table(leave_out)
-    terms = set(table["descriptor"].to_pylist()) - {None} if "descriptor" in table.column_names else set()
-    left_out_stems = set().union(*map(stems, terms))
-    left_out = [
-        term for term in prompts["descriptor"].unique().to_pylist() if term in terms or stems(term) & left_out_stems
-    ]
-    kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=pa.array(left_out, pa.string()))))
-    if len(kept) in (0, len(prompts)):
-        excluded = "no descriptor" if len(kept) else "all descriptors"
-        raise ValueError(
-            f"--leave_out {leave_out} excludes {excluded} of {name}; set --leave_out to a config with some, "
-            "but not all, of these descriptors"
-        )
-    return kept
-
-
-def _own_replies(arguments: ReplyArguments, asked: list[Answer], loaded: LoadedModel) -> tuple[Layout, pa.Table | None]:
-    """Generates the model's replies, and records the run in its folder. Only the main process returns the replies."""
-    chat, context = ChatOptions({}, arguments.system_prompt), arguments.context
-    layout = choose_layout(loaded, context=context, tag="none", chat=chat)  # type: ignore[arg-type]
-    extent = "whole" if layout.context == "chat" else "first_line"
-    drawing = {"temperature": arguments.temperature, "top_k": 0, "top_p": 1.0, "min_new_tokens": 1}
-    settings = decoding_preset("sample", extent="whole", max_new_tokens=arguments.max_new_tokens, **drawing)
+def _own_replies(arguments: ReplyArguments, asked: list[Answer], engine: LocalEngine, layout: Layout) -> pa.Table:
+    """Generates the model's replies, and records the run in its folder."""
+    decoding, _ = engine.decoding(
+        "sample",
+        "whole",
+        temperature=arguments.temperature,
+        top_k=0,
+        top_p=1.0,
+        min_new_tokens=1,
+        max_new_tokens=arguments.max_new_tokens,
+    )
     ids, texts, systems, *_ = zip(*asked, strict=True)
     table = pa.table({"id": ids, "text": texts, "system": pa.array(systems, pa.string()), "own_id": ids})
-    requests = make_requests(table, decoding=settings, chat=layout.chat, extent=extent, seed=arguments.seed)
-    plan = plan_replies(requests, loaded, context=layout.context)
-    folder, state = Path(arguments.output_dir).expanduser(), process_state()
-    with state.main_process_first():
-        if state.is_main_process:
-            options = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
-            about = {"settings": options, "model": model_description(loaded), "versions": package_versions()}
-            open_run(folder, {**about, "generation": plan.description()})
-    replies = decode_into_shards(plan, loaded, folder / REPLIES)
-    return layout, replies if state.is_main_process else None
+    extent = "whole" if layout.context == "chat" else "first_line"
+    requests = make_requests(table, decoding=decoding, chat=layout.chat, extent=extent, seed=arguments.seed)
+    plan = engine.plan_replies(requests, layout)
+    folder = Path(arguments.output_dir).expanduser()
+    with process_state().main_process_first():
+        options = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
+        about = {"settings": options, "model": model_description(engine.loaded), "versions": package_versions()}
+        open_run(folder, {**about, "generation": plan.description()})
+    return engine.reply(plan, folder / REPLIES)
 
 
 def _write(
-    arguments: ReplyArguments, rows: list[GroupRow], counts: dict[str, int], layout: Layout, loaded: LoadedModel
+    arguments: ReplyArguments, rows: list[GroupRow], counts: dict[str, int], engine: LocalEngine, layout: Layout
 ) -> None:
     messages = [chat_messages(text, [], with_system(layout.chat, row.system)) for row in rows for text in row.texts]
+    tokenizer, chat = engine.loaded.tokenizer, layout.chat
     rendered = iter(
-        render_messages(
-            messages, loaded.tokenizer, layout.context, is_encoder_decoder=False, chat=layout.chat, thought=False
-        )
+        render_messages(messages, tokenizer, layout.context, is_encoder_decoder=False, chat=chat, thought=False)
     )
     whole = [row._replace(prompts=[next(rendered) for _ in row.texts])._asdict() for row in rows]
     table = pa.Table.from_pylist(whole, OWN_REPLIES.schema)
-    held_out = held_out_rows([row.texts[0] for row in rows], arguments.seed)
     folder = Path(arguments.output_dir).expanduser()
-    write_splits(folder, table, held_out)
+    write_splits(folder, table, held_out_rows([row.texts[0] for row in rows], arguments.seed))
     content = {
         "context": layout.context,
         "asked_with": {**layout.chat.description(), "cue": "prompt"},
-        "model": model_description(loaded),
+        "model": model_description(engine.loaded),
         **{name: getattr(arguments, name) for name in ("dataset_config", "leave_out", "temperature", "num_contexts")},
         "rows_digest": table_digest(table),
         **counts,

@@ -7,96 +7,51 @@ The model reads the last turn of a dialogue and learns the response to it. All r
 split. In the test split, they are the references with which the model's response is compared. The defaults are the
 paper's settings (5.1), but with fewer pairs, so that training is possible on two CPU cores. crg.json contains BLEU-4,
 METEOR, NIST-2, Entropy-4 and Dist-2.
+
+The measures are those of DialoGPT (Zhang et al., 2020). The paper does not name a tokenizer. This toolkit uses
+sacrebleu's tokenizer `13a` on lower-case text, so figures are comparable only between runs of this toolkit. METEOR
+compares words and stems, but no synonyms. nltk uses the parameters of Banerjee and Lavie (2005), and not those of the
+program METEOR 1.5.
 """
 
+import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 from datasets import Dataset
+from nltk.translate.meteor_score import meteor_score
+from nltk.util import ngrams
+from sacrebleu.metrics import BLEU
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from trl import ModelConfig, SFTConfig, get_peft_config
 
-from hb_dataset.dialogue_pairs import read_dialogue
+from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.collect.replies.decoding_settings import decoding_preset
-from hb_metrics.collect.replies.decoding_shards import decode_into_shards
-from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.models.contexts import detect_context, encode_replies, render_messages
+from hb_metrics.models.contexts import ContextFormat, encode_replies, render_messages
+from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES, write_json
-from hb_train.tasks.response_metrics import response_metrics
 from hb_train.training.encoding import EncodedRows, encode_rows
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
 from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description, use_all_cores
 from hb_train.training.trainers import ReplySFTTrainer
 
-if TYPE_CHECKING:
-    from hb_dataset.dialogue_pairs import Dialogue
-    from hb_metrics.models.contexts import ContextFormat
-    from hb_metrics.models.loading import LoadedModel
-
-
-def split_pairs(
-    dialogue: "Dialogue", num_test: int, seed: int
-) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, list[str]]]]:
-    """Splits prompt–reply pairs into training and test pairs. No prompt is in both splits.
-
-    The seed and the words of the prompts determine the `num_test` prompts of the test split.
-    """
-    by_prompt: dict[str, list[tuple[str, str]]] = {}
-    for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
-        by_prompt.setdefault(prompt, []).append((identifier, reply))
-    if num_test >= len(by_prompt):
-        raise ValueError(
-            f"num_test uses {num_test:,} of the {len(by_prompt):,} different prompts, so none is left for training; "
-            "lower --num_test or raise --num_pairs"
-        )
-    order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
-    in_test = set(order[:num_test])
-    train: list[tuple[str, str, str]] = []
-    test: list[tuple[str, str, list[str]]] = []
-    for prompt, replies in by_prompt.items():
-        if prompt in in_test:
-            test.append((replies[0][0], prompt, [reply for _, reply in replies]))
-        else:
-            train.extend((identifier, prompt, reply) for identifier, reply in replies)
-    return train, test
-
-
-def encode_responses(
-    rows: Sequence[tuple[str, str, str]], loaded: "LoadedModel", context: "ContextFormat", max_length: int
-) -> tuple[EncodedRows, int]:
-    """Encodes contexts and responses, of which only the responses are learnt. Counts the dropped rows.
-
-    If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
-    `max_length`. Such a response would leave little room for the context, and would be truncated in generation.
-    """
-    conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for _, prompt, _ in rows]
-    rendered = render_messages(conversations, loaded.tokenizer, context, is_encoder_decoder=False)
-    texts = [reply for _, _, reply in rows]
-    replies = encode_replies(rendered, texts, loaded.tokenizer, context, is_encoder_decoder=False)
-    fitting = [
-        {"id": identifier, "prompt": prompt, "completion": text, "tag": "", "truncated": False}
-        for (identifier, _, text), prompt, reply in zip(rows, rendered, replies, strict=True)
-        if len(reply) < max_length // 2
-    ]
-    if not fitting:
-        raise ValueError(
-            f"all {len(rows):,} responses are longer than {max_length // 2} tokens; set --max_length above {max_length}"
-        )
-    data = Dataset.from_list(fitting)
-    encoded = encode_rows(data, loaded, context=context, suffix="", with_tags=True, max_length=max_length)
-    return encoded, len(rows) - len(fitting)
-
-
 CRG_FILE = "crg.json"
 BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
+# NIST halves the score if the responses are two thirds as long as the references.
+_NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
+_TOKENIZER = Tokenizer13a()
 
 
 @dataclass
@@ -134,12 +89,10 @@ def parse_options(argv: list[str] | None) -> tuple[ResponseArguments, SFTConfig,
         logging_steps=5,
     )
     check_model_options(options[2])
-    check_least(options[1], max_length=8)
     return options
 
 
 def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
-    decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(
         None if arguments.dialogues is None else Path(arguments.dialogues),
@@ -148,12 +101,14 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     )
     pairs, tested = split_pairs(dialogue, arguments.num_test, training_args.seed)
     loaded = load_base_model(model_args, training_args)
-    context, reason = detect_context(loaded.model, loaded.tokenizer)
+    engine = LocalEngine(loaded)
+    layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
+    decoding, _ = engine.decoding("greedy", "first_line", max_new_tokens=arguments.max_new_tokens)
     description = {
         **training_description(arguments, training_args, loaded, model_args),
         "dialogue": dialogue.description(),
         "decoding": asdict(decoding),
-        "context": {"format": context, "reason": reason},
+        "context": {"format": layout.context, "reason": layout.context_reason},
     }
     folder = open_training_run(training_args, description, CRG_FILE)
     if folder is None:
@@ -161,7 +116,8 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
 
     tested_rows = [(identifier, prompt, replies[0]) for identifier, prompt, replies in tested]
     (train, train_too_long), (test, test_too_long) = (
-        encode_responses(rows, loaded, context, int(training_args.max_length or 0)) for rows in (pairs, tested_rows)
+        encode_responses(rows, loaded, layout.context, int(training_args.max_length or 0))
+        for rows in (pairs, tested_rows)
     )
     trainer = ReplySFTTrainer(
         model=loaded.model,
@@ -171,15 +127,16 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
         processing_class=padding_tokenizer(loaded),
         peft_config=get_peft_config(model_args),
     )
-    check_finite(training_args, trainer.train().training_loss, "loss")
+    trainer.train()
     perplexity = trainer.evaluate()["eval_perplexity"]
-    taught = replace(loaded, model=trained_model(trainer).eval())
+    check_finite(training_args, perplexity, "perplexity of responses")
+    taught = LocalEngine(replace(loaded, model=trained_model(trainer).eval()))
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
-    plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
+    requests = make_requests(prompts, decoding=decoding, seed=training_args.seed)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies left by an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    replies = decode_into_shards(plan, taught, folder / REPLIES)
+    replies = taught.reply(taught.plan_replies(requests, layout), folder / REPLIES)
     if training_args.process_index == 0:
         results = {
             **description,
@@ -193,10 +150,156 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
             "num_skipped": dialogue.num_skipped,
         }
         write_json(folder / CRG_FILE, results)
-        for name in ("bleu_4", "meteor", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
+        for name in ("bleu_4", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
             print(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
         print(f"results: {(folder / CRG_FILE).resolve()}")
     end_processes(trainer)
+
+
+def split_pairs(
+    dialogue: Dialogue, num_test: int, seed: int
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, list[str]]]]:
+    """Splits prompt–reply pairs into training and test pairs. No prompt is in both splits.
+
+    The seed and the words of the prompts determine the `num_test` prompts of the test split.
+    """
+    by_prompt: dict[str, list[tuple[str, str]]] = {}
+    for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
+        by_prompt.setdefault(prompt, []).append((identifier, reply))
+    if num_test >= len(by_prompt):
+        raise ValueError(
+            f"num_test uses {num_test:,} of the {len(by_prompt):,} different prompts, so none is left for training; "
+            "lower --num_test or raise --num_pairs"
+        )
+    order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
+    in_test = set(order[:num_test])
+    train: list[tuple[str, str, str]] = []
+    test: list[tuple[str, str, list[str]]] = []
+    for prompt, replies in by_prompt.items():
+        if prompt in in_test:
+            test.append((replies[0][0], prompt, [reply for _, reply in replies]))
+        else:
+            train.extend((identifier, prompt, reply) for identifier, reply in replies)
+    return train, test
+
+
+def encode_responses(
+    rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, context: ContextFormat, max_length: int
+) -> tuple[EncodedRows, int]:
+    """Encodes contexts and responses, of which only the responses are learnt. Counts the dropped rows.
+
+    If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
+    `max_length`. Such a response would leave little room for the context, and would be truncated in generation.
+    """
+    conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for _, prompt, _ in rows]
+    rendered = render_messages(conversations, loaded.tokenizer, context, is_encoder_decoder=False)
+    texts = [reply for _, _, reply in rows]
+    replies = encode_replies(rendered, texts, loaded.tokenizer, context, is_encoder_decoder=False)
+    fitting = [
+        {"id": identifier, "prompt": prompt, "completion": text, "tag": "", "truncated": False}
+        for (identifier, _, text), prompt, reply in zip(rows, rendered, replies, strict=True)
+        if len(reply) < max_length // 2
+    ]
+    data = Dataset.from_list(fitting)
+    encoded = encode_rows(data, loaded, context=context, suffix="", with_tags=True, max_length=max_length)
+    return encoded, len(rows) - len(fitting)
+
+
+def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, object]:
+    """Computes all measures of responses. An undefined measure is `None`.
+
+    All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. NIST-2 is in bits and `entropy_4` in
+    nats. `dist_2` is the number of distinct bigrams per 100 bigrams. Each prompt needs a reference that contains a
+    word.
+
+    BLEU-4 and NIST-2 are computed over the whole set. If no n-gram of some length matches, BLEU-4 is smoothed as in
+    mteval. METEOR is the mean over responses, and compares each response with its best reference.
+    """
+    texts = [response or "" for response in responses]
+    tokens = [words(text) for text in texts]
+    reference_tokens = [list(filter(None, map(words, replies))) for replies in references]
+    bleu = BLEU(lowercase=True, tokenize="13a")
+    # sacrebleu takes a list of all first references, then a list of all second references, and so on, with `None` for a
+    # missing reference.
+    streams: list[Any] = list(zip_longest(*references))
+    dist = distinct_ngrams(tokens, 2)
+    return {
+        "bleu_4": bleu.corpus_score(texts, streams).score,
+        "nist_2": nist(tokens, reference_tokens, 2),
+        "meteor_exact_stem": _meteor(tokens, reference_tokens),
+        "entropy_4": ngram_entropy(tokens, 4),
+        "dist_2": None if dist is None else 100 * dist,
+        "mean_length": sum(map(len, tokens)) / len(tokens),
+        "num_responses": len(tokens),
+        "num_empty": sum(not response for response in tokens),
+        "num_references": sum(map(len, reference_tokens)),
+        "bleu_signature": str(bleu.get_signature()),
+    }
+
+
+def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
+    """Computes NIST of all responses in bits, for n-grams up to the length `size` (Doddington, 2002; mteval-v13a).
+
+    Each n-gram that a response shares with a reference is weighted by its information, log2(a / b). b is the number of
+    times that the n-gram occurs in the references. a is the number of times that its first n − 1 words occur in the
+    references or, if n = 1, the number of all words in the references. In a response, an n-gram counts at most as often
+    as it occurs in any one reference.
+
+    The length of a response is compared with the mean length of its references. (mteval requires the same number of
+    references for all responses.) Returns `None` if all responses are shorter than `size` words.
+    """
+    counts: Counter[tuple[str, ...]] = Counter()
+    reference_length = 0.0
+    for replies in references:
+        reference_length += sum(map(len, replies)) / len(replies)
+        for reply in replies:
+            counts[()] += len(reply)
+            for order in range(1, size + 1):
+                counts.update(ngrams(reply, order))
+    score = 0.0
+    for order in range(1, size + 1):
+        information, total = 0.0, 0
+        for response, replies in zip(tokens, references, strict=True):
+            most: Counter[tuple[str, ...]] = Counter()
+            for reply in replies:
+                most |= Counter(ngrams(reply, order))
+            own = Counter(ngrams(response, order))
+            total += own.total()
+            for ngram, number in (own & most).items():
+                information += number * math.log2(counts[ngram[:-1]] / counts[ngram])
+        if not total:
+            return None
+        score += information / total
+    ratio = min(sum(map(len, tokens)) / reference_length, 1)
+    return score * math.exp(_NIST_BETA * math.log(ratio) ** 2)
+
+
+def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
+    """Computes the entropy −Σ p ln p of the n-grams of all responses (Zhang et al., 2018, "Ent-n")."""
+    counts = Counter(ngram for response in tokens for ngram in ngrams(response, size))
+    total = counts.total()
+    if not total:
+        return None
+    entropy = math.fsum(-count / total * math.log(count / total) for count in counts.values())
+    return entropy + 0.0  # turns -0.0 into 0.0
+
+
+def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
+    """Computes the share of distinct n-grams (Li et al., 2016, "distinct-n")."""
+    occurring = [ngram for response in tokens for ngram in ngrams(response, size)]
+    return len(set(occurring)) / len(occurring) if occurring else None
+
+
+def words(text: str) -> list[str]:
+    return _TOKENIZER(text.lower()).split()
+
+
+def _meteor(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> float:
+    no_synonyms: Any = SimpleNamespace(synsets=lambda word: [])
+    scores = []
+    for replies, response in zip(references, tokens, strict=True):
+        scores.append(meteor_score(replies, response, wordnet=no_synonyms) if response else 0.0)
+    return 100 * math.fsum(scores) / len(scores)
 
 
 if __name__ == "__main__":

@@ -11,52 +11,45 @@ The entropy shows how randomly each model replies to prompts of its run. It is t
 from which a token is drawn. The mean is taken over the tokens of each reply, and then over the prompts.
 """
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from accelerate import PartialState
 
 from hb_dataset.awareness import read_awareness
-from hb_dataset.command_line import CommandParser
 from hb_dataset.seeded_draws import balanced_sample
-from hb_metrics.collect.engines.engine import Engine
-from hb_metrics.collect.replies.entropy import reply_entropies
-from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_to_rows
-from hb_metrics.collect.scoring.divergence import drift_per_token
+from hb_metrics.collect.replies.prompt_replies import reply_entropies, reply_to_rows
+from hb_metrics.collect.scoring.reply_scoring import drift_per_token
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
 from hb_metrics.measurements.awareness.figures import cluster_change
 from hb_metrics.measurements.awareness.results import cluster_mean
-from hb_metrics.measurements.awareness.work import MAX_TOKENS
 from hb_metrics.measurements.generation.asking import ask
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.measurements.settings import Settings
-from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.processes import process_state
 from hb_metrics.report.sides import EFFECTS_FILE
-from hb_metrics.run.replies import is_empty
 from hb_metrics.run.run_folder import run_digest, write_json
-from hb_metrics.stats.bias_values import descriptor_codes
 from hb_train.training.options import first_line, run_script
 
+MAX_TOKENS = 48  # the maximum length of an answer
 NUM_PROMPTS = 200  # the maximum number of prompts whose replies are sampled for the entropy
 
 
 class Side(NamedTuple):
-    """A run with its model."""
+    """A run with its `Settings`, and the `LocalEngine` of its model."""
 
     run: Run
-    settings: Settings
-    engine: Engine
-    loaded: LoadedModel
+    settings: Any
+    engine: Any
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser(prog="hb_train/side_effects.py", description=first_line(__doc__))
+    parser = argparse.ArgumentParser("hb_train/side_effects.py", description=first_line(__doc__), allow_abbrev=False)
     parser.add_argument("before", type=Path, help="The folder of the run before the mitigation.")
     parser.add_argument("after", type=Path, help="The folder of the run after the mitigation.")
     options = parser.parse_args(argv)
@@ -77,6 +70,26 @@ def measure_side_effects(before: Path, after: Path) -> None:
         print(f"entropy of replies: {first:.3f} → {second:.3f} nats per token, over {number} prompts")
 
 
+def load_side(run: Run) -> Side:
+    model = run.record.model
+    if model.dtype is None:
+        raise ValueError(
+            f"the model of run '{run.folder}' was not loaded, but its side effects are computed from its weights; "
+            "pass a run of a local model"
+        )
+    values = dict(run.record.content["settings"])
+    if model.adapter is not None and model.adapter.name != run.record.settings.model:
+        values["adapter"] = model.adapter.name
+    settings = settings_of(values)
+    engine: Any = load(settings, PartialState().device)
+    if engine.loaded.digest != model.digest:
+        raise ValueError(
+            f"model '{run.record.settings.model}' has changed since run '{run.folder}'; measure it again in a new "
+            "folder"
+        )
+    return Side(run, settings, engine)
+
+
 def neutral_drift(before: Side, after: Side) -> dict[str, object]:
     questions = list(dict.fromkeys(item.neutral for item in read_awareness()))
     prompts = pa.table({"id": questions, "text": questions})
@@ -84,69 +97,49 @@ def neutral_drift(before: Side, after: Side) -> dict[str, object]:
         request_replies(prompts, side.engine, side.settings.run, "greedy", {"max_new_tokens": MAX_TOKENS})
         for side in (before, after)
     )
-    plan = plan_replies(requests, before.loaded, context=layout.context)
-    replies = reply_to_rows(plan, before.loaded, range(len(questions)))
-    rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
-    if not rows:
+    loaded, other = before.engine.loaded, after.engine.loaded
+    replies = reply_to_rows(before.engine.plan_replies(requests, layout), loaded, range(len(questions)))
+    answers = {question: reply for question, reply in zip(questions, replies, strict=True) if reply}
+    if not answers:
         raise ValueError(
-            f"'{before.loaded.name}' replies to none of the {len(questions)} questions; pass a run whose model replies"
+            f"'{loaded.name}' replies to none of the {len(questions)} questions; pass a run whose model replies"
         )
-    asked, said = [questions[row] for row in rows], [replies[row] for row in rows]
-    values = drift_per_token(asked, said, (before.loaded, layout), (after.loaded, other_layout))
+    values = drift_per_token([*answers], [*answers.values()], (loaded, layout), (other, other_layout))
+    rows = np.arange(len(values))
     mean = cluster_mean(values, np.array([rows, rows]))
     return {
         "value": mean.value,
         "interval": mean.interval(before.run.confidence_level),
-        "num_prompts": len(rows),
-        "num_empty_replies": len(questions) - len(rows),
+        "num_prompts": len(values),
+        "num_empty_replies": len(questions) - len(values),
     }
 
 
 def entropy_of_replies(before: Side, after: Side) -> dict[str, object]:
     """Computes the change in entropy on the prompts that both runs share, or states why there is none."""
     asked = []
-    for name, (run, settings, engine, _) in zip(("before", "after"), (before, after), strict=True):
-        is_measured = "generation" in run.results.measured
-        if is_measured:
-            asked.append(ask(settings, run.tables.prompts(), engine))
-        if not is_measured or not asked[-1].requests.decoding.sample:
+    for name, side in (("before", before), ("after", after)):
+        if "generation" in side.run.results.measured:
+            asked.append(ask(side.settings, side.run.tables.prompts(), side.engine))
+        if "generation" not in side.run.results.measured or not asked[-1].requests.decoding.sample:
             return {"missing": f"the run {name} the mitigation has no sampled replies"}
-    first, second = (dict(zip(each.requests.ids, each.requests.texts, strict=True)) for each in asked)
+    first, second = (dict(zip(run.requests.ids, run.requests.texts, strict=True)) for run in asked)
     is_shared = [second.get(identifier) == text for identifier, text in first.items()]
     if not any(is_shared):
         return {"missing": "the runs have no prompt in common"}
     prompts = asked[0].prompts.filter(pa.array(is_shared))
     drawn = balanced_sample(prompts, min(NUM_PROMPTS, len(prompts)), seed=before.settings.run.seed)
-    codes, _ = descriptor_codes(drawn["descriptor"].to_pylist(), drawn["axis"].to_pylist())
+    terms = drawn.select(["axis", "descriptor"]).to_pandas().groupby(["axis", "descriptor"]).ngroup().to_numpy()
     means, num_empty = [], []
-    for side, each in zip((before, after), asked, strict=True):
-        requests = each.requests.take(pc.index_in(drawn["id"], pa.array(each.requests.ids)).to_pylist())
-        values = reply_entropies(plan_replies(requests, side.loaded, context=each.layout.context), side.loaded)
+    for side, run in zip((before, after), asked, strict=True):
+        requests = run.requests.take(pc.index_in(drawn["id"], pa.array(run.requests.ids)).to_pylist())
+        values = reply_entropies(side.engine.plan_replies(requests, run.layout), side.engine.loaded)
         num_empty.append(int(np.isnan(values).sum()))
         if num_empty[-1] == len(values):
             return {"missing": f"all replies of a model to {len(values)} prompts are empty"}
-        means.append(cluster_mean(values, np.array([codes, codes])))
+        means.append(cluster_mean(values, np.array([terms, terms])))
     change = cluster_change(means[0], means[1], before.run.confidence_level)
     return {**change._asdict(), "num_prompts": len(drawn), "num_empty_replies": num_empty}
-
-
-def load_side(run: Run) -> Side:
-    record = run.record
-    if record.model.dtype is None:
-        raise ValueError(
-            f"the model of run '{run.folder}' was not loaded, but its side effects are computed from its weights; "
-            "pass a run of a local model"
-        )
-    values, adapter = dict(record.content["settings"]), record.model.adapter
-    if adapter is not None and adapter.name != record.settings.model:
-        values["adapter"] = adapter.name
-    settings = settings_of(values)
-    engine = load(settings, process_state().device)
-    if engine.loaded is None or engine.loaded.digest != record.model.digest:
-        raise ValueError(
-            f"model '{record.settings.model}' has changed since run '{run.folder}'; measure it again in a new folder"
-        )
-    return Side(run, settings, engine, engine.loaded)
 
 
 if __name__ == "__main__":

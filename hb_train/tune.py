@@ -12,20 +12,13 @@ FOLDER`. LoRA (`--use_peft`) is saved as an adapter. To resume interrupted tunin
 """
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model
-from hb_train.training.options import (
-    check_given,
-    check_least,
-    check_model_options,
-    option,
-    parse_training_options,
-    run_script,
-)
+from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
 from hb_train.training.runs import (
     MEASURES,
     check_finite,
@@ -38,7 +31,6 @@ from hb_train.training.runs import (
     use_all_cores,
     validation_curve,
 )
-from hb_train.training.saving import check_publishable, publish_model, save_tuned_model
 from hb_train.tuning.labels import LABELS, SPLITS, read_labels, read_split
 from hb_train.tuning.own_rows import OWN_REPLIES
 
@@ -53,8 +45,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class TuneArguments:
-    dataset_name: str | None = option(
-        None, "The folder of training rows: from own_replies.py (method counterfactual) or bias_labels.py (method sft)."
+    dataset_name: str = option(
+        MISSING,
+        "The folder of training rows: from own_replies.py (method counterfactual) or bias_labels.py (method sft).",
     )
     method: Literal["sft", "counterfactual"] = option(
         "sft",
@@ -72,7 +65,8 @@ class TuneArguments:
     )
     merge: bool = option(False, "Save whole weights, into which LoRA is merged, instead of an adapter.")
     dry_run: bool = option(
-        False, "Print the numbers of rows and tokens, the memory and the time that training needs. Do not train."
+        False,
+        "Print the numbers of rows and tokens, and the memory and time of training, from a step. Do not train.",
     )
     early_stopping_patience: int = option(
         3,
@@ -134,12 +128,12 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
     from transformers import EarlyStoppingCallback, TrainerCallback, set_seed
 
-    from hb_metrics.models.bias_tags import TUNING_FILE
-    from hb_train.training.cost import describe_cost
-    from hb_train.tuning.methods import Tuning, encode, make_trainer
+    from hb_metrics.models.layout import TUNING_FILE
+    from hb_train.training.saving import publish_model
+    from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
 
     check_options(arguments, training_args, model_args)
-    dataset, rows = Path(str(arguments.dataset_name)), LABELS if arguments.method == "sft" else OWN_REPLIES
+    dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
     print_once(training_args, check_model(arguments, training_args, model_args, record.context))
     use_all_cores(training_args)
@@ -152,8 +146,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
                 f"{loaded.name}"
             )
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
-    without = ("dataset_name", "dry_run")  # the content of the rows is recorded instead
-    description = training_description(arguments, training_args, loaded, model_args, without)
+    description = training_description(arguments, training_args, loaded, model_args)
     folder = None
     if not arguments.dry_run:
         folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
@@ -174,7 +167,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     trainer = make_trainer(tuning, callbacks)
     trainer.num_read = tuning.encoded["train"].num_read
     if folder is None:
-        print_once(training_args, describe_cost(tuning, trainer))
+        print_once(training_args, measure_cost(tuning, trainer))
         return
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
@@ -192,7 +185,6 @@ def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_ar
     from trl import SFTConfig
 
     check_model_options(model_args, may_quantize=not arguments.merge)
-    check_given(dataset_name=arguments.dataset_name)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(
             "the checkpoint with the lowest validation measure cannot be selected without evaluations; omit "
@@ -216,6 +208,7 @@ def check_model(
     `context` is the format of the training prompts, if it is known.
     """
     from hb_metrics.models.loading import load_tokenizer
+    from hb_train.training.saving import check_publishable
 
     revision = None if model_args.model_revision == "main" else model_args.model_revision
     loaded = load_tokenizer(
@@ -230,8 +223,8 @@ def check_model(
 
 def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
-    from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
-    from hb_train.model_card import write_model_card
+    from hb_metrics.models.layout import TUNING_FILE, BiasTuning
+    from hb_train.training.saving import save_tuned_model, write_model_card
 
     arguments, record, encoded, state = tuning.arguments, tuning.record, tuning.encoded, trainer.state
     measure = MEASURES[arguments.method]
@@ -248,7 +241,6 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
         f"validation_{measure}": curve,
         "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
         "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
-        "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
     }
     elsewhere = ("context", "asked_with", "alpha", "beta")
     tag, context = arguments.tag(), record.context

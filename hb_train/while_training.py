@@ -4,18 +4,16 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from accelerate.utils import DistributedType, gather_object
+from accelerate.utils import DistributedType
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
-from hb_dataset import load_table
-from hb_dataset.prompts import config_vocabulary
+from hb_dataset.prompts import config_vocabulary, load_table
 from hb_dataset.seeded_draws import balanced_sample
 from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.classifiers.styles import load_style_classifier
@@ -89,7 +87,7 @@ class GenBiasCallback(TrainerCallback):
         if isinstance(prompts, str):
             prompts = with_plurals(load_table(prompts), config_vocabulary(prompts))
         self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
-        with random_state_kept():
+        with torch.random.fork_rng(devices=[]):  # the classifier must not change what training draws
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -102,7 +100,7 @@ class GenBiasCallback(TrainerCallback):
         if name in GEN_BIAS and args.greater_is_better:
             raise ValueError(f"greater_is_better is True, but the lowest '{name}' is best; set greater_is_better=False")
         handler = self.trainer.callback_handler
-        with random_state_kept(), evaluated(self.trainer.model) as model:
+        with evaluated(self.trainer.model) as model:
             self._plan(model)
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
 
@@ -115,28 +113,34 @@ class GenBiasCallback(TrainerCallback):
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """Measures the model in its current state. All processes must call this function at the same time."""
-        figures = dict.fromkeys((*GEN_BIAS, "distinct_share"), math.nan)
-        with random_state_kept(), evaluated(self.trainer.model) as model:
+        """Measures the model in its current state. With several processes, each computes all figures."""
+        figures = dict.fromkeys((*GEN_BIAS, "distinct_share"), math.nan) | {"num_replies": 0}
+        with evaluated(self.trainer.model) as model:
             plan, loaded = self._plan(model)
-            shares = gather_object([self._share(plan, loaded)])
-            replies = sorted(chain(*filter(None, shares)), key=lambda reply: plan.ids[reply[0]])
-            if not replies or None in shares:
-                return {**figures, "num_replies": len(replies)}
-            texts = [text for _, text in replies]
-            prompts = self.prompts.take(pa.array([row for row, _ in replies], pa.int64()))
-            axes, terms, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
-            forms = plural_forms(self.prompts), paired_terms(self.prompts)
-            # Each process classifies all replies. If processes shared the work, batches would differ, and probabilities
-            # could differ in their last bits.
-            vectors = self.styles.probabilities(masked_texts(Replies([], axes, terms, [], [], texts), *forms))
+            try:
+                replies = reply_to_rows(plan, loaded, range(len(plan.ids)))
+            except ValueError as error:  # for example, because the weights are not finite
+                step = self.trainer.state.global_step
+                logger.warning(
+                    "step %d: the model could not reply, so this evaluation has no Gen Bias (%s)", step, error
+                )
+                return figures
+        rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
+        if not rows:
+            return figures
+        texts = [replies[row] for row in rows]
+        prompts = self.prompts.take(pa.array(rows, pa.int64()))
+        axes, terms, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
+        masked = masked_texts(
+            Replies([], axes, terms, [], [], texts), plural_forms(self.prompts), paired_terms(self.prompts)
+        )
         cells = CellSums(self.styles.labels, keep_replies=True)
-        cells.add(vectors.astype(np.float32), terms, templates, axes)
+        cells.add(self.styles.probabilities(masked).astype(np.float32), terms, templates, axes)
         with suppress(ValueError):  # no cell has two replies, or no template has replies to two terms
             result = gen_bias(cells, debias=True, confidence_level=0.95)
             bounds = (result.intervals and result.intervals.full_gen_bias) or ()
             figures |= dict(zip(GEN_BIAS, (result.full_gen_bias, *bounds), strict=False))
-        return {**figures, "distinct_share": len(set(texts)) / len(texts), "num_replies": len(replies)}
+        return {**figures, "distinct_share": len(set(texts)) / len(texts), "num_replies": len(texts)}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
         about: dict[str, Any] = dict.fromkeys(("name", "source"), str(model.config.name_or_path))
@@ -147,24 +151,6 @@ class GenBiasCallback(TrainerCallback):
         decoding = decoding_preset(self.decoding, model, extent)
         requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, extent=extent)
         return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
-
-    def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[int, str]] | None:
-        """Returns the row and the text of each non-empty reply of this process.
-
-        Returns `None` if the model cannot reply, for example because its weights are not finite.
-        """
-        accelerator = self.trainer.accelerator
-        rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
-        try:
-            replies = reply_to_rows(plan, loaded, rows)
-        except ValueError as error:
-            logger.warning(
-                "step %d: the model could not reply, so this evaluation has no Gen Bias (%s)",
-                self.trainer.state.global_step,
-                error,
-            )
-            return None
-        return [(row, reply) for row, reply in zip(rows, replies, strict=True) if not is_empty(reply)]
 
 
 def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: int, *, seed: int) -> pa.Table:
@@ -188,15 +174,16 @@ def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: i
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[Any]:
-    """Yields the model in evaluation mode without autocast, but with its adapter. Restores its state afterwards."""
-    outer = model
+    """Yields the model in evaluation mode without autocast, but with its adapter.
+
+    The trainer sets the mode again before each step.
+    """
+    model.eval()
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
             raise ValueError("the adapter learns prompts and does not change the model's layers; use LoRA")
         model = model.get_base_model()
-    modes = {module: module.training for module in outer.modules()}
     forward, original = model.__dict__.get("forward"), model.__dict__.get("_original_forward")
-    outer.eval()
     if original is not None:
         model.forward = original
     try:
@@ -204,17 +191,3 @@ def evaluated(model: Any) -> Iterator[Any]:
     finally:
         if original is not None:
             model.forward = forward
-        for module, training in modes.items():
-            module.training = training
-
-
-@contextmanager
-def random_state_kept() -> Iterator[None]:
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that trainers use
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    try:
-        with torch.random.fork_rng(devices=devices):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002

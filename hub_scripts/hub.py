@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 from hb_dataset.hub_access import protect_token
 
@@ -81,44 +80,20 @@ class Repository(NamedTuple):
         return f"{self.api.endpoint}/{REPO_TYPES_URL_PREFIXES.get(self.repo_type, '')}{self.repo_id}/{path}"
 
 
-class Published(NamedTuple):
-    url: str
-    written: Sequence[str]
-    deleted: Sequence[str]
-    kept: Sequence[str]
-    tagged: bool
-
-    def __str__(self) -> str:
-        if not self.written and not self.deleted:
-            done = "the files existed already, and the tag was set" if self.tagged else "nothing to do"
-            return f"{done} ({self.url})"
-        parts = {"written": self.written, "deleted": self.deleted, "other people's files, left unchanged": self.kept}
-        listed = "; ".join(f"{what}: {', '.join(paths)}" for what, paths in parts.items() if paths)
-        return f"published as {self.url} ({listed})"
-
-
 def endpoint() -> str:
     from huggingface_hub import constants
 
-    if "@" in urlsplit(constants.ENDPOINT).netloc:
-        raise HubError(
-            "HF_ENDPOINT contains a user name or password, which would be published; remove it from the address"
-        )
     protect_token()
     return constants.ENDPOINT
 
 
 def connect() -> "HfApi":
-    """Creates a client with the token from `HF_TOKEN` or `hf auth login`. The token must have write permission."""
+    """Creates a client with the token from `HF_TOKEN` or `hf auth login`."""
     import huggingface_hub
 
     api = huggingface_hub.HfApi(endpoint(), token=huggingface_hub.get_token())
     if api.token is None:
         raise HubError(f"no Hugging Face token is set; {LOG_IN}")
-    with explained(api, "Checking the token"):
-        account = api.whoami(cache=True)
-        if account.get("auth", {}).get("accessToken", {}).get("role") == "read":
-            raise HubError(f"the token of {account['name']} has no write permission; {LOG_IN}")
     return api
 
 
@@ -141,8 +116,8 @@ def publish(
     message: str,
     tag: str | None = None,
     among_other_files: bool = False,
-) -> Published:
-    """Commits files and their record to main, and tags the commit.
+) -> str:
+    """Commits files and their record to main, and tags the commit. Returns a sentence that lists the changes.
 
     The commit also deletes files of an earlier publication that are not in `files`. If main already has this content,
     no commit is made. If the tag already has this content, nothing is done, because main may contain a later version.
@@ -168,7 +143,7 @@ def publish(
                 f"{repository} already has a tag {tag}, with other content ({', '.join([*missing, *outdated])}). An "
                 f"existing tag is never changed, so nothing was written; publish these files as another version"
             )
-        return Published(repository.page(f"commit/{at}"), [], [], kept, tagged=False)
+        return f"nothing to do ({repository.page(f'commit/{at}')})"
     in_the_way = [path for path in missing if path in present and path not in ours]
     theirs = in_the_way if RECORD_FILE in ours else in_the_way + kept
     if theirs and not among_other_files:
@@ -184,35 +159,28 @@ def publish(
     if tag is not None:
         with explained(repository.api, f"The files are published (commit {commit}). Setting the tag {tag}"):
             repository.api.create_tag(repository.repo_id, tag=tag, revision=commit, repo_type=repository.repo_type)
-    return Published(repository.page(f"commit/{commit}"), missing, outdated, kept, tagged=tag is not None)
+    parts = {"written": missing, "deleted": outdated, "other people's files, left unchanged": kept}
+    listed = "; ".join(f"{what}: {', '.join(paths)}" for what, paths in parts.items() if paths)
+    return f"published as {repository.page(f'commit/{commit}')} ({listed or 'no changes'})"
 
 
-def propose(repository: Repository, files: Mapping[str, bytes], *, title: str, description: str) -> tuple[str, bool]:
-    """Opens a pull request that writes files to a model's repository. Returns its page, and whether it is new.
+def propose(repository: Repository, files: Mapping[str, bytes], *, title: str, description: str) -> str:
+    """Opens a pull request that writes files to a model's repository. Returns its page.
 
-    If this account already has an open pull request with the same title and content, that pull request's page is
-    returned. A new pull request starts at `repository.head`, on which the contents are based. Later commits by the
-    owners are therefore preserved.
+    The request starts at `repository.head`, on which the contents are based, so later commits by the owners are kept.
     """
     from huggingface_hub import CommitOperationAdd
 
-    api, repo_id = repository.api, repository.repo_id
-    with explained(api, f"Opening a pull request on {repository}"):
-        opened = api.get_repo_discussions(
-            repo_id, author=api.whoami(cache=True)["name"], discussion_type="pull_request", discussion_status="open"
-        )
-        for pull_request in opened:
-            if pull_request.title == title and not repository.differing(f"refs/pr/{pull_request.num}", files):
-                return repository.page(f"discussions/{int(pull_request.num)}"), False
-        info = api.create_commit(
-            repo_id,
+    with explained(repository.api, f"Opening a pull request on {repository}"):
+        info = repository.api.create_commit(
+            repository.repo_id,
             [CommitOperationAdd(path, content) for path, content in files.items()],
             commit_message=title,
             commit_description=description,
             parent_commit=repository.head,
             create_pr=True,
         )
-    return repository.page(f"discussions/{info.pr_num}"), True
+    return repository.page(f"discussions/{info.pr_num}")
 
 
 @contextmanager
@@ -223,8 +191,6 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
     # and a rejected README.md raises ValueError.
     try:
         yield
-    except HubError:
-        raise
     except OfflineModeIsEnabled:
         raise HubError("HF_HUB_OFFLINE is set, so the Hub cannot be reached; unset it") from None
     except (HTTPError, OSError, ValueError, RuntimeError) as error:
@@ -243,11 +209,9 @@ def _reason(error: BaseException, api: "HfApi") -> str:
         text = f"HTTP {error.response.status_code}, {error.server_message or str(error).splitlines()[0]}"
     else:
         text = f"{type(error).__name__}: {error}"
-        if error.__cause__ is not None:
-            text += f" ({_reason(error.__cause__, api)})"
-    for secret in (api.token, repr(api.token)[1:-1]):
-        text = text.replace(str(secret), "…")
-    return re.sub(r"\?[^\s'\")]*", "?…", " ".join(text.split())).rstrip(".")
+        text += f" ({_reason(error.__cause__, api)})" if error.__cause__ is not None else ""
+    text = " ".join(text.replace(str(api.token), "…").split())
+    return re.sub(r"\?[^\s'\")]*", "?…", text).rstrip(".")  # a signed address has its signature after the "?"
 
 
 def _digests(content: bytes) -> list[str]:
@@ -263,11 +227,8 @@ def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> 
     If there was no publication, a README.md without a text of its own may be replaced.
     """
     if RECORD_FILE in present:
-        try:
-            files = json.loads(repository.read(RECORD_FILE, revision))["files"]
-            return {RECORD_FILE} | {path for path in files if path in present and present[path] in files[path]}
-        except (ValueError, LookupError, TypeError):
-            return set()  # the record is broken, so nobody knows which files are ours
+        files = json.loads(repository.read(RECORD_FILE, revision))["files"]
+        return {RECORD_FILE} | {path for path in files if path in present and present[path] in files[path]}
     if CARD_FILE in present and _HUB_CARD.fullmatch(repository.read(CARD_FILE, revision)):
         return {CARD_FILE}
     return set()
@@ -297,17 +258,11 @@ def _commit(repository: Repository, added: Mapping[str, bytes], outdated: Sequen
 
 
 def repo_id(text: str) -> str:
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
+    from huggingface_hub.utils import validate_repo_id
 
-    try:
-        validate_repo_id(text)
-        is_valid = "/" in text
-    except HFValidationError:
-        is_valid = False
-    if not is_valid:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not the name of a repository; write OWNER/NAME, as shown on the repository's page on the Hub"
-        )
+    validate_repo_id(text)
+    if "/" not in text:
+        raise argparse.ArgumentTypeError(f"{text!r} has no owner; write OWNER/NAME, as on the repository's page")
     return text
 
 

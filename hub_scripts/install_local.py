@@ -78,25 +78,15 @@ def install_metrics() -> list[Path]:
 
     root = Path(evaluate.config.HF_MODULES_CACHE) / "evaluate_modules" / "metrics"
     written = []
-    for package in (root, root.parent):
-        package.mkdir(parents=True, exist_ok=True)
-        (package / "__init__.py").touch()
     for source in metric_folders():
         files = module_files(source)
         digest = hashlib.sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()
-        named = root / f"evaluate-metric--{source.name}"
-        target = named / digest
-        scratch = (
-            named / f"{digest}.{os.getpid()}"
-        )  # `evaluate` ignores this folder, because its name is not 64 characters long
-        scratch.mkdir(parents=True)
-        (named / "__init__.py").touch()
-        (scratch / "__init__.py").touch()
-        for name, content in files.items():
-            (scratch / name).write_bytes(content)
-        if target.exists():
-            shutil.rmtree(target)
-        scratch.rename(target)
+        target = root / f"evaluate-metric--{source.name}" / digest
+        shutil.rmtree(target, ignore_errors=True)
+        packages = {folder / "__init__.py": b"" for folder in (root.parent, root, target.parent, target)}
+        target.mkdir(parents=True)
+        for path, content in (packages | {target / name: content for name, content in files.items()}).items():
+            path.write_bytes(content)
         written.append(target)
     return written
 

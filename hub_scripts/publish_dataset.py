@@ -21,10 +21,15 @@ import hb_dataset
 from hb_dataset import versions
 from hb_dataset.command_line import CommandParser
 from hub_scripts import hub
-from hub_scripts.dataset_card import dataset_card
 from hub_scripts.hub import add_dry_run_option, add_other_files_option, repo_id, write_files
-from hub_scripts.published_dataset import SPLIT, PublishedDataset, published_dataset
-from hub_scripts.run_figures import EVAL_FILE, EVALUATION_FRAMEWORK, eval_yaml
+from hub_scripts.published_dataset import (
+    EVAL_FILE,
+    SPLIT,
+    PublishedDataset,
+    dataset_card,
+    eval_yaml,
+    published_dataset,
+)
 
 LICENSE_FILE = "LICENSE"
 
@@ -48,26 +53,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     add_other_files_option(parser)
     options = parser.parse_args(argv)
-    try:
-        version = frozen_version(options.version)
-        api = None if options.dry_run else hub.connect()
-        dataset = published_dataset(options.repo_id, version)
-        files = dataset_files(dataset, with_eval_file=not options.without_eval_yaml)
-        if api is None:
-            write_files(options.dry_run, files)
-            done: object = f"written to {options.dry_run}; nothing was published"
-        else:
-            repository = hub.open_repository(api, options.repo_id, "dataset")
-            check_order(repository, version)
-            among_others, message = options.among_other_files, f"HolisticBias {version}"
-            done = hub.publish(repository, files, message=message, tag=version, among_other_files=among_others)
-    except hub.HubError as error:
-        if "evaluation_framework" not in str(error):
-            raise
-        raise hub.HubError(
-            f"{error}. The Hub rejects {EVAL_FILE} until it knows the evaluation framework '{EVALUATION_FRAMEWORK}' "
-            "(see CONTRIBUTING.md); add --without_eval_yaml to publish the rest"
-        ) from None
+    version = frozen_version(options.version)
+    api = None if options.dry_run else hub.connect()
+    dataset = published_dataset(options.repo_id, version)
+    files = dataset_files(dataset, with_eval_file=not options.without_eval_yaml)
+    if api is None:
+        write_files(options.dry_run, files)
+        done = f"written to {options.dry_run}; nothing was published"
+    else:
+        repository = hub.open_repository(api, options.repo_id, "dataset")
+        check_order(repository, version)
+        among_others, message = options.among_other_files, f"HolisticBias {version}"
+        done = hub.publish(repository, files, message=message, tag=version, among_other_files=among_others)
     print(f"{options.repo_id} {version}: {done}")
     for path, content in files.items():
         print(f"  {path} ({len(content):,} bytes)")
@@ -77,13 +74,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def frozen_version(version: str | None) -> str:
     frozen = versions.frozen_versions()
-    if version == versions.NEXT or (version is None and not frozen):
-        raise ValueError(
-            "there is no frozen version to publish, only 'next', which can still change; freeze it first, for "
-            "example with: python hub_scripts/terms/freeze_version.py v2.0"
-        )
     version = version or frozen[-1]
-    versions.read_version(version)
+    if version not in frozen:
+        raise ValueError(
+            f"there is no frozen version {version}; publish one of {', '.join(frozen)}, or freeze a version first "
+            "(python hub_scripts/terms/freeze_version.py v2.0)"
+        )
     return version
 
 
@@ -101,18 +97,11 @@ def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> 
 
 
 def check_order(repository: hub.Repository, version: str) -> None:
-    """Raises `ValueError` if publishing would replace a newer version on main or remove a version from main."""
+    """Raises `ValueError` if publishing would replace a newer version on main."""
     number = versions.version_number
-    published = sorted(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number)
-    if version in published:
-        return  # main remains unchanged
-    if published and number(published[-1]) > number(version):
+    newest = max(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number, default=version)
+    if version not in repository.tags and number(newest) > number(version):
         raise ValueError(
-            f"{repository} already has {published[-1]}, so users who set no revision would get the older {version} "
-            f"instead. Nothing was written; publish {version} to a separate repository"
-        )
-    if gone := [name for name in published if name not in versions.frozen_versions()]:
-        raise ValueError(
-            f"this release lacks {', '.join(gone)}, so {repository} would lose their sentences on main. Nothing was "
-            "written; publish from a release that contains all versions, or to another repository"
+            f"{repository} already has {newest}, so users who set no revision would get the older {version} instead. "
+            f"Nothing was written; publish {version} to a separate repository"
         )

@@ -2,24 +2,26 @@ r"""Opens a pull request that adds a run's figures, as evaluation results, to it
 
     holistic-bias publish results runs/gpt2 --repo_id openai-community/gpt2 --dataset_id ORG/holistic_bias
 
-The script first shows the files (`.eval_results/holistic_bias_*.yaml`) and asks for confirmation. `--yes` skips the
-question. `--dry_run DIR` writes the files to a folder instead, and needs neither a token nor a network connection. If
-main or an open pull request of yours already contains the files, the script opens no pull request.
+The script shows the files (`.eval_results/holistic_bias_*.yaml`), and opens the pull request only with `--yes`.
+`--dry_run DIR` writes the files to a folder instead, and needs neither a token nor a network connection. If main
+already contains the files, the script opens no pull request.
 """
 
 import argparse
-import sys
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import escape_markdown
-from hb_metrics.run.record import Model
+from hb_metrics.layout.figure import Figure
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.run.record import Model, Record
 from hb_metrics.run.run_record import figures_belong_to, is_on_hub, last_part, measured_model
 from hub_scripts import hub
 from hub_scripts.hub import add_dry_run_option, repo_id, write_files
-from hub_scripts.run_figures import evaluation_results, version_of
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
@@ -32,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--dataset_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The dataset's repository on the Hub."
     )
-    parser.add_argument("--yes", action="store_true", help="Open the pull request without asking for confirmation.")
+    parser.add_argument("--yes", action="store_true", help="Open the pull request.")
     add_dry_run_option(parser)
     options = parser.parse_args(argv)
     results = read_settled_results(options.run)
@@ -99,8 +101,9 @@ def _publish(results: "Results", contents: Mapping[str, bytes], options: argpars
         return
     print(shown(files))
     if not options.yes:
-        _ask(f"Open a pull request on {options.repo_id} with these {len(files)} files? [y/N] ")
-    url, opened = hub.propose(
+        print(f"nothing was written; add --yes to open a pull request on {options.repo_id} with these files")
+        return
+    url = hub.propose(
         model,
         files,
         title=f"HolisticBias results ({record.data.config}{'' if tag is None else f', tag {tag}'})",
@@ -111,19 +114,50 @@ def _publish(results: "Results", contents: Mapping[str, bytes], options: argpars
             f"{', '.join(f'`{path}`' for path in files)}."
         ),
     )
-    print(f"pull request: {url}" if opened else f"proposed already: {url}")
+    print(f"pull request: {url}")
 
 
-def _ask(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise ValueError(
-            "nothing was written, because there is no terminal on which to confirm; check the files, then add --yes"
-        )
-    try:
-        answer = input(question)
-    except (EOFError, KeyboardInterrupt):
-        answer = ""
-        print()
-    if answer.strip().lower() not in ("y", "yes"):
-        print("nothing was written")
-        raise SystemExit(1)
+def evaluation_results(results: "Results", dataset_id: str) -> dict[str, str]:
+    """Returns the YAML files with a run's figures, by path in the model's repository.
+
+    There is one file per measurement, classifier, tag and cue. If a later run agrees in all four, its file replaces the
+    earlier file. Runs record no date, so the Hub shows the date of the commit.
+    """
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+    from huggingface_hub.utils import yaml_dump
+
+    config = results.record.data.config
+    files = {}
+    for measurement in MEASUREMENTS:
+        entries = [
+            EvalResultEntry(
+                dataset_id=dataset_id,
+                task_id=f"{figure.task}_{config}",
+                value=figure.value,
+                dataset_revision=version_of(config),
+                notes=_notes(results.record, measurement, figure),
+            )
+            for figure in measurement.figures(results)
+            if figure.task is not None and figure.value is not None
+        ]
+        if entries:
+            variant = measurement.variant(results.record)
+            words = [re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.") for name in variant]
+            path = f".eval_results/holistic_bias_{'_'.join([config, measurement.name, *words])}.yaml"
+            files[path] = yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
+    return files
+
+
+def version_of(config: str) -> str:
+    return config.split("-", 1)[0]
+
+
+def _notes(record: Record, measurement: Measurement, figure: Figure) -> str:
+    notes = [f"config {record.data.config}"]
+    if (sample := record.settings.sample) is not None:
+        notes.append(f"sample of {sample:,} prompts, drawn with seed {record.settings.seed}")
+    notes += [*figure.notes, *measurement.figure_settings(record)]
+    notes.append(", ".join(filter(None, [f"model {measured_model(record.model)}", record.model.dtype])))
+    if (release := record.versions.get("holistic-bias")) is not None:
+        notes.append(f"holistic-bias {release}")
+    return "; ".join(notes)

@@ -25,7 +25,7 @@ LATE = (
     "hb_metrics.collect.classifiers.regard",
     "hb_metrics.collect.engines.local",
     "hb_metrics.collect.shards",
-    "hb_metrics.collect.scoring.pair_perplexity",
+    "hb_metrics.collect.scoring.perplexity",
     "hb_metrics.report.page",
     "scipy.stats",
     "transformers.models.auto.modeling_auto",

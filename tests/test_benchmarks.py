@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.benchmarks import bench
-from tests.benchmarks.row import OURS
-from tests.benchmarks.run_side import load_row
+from tests.benchmarks.row import OURS, load_row
 
 FRACTION = 0.002
 # The row perplexity_terms has the sides and the model of perplexity_embedded.
@@ -40,5 +39,5 @@ def test_every_side_of_every_row_runs_and_finds_what_we_find(name, side_name):
     if side_name == "lm-eval" and importlib.util.find_spec("lm_eval") is None:
         pytest.skip("lm-eval is not installed; it comes with the extra 'bench'")
     row, ours = load_row(name), results(name, OURS)
-    bench._check_equal(name, row, side_name, ours, results(name, side_name))
+    bench.check_equal(name, row, side_name, ours, results(name, side_name))
     assert isinstance(row.notes(ours), str)

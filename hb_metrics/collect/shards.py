@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,11 +50,11 @@ def check_same_folder(folder: Path) -> None:
     state = process_state()
     if state.num_processes == 1:
         return
-    mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # if the run is killed here, the next run removes the file
+    # If the run is killed here, the next run removes the file.
+    mark = folder / str(of_main_process(f".machines.{secrets.token_hex(8)}.tmp"))
     if state.is_main_process:
         mark.touch()
-    name = of_main_process(mark.name)
-    seen = gather_object([(socket.gethostname(), await_files([folder / name]) is None)])
+    seen = gather_object([(socket.gethostname(), await_files([mark]) is None)])
     if state.is_main_process:
         mark.unlink(missing_ok=True)
     main_host, _ = seen[0]
@@ -77,26 +77,11 @@ def await_files(paths: Collection[Path]) -> Path | None:
         if time.monotonic() > deadline:
             return awaited[0]
         time.sleep(_SECONDS_BETWEEN_CHECKS)
-        for folder in {path.parent for path in awaited}:
-            _refresh(folder)
+        # An NFS client asks the server for a folder's content only if the folder is listed.
+        for folder in {folder for path in awaited for folder in path.parents[:3]}:
+            with suppress(OSError):  # the folder itself may not be visible yet
+                list(folder.iterdir())
     return None
-
-
-def late_error(path: Path) -> OSError:
-    return FileNotFoundError(
-        f"'{path}', which a process of this run wrote, is not visible on {socket.gethostname()} after {LATEST} "
-        "seconds; set --output_dir to a folder that all machines share. Finished work is kept; to resume, run the same "
-        "command again"
-    )
-
-
-def _refresh(folder: Path) -> None:
-    """Lists a folder, so that an NFS client asks the server for its content. `Path.exists` uses the client's cache."""
-    try:
-        list(folder.iterdir())
-    except OSError:  # the folder itself may not be visible yet
-        if folder != folder.parent:
-            _refresh(folder.parent)
 
 
 _INPUTS = b"holistic_bias.inputs"  # the key of the inputs' digest in a shard's metadata
@@ -184,12 +169,16 @@ def _missing(
 ) -> list[int]:
     for folder in {shard.path.parent for shard in shards}:
         folder.mkdir(parents=True, exist_ok=True)
-        _set_unknown_files_aside(folder, shards)
-    missing = [
-        index
-        for index, shard in enumerate(shards)
-        if not _is_whole(shard, ids, schema, _marks(shard, run, ids, inputs))
-    ]
+        # A later step reads every Parquet file, so other files get other names.
+        for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
+            print(f"{path} does not belong to this run; the file is kept as {set_aside(path).name}")
+    missing = []
+    for index, shard in enumerate(shards):
+        if fault := _fault(shard, ids, schema, _marks(shard, run, ids, inputs)):
+            missing.append(index)
+            if shard.path.exists():
+                kept = set_aside(shard.path)
+                print(f"{shard.path} {fault}; its rows are computed again, and the file is kept as {kept.name}")
     if done := len(ids) - sum(len(shards[index].rows) for index in missing):
         print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
     return missing
@@ -210,8 +199,11 @@ def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
     """Reads the shards, and sorts all rows by row number."""
     if not shards:
         return schema.empty_table()
-    if missing := await_files([shard.path for shard in shards]):
-        raise late_error(missing)
+    if late := await_files([shard.path for shard in shards]):
+        raise FileNotFoundError(
+            f"'{late}', which a process of this run wrote, is not visible on {socket.gethostname()} after {LATEST} "
+            "seconds; set --output_dir to a folder that all machines share, and run the same command again to resume"
+        )
     table = pa.concat_tables([_read(shard.path, schema) for shard in shards])
     order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
     return table.take(pa.array(order))
@@ -241,37 +233,25 @@ def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | N
     return {SHARD_RUN: run.encode(), _INPUTS: digest.encode()}
 
 
-def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
+def _fault(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> str | None:
+    """Returns why a shard must be computed, or `None` if the file contains it."""
     if not shard.path.exists():
-        return False
+        return "is missing"
     try:
         stored_ids = _read(shard.path, schema)["id"].to_pylist()
         columns = pq.read_schema(shard.path)  # the file's own columns, because `_read` fills missing ones with nulls
     except PermissionError:  # the file may be valid, so it must not be renamed
         raise
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
-        fault = f"is damaged ({str(error).partition(chr(10))[0]})"
-    else:
-        stored_marks = columns.metadata or {}
-        if not columns.equals(schema):
-            fault = "has unexpected columns"
-        elif stored_ids != [ids[row] for row in shard.rows]:
-            fault = "has unexpected rows"
-        elif stored_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
-            fault = "belongs to another run"
-        elif stored_marks.get(_INPUTS) != marks[_INPUTS]:
-            fault = "was computed from texts that have changed since then"
-        else:
-            return True
-    kept = set_aside(shard.path)
-    print(f"{shard.path} {fault}; its rows are computed again, and the file is kept as {kept.name}")
-    return False
-
-
-def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
-    """Renames Parquet files that are not shards of this run, because a later step reads every Parquet file."""
-    for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
-        print(f"{path} does not belong to this run; the file is kept as {set_aside(path).name}")
+        return f"is damaged ({str(error).partition(chr(10))[0]})"
+    stored_marks = columns.metadata or {}
+    faults = {
+        "has unexpected columns": not columns.equals(schema),
+        "has unexpected rows": stored_ids != [ids[row] for row in shard.rows],
+        "belongs to another run": stored_marks.get(SHARD_RUN) != marks[SHARD_RUN],
+        "was computed from texts that have changed since then": stored_marks.get(_INPUTS) != marks[_INPUTS],
+    }
+    return next((fault for fault, is_so in faults.items() if is_so), None)
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

@@ -63,16 +63,21 @@ def run_units(
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
     """Yields each unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64."""
     memory = Memory(plan.halve, "one text")
+    try:
+        yield from map_units(lambda unit: np.concatenate(memory.run(plan.score, unit.payload)), units, model)
+    finally:
+        memory.report("units of work")
 
-    def score(unit: Unit) -> np.ndarray:
-        return np.concatenate(memory.run(plan.score, unit.payload))
 
+def map_units(
+    run: Callable[[Unit], Any], units: Sequence[Unit], model: PreTrainedModel
+) -> Generator[tuple[Unit, Any], None, None]:
+    """Yields each unit, and what `run` returns for it. Several units are computed at the same time on CPU."""
     with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
         try:
-            yield from zip(units, pool.map(score, units), strict=True)
+            yield from zip(units, pool.map(run, units), strict=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the units that are still waiting
-            memory.report("units of work")
 
 
 @contextmanager
@@ -91,6 +96,29 @@ def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
         yield 1 if is_offloaded(model) or has_changing_rope(model) else num_workers()
     finally:
         torch.set_num_threads(threads)
+
+
+def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
+    """Raises `ValueError` if a text is not a string, is empty, or contains an unpaired surrogate.
+
+    Errors state a text's row, but never quote the text. If `blank` is false, as for classifiers, texts that consist of
+    white space are also invalid.
+    """
+    if isinstance(texts, str):
+        raise ValueError("texts is a single string; pass a list of texts")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str) or not (text if blank else text.strip()):
+            fault = f"of type {type(text).__name__}" if not isinstance(text, str) else "blank" if text else "empty"
+            raise ValueError(
+                f"text {row} is {fault}; pass only strings that contain words, and count the texts that you omit"
+            )
+        try:
+            text.isascii() or text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"text {row} contains an unpaired surrogate (U+{ord(text[error.start]):04X}) at position "
+                f"{error.start + 1}; decode the text with the encoding in which it was written, or omit the text"
+            ) from None  # the original error message contains the text
 
 
 def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:

@@ -12,16 +12,14 @@ from hb_dataset.names import NAME_CUES
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.measurements.offensiveness.figures import classified_replies
+from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import STYLES
-from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.clusters import quantile, share_interval
-from hb_metrics.stats.intervals import run_covariances
-from hb_metrics.stats.planned import Size, Spread, at_size, change_half_width, half_width, run_spread
-from hb_metrics.stats.style_clusters import cluster_columns
+from hb_metrics.stats.intervals import Size, Spread, at_size, change_half_width, half_width, run_covariances, run_spread
 from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 FULL = "Full Gen Bias"
@@ -65,8 +63,7 @@ def planned_figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes
     flagged = {UPTAKE: naming(table)}
     replies = flagged[UPTAKE].replies
     flagged |= refusal_flags(run, replies)
-    of_replies = run.results.offensiveness.replies if "offensiveness" in run.results.measured else None
-    if of_replies is not None and (offensive := classified_replies(run, of_replies.threshold, replies)) is not None:
+    if "offensiveness" in run.results.measured and (offensive := classified_replies(run)) is not None:
         flagged["Offensive replies"] = offensive
     for name, flags in flagged.items():
         planned[name] = planned_share(*cell_counts(flags)[1:], sizes, level)

@@ -9,8 +9,8 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.replies.requests import select_prompts
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.run_prompts import read_prompts
-from hb_metrics.measurements.decisions.work import orders_of, quick_sample
 from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.own_prompts import orders_of, quick_sample
 from hb_metrics.stats.decision_table import decision_gap
 
 

@@ -3,32 +3,24 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from hb_metrics.human_eval.pairs import Question
 from hb_metrics.human_eval.ratings import Rating, Ratings
 from hb_metrics.human_eval.study import Design, Study
 from hb_metrics.stats.calibration import krippendorff_alpha
-from hb_metrics.stats.clusters import Bounds
+from hb_metrics.stats.clusters import Bounds, Estimate, quantile
 
 # The minimum effective numbers of raters and pairs. With fewer, intervals are uselessly wide.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
 # V_rater / V_0 (see `win_rate`). Up to the first ratio, raters are treated as alike. From the second ratio on, they are
 # treated as different. docs/coverage.md shows the coverage.
 _ALIKE, _UNLIKE = 0.8, 1.0
-_QUANTILE = 0.975
+_LEVEL = 0.95
 
 
-class WinRate(NamedTuple):
-    value: float
-    interval: tuple[float, float] | None
-    reason: str | None
-
-
-def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
+def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimate:
     """Computes the share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
     Ratings by the same rater are correlated, and so are ratings of the same pair. The variance is V_rater + V_pair −
@@ -53,20 +45,20 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
             counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
             if len(sizes) >= least:
                 counted += f" with unequal numbers of ratings count as only {freedom + 1:.1f}"
-                return WinRate(value, None, f"{counted}; an interval needs {least:g} or more")
-            return WinRate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
-        squared_t.append(float(stats.t.ppf(_QUANTILE, freedom)) ** 2)
+                return Estimate(value, None, f"{counted}; an interval needs {least:g} or more")
+            return Estimate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
+        squared_t.append(quantile(_LEVEL, freedom) ** 2)
         sums = np.bincount(codes, residuals)
         variance = float((sums**2 / (1 - sizes / number)).sum()) / number**2
         ratios.append(variance * (number - 1) / spread if spread > 0 else 1.0)
-    squared_z = float(stats.norm.ppf(_QUANTILE)) ** 2
+    squared_z = quantile(_LEVEL) ** 2
     unlike = min(max((ratios[0] - _ALIKE) / (_UNLIKE - _ALIKE), 0), 1)
     of_raters = (1 - unlike) * squared_z + unlike * squared_t[0] * ratios[0]
     of_pairs = squared_t[1] * (ratios[1] - 1)
     ratio = max(of_raters + of_pairs, squared_z) / (number - 1)  # z²/n, as in Wilson's interval
     middle = (value + ratio / 2) / (1 + ratio)
     half = math.sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
-    return WinRate(value, (max(middle - half, 0.0), min(middle + half, 1.0)), None)
+    return Estimate(value, (max(middle - half, 0.0), min(middle + half, 1.0)), None)
 
 
 def degrees_of_freedom(sizes: np.ndarray) -> float:
@@ -228,11 +220,14 @@ def question_results(question: Question, ratings: Sequence[Rating]) -> QuestionR
     chosen = np.full((len(shown), len(names)), -1)
     chosen[pair, rater] = wins
     alpha = krippendorff_alpha(chosen, np.ones(len(shown)), np.arange(len(shown)))
+    rate = win_rate(wins, rater, pair)
     return QuestionResults(
         *question,
-        int(wins.sum()),
-        len(wins),
-        *win_rate(wins, rater, pair),
+        num_wins=int(wins.sum()),
+        num_ratings=len(wins),
+        win_rate=rate.value,
+        interval=rate.interval,
+        interval_reason=rate.reason,
         num_pairs=len(shown),
         num_pairs_rated_twice=int((counts > 1).sum()),
         alpha=alpha.alpha,

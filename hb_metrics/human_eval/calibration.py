@@ -12,6 +12,7 @@ from hb_metrics.run.run_folder import read_json, run_digest
 from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.calibration import (
     Agreement,
+    AlternativeAnnotator,
     CorrectedRate,
     alternative_annotator,
     corrected_gap,
@@ -50,17 +51,6 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Alternative:
-    """The alternative annotator test with the margin `epsilon` (see `AlternativeAnnotator`)."""
-
-    epsilon: float
-    winning_rate: float | None
-    advantage: float | None
-    passes: bool | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
 class Calibration:
     """A judge's rates, corrected with people's labels. Rates are by axis, and "" is the key of all replies.
 
@@ -93,7 +83,7 @@ class Calibration:
     gaps: list[Gap]
     people: Agreement
     judge_with_people: Agreement
-    alternative_annotator: Alternative
+    alternative_annotator: AlternativeAnnotator
 
 
 class Group(NamedTuple):
@@ -118,7 +108,7 @@ class Group(NamedTuple):
 
 def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
     rows = rows_of_tasks(study)
-    lines, num_duplicates = read_lines(paths, study.id, dict.fromkeys(rows, study.judge), num_choices=len(study.labels))
+    lines, num_duplicates = read_lines(paths, study.id, rows, num_choices=len(study.labels))
     raters = sorted({rater for rater, _ in lines})
     numbers = np.full((len(study.replies), len(raters)), -1)
     for (rater, task), line in sorted(lines.items()):
@@ -141,14 +131,14 @@ def rates(
     `verdict` is set, only replies to which the judge gave this verdict count, and axes without such replies are left
     out.
     """
-    found = {}
+    by_axis = {}
     for name in ("", *axes):
         rows = judged.population([name] if name else axes)
         if verdict is not None:
             rows = rows & (judged.verdicts == verdict)
         if rows.any():
-            found[name] = _rate(judged, labels, rows)
-    return found
+            by_axis[name] = _rate(judged, labels, rows)
+    return by_axis
 
 
 def _rate(judged: Instrument, labels: np.ndarray, rows: np.ndarray) -> CorrectedRate:
@@ -214,7 +204,7 @@ def calibrate(
         gaps=compared,
         people=krippendorff_alpha(kept, weights, terms[rows]),
         judge_with_people=judge_agreement(kept, judged.judged[rows], weights, terms[rows]),
-        alternative_annotator=Alternative(epsilon, *alternative_annotator(kept, judged.judged[rows], weights, epsilon)),
+        alternative_annotator=alternative_annotator(kept, judged.judged[rows], weights, epsilon),
     )
 
 

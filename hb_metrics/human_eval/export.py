@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
-from hb_metrics.human_eval.page import rater_page
 from hb_metrics.human_eval.pairs import QUESTIONS, REASONS, pairs_of_runs
 from hb_metrics.human_eval.study import (
     LAYOUT,
@@ -18,6 +17,7 @@ from hb_metrics.human_eval.study import (
     Study,
     draw_study,
     speakers,
+    study_page,
     study_text,
     write_study_files,
 )
@@ -79,9 +79,9 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output_dir
     design = Design(**{name: getattr(arguments, name) for name in Design._fields})
     first, second = read_run(arguments.first), read_run(arguments.second)
-    found = pairs_of_runs(first, second, keep_offensive=arguments.keep_offensive)
-    left_out = [f"{number:,}: {REASONS[name]}" for name, number in found.left_out.items() if number]
-    print(f"{len(found.pairs):,} pairs can be shown; not shown: {'; '.join(left_out) or 'none'}")
+    available = pairs_of_runs(first, second, keep_offensive=arguments.keep_offensive)
+    left_out = [f"{number:,}: {REASONS[name]}" for name, number in available.left_out.items() if number]
+    print(f"{len(available.pairs):,} pairs can be shown; not shown: {'; '.join(left_out) or 'none'}")
     names = [run.folder.resolve().name for run in (first, second)]
     runs = []
     for number, run in enumerate((first, second)):
@@ -93,29 +93,24 @@ def export(arguments: argparse.Namespace) -> None:
     about = {
         "runs": runs,
         "keep_offensive": arguments.keep_offensive,
-        "left_out": found.left_out,
-        "axes": found.axes,
-        "num_available": len(found.pairs),
+        "left_out": available.left_out,
+        "axes": available.axes,
+        "num_available": len(available.pairs),
         "num_in_study": design.num_pairs,
     }
     questions = [question for question in QUESTIONS if question.id in arguments.questions]
-    study = draw_study(found.pairs, design, questions, about)
-    write_files(study, output)
-    if without := sorted(set(found.axes) - {pair.axis for pair in study.pairs}):
+    study = draw_study(available.pairs, design, questions, about)
+    files = {STUDY_FILE: study_text(study, LAYOUT)}
+    files[TASKS_FILE] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task_rows(study))
+    files |= {f"{rater}.html": rater_page(study, rater) for rater in study.sheets}
+    write_study_files(output, files, "ratings")
+    if without := sorted(set(available.axes) - {pair.axis for pair in study.pairs}):
         print(f"axes without a pair: {', '.join(without)}")
     print(
         f"Wrote {design.num_raters} pages to {output.resolve()}, one for each rater. Together, they contain "
         f"{design.num_pairs:,} of the pairs."
     )
     print(f"{TASKS_FILE} is for a crowdsourcing platform. {STUDY_FILE} names the runs, so do not show it to raters.")
-
-
-def write_files(study: Study, folder: Path) -> None:
-    tasks = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task_rows(study))
-    files = {STUDY_FILE: study_text(study, LAYOUT), TASKS_FILE: tasks}
-    for rater in study.sheets:
-        files[f"{rater}.html"] = rater_page(study, rater)
-    write_study_files(folder, files, "ratings")
 
 
 def task_rows(study: Study) -> list[dict[str, object]]:
@@ -130,3 +125,15 @@ def task_rows(study: Study) -> list[dict[str, object]]:
                 row |= {"question_text": texts[question], "prompt": study.pairs[screen.pair].prompt}
                 rows.append({**row, "speaker_1": first, "speaker_2": second})
     return rows
+
+
+def rater_page(study: Study, rater: str) -> str:
+    """Renders a rater's page. It does not reveal which run a reply comes from."""
+    screens = []
+    for place, screen in enumerate(study.sheets[rater]):
+        tasks = list(study.tasks(rater, place).values())
+        prompt, replies = study.pairs[screen.pair].prompt, speakers(study, screen)
+        screens.append({"prompt": prompt, "replies": replies, "tasks": tasks})
+    questions = [{"id": question.id, "text": question.text} for question in study.questions]
+    data = {"study": study.id, "rater": rater, "questions": questions, "screens": screens}
+    return study_page("rater.html.jinja", data, num_questions=len(questions))

@@ -11,8 +11,7 @@ import numpy as np
 from hb_dataset.command_line import AXIS_CUTOFF, CommandParser, check_known
 from hb_metrics.human_eval.calibration import rates
 from hb_metrics.human_eval.label_study import LABELS_FILE, LAYOUT, LabelStudy, draw_labels, read_instrument
-from hb_metrics.human_eval.page import label_page
-from hb_metrics.human_eval.study import study_text, write_study_files
+from hb_metrics.human_eval.study import study_page, study_text, write_study_files
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import run_digest
 
@@ -57,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         seed=arguments.seed,
         run=run_digest(arguments.run),
     )
-    write_files(study, output)
+    files = {LABELS_FILE: study_text(study, LAYOUT)}
+    files |= {f"{rater}.html": label_page(study, rater) for rater in study.sheets}
+    write_study_files(output, files, "labels")
     print(
         f"Wrote one page for each of {arguments.raters} raters, each with {len(study.replies):,} replies: "
         f"{output.resolve()}"
@@ -73,8 +74,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"Is an interval expected for {name or 'all replies'} ({rate.num_labelled:,} labels)? {verdict}")
 
 
-def write_files(study: LabelStudy, folder: Path) -> None:
-    files = {LABELS_FILE: study_text(study, LAYOUT)}
-    for rater in study.sheets:
-        files[f"{rater}.html"] = label_page(study, rater)
-    write_study_files(folder, files, "labels")
+def label_page(study: LabelStudy, rater: str) -> str:
+    screens = []
+    for row, task in zip(study.sheets[rater], study.tasks(rater), strict=True):
+        shown = study.replies[row]
+        screens.append({"prompt": shown["prompt"], "replies": [shown["reply"]], "tasks": [task]})
+    questions = [{"id": study.judge, "text": study.question}]
+    data = {"study": study.id, "rater": rater, "questions": questions, "screens": screens}
+    return study_page("labels.html.jinja", data, question=study.question, labels=study.labels)

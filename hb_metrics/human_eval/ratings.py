@@ -1,13 +1,12 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_dataset.table_files import json_lines
+from hb_dataset.table_files import filled_text_in, invalid, json_lines, number_in, text_in
 from hb_metrics.human_eval.study import Study
 
 FIELDS = ("study", "rater", "task", "choice")  # pages also write `session`, `question` and `seconds`
 _MOST_SECONDS = 10**9
-_LONGEST_SHOWN = 60  # values in error messages are truncated to this number of characters
 
 
 class Rating(NamedTuple):
@@ -39,26 +38,25 @@ class Ratings(NamedTuple):
 
 class Line(NamedTuple):
     rater: str
-    session: str | None
     choice: int
     seconds: float | None
     place: str
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    questions: dict[str, str] = {}  # the questions of each task
+    tasks: set[str] = set()
     for sheet, screens in study.sheets.items():
         for place in range(len(screens)):
-            questions.update({task: question for question, task in study.tasks(sheet, place).items()})
-    return _in_order(*read_lines(paths, study.id, questions, num_choices=2), study)
+            tasks.update(study.tasks(sheet, place).values())
+    return _in_order(*read_lines(paths, study.id, tasks, num_choices=2), study)
 
 
 def read_lines(
-    paths: Sequence[Path], study: str, questions: dict[str, str], *, num_choices: int
+    paths: Sequence[Path], study: str, tasks: Collection[str], *, num_choices: int
 ) -> tuple[dict[tuple[str, str], Line], int]:
     """Reads files of answers. Returns the lines by rater and task, and the number of repeated lines.
 
-    `questions` contains the question of each task. An invalid or contradictory line raises `ValueError`.
+    An invalid or contradictory line raises `ValueError`.
     """
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
@@ -67,14 +65,15 @@ def read_lines(
         number = 0
         for number, row in json_lines(path):
             place = f"'{path}', line {number}"
-            problem = _problem(row, study, questions, num_choices)
-            if problem is None:
-                line = Line(row["rater"], row.get("session"), int(row["choice"]), row.get("seconds"), place)
-                earlier = chosen.setdefault((line.rater, row["task"]), line)
-                num_duplicates += earlier is not line
-                problem = _contradiction(line, earlier, people)
-            if problem is not None:
-                raise ValueError(f"{place}: {problem}")
+            task, line = _task_and_line(row, place, study, tasks, num_choices)
+            _check_one_person(row, line, people)
+            earlier = chosen.setdefault((line.rater, task), line)
+            num_duplicates += earlier is not line
+            if line.choice != earlier.choice:
+                raise ValueError(
+                    f"{place}: rater {line.rater!r} made a different choice in {earlier.place}; keep the file that was "
+                    "saved last"
+                )
         if not number:
             raise ValueError(f"'{path}' has no ratings; omit this file, or save it again from the rater's page")
     return chosen, num_duplicates
@@ -106,57 +105,46 @@ def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: S
     return Ratings(list(ratings.values()), checks, num_duplicates, num_repeated)
 
 
-def _problem(row: dict[str, Any], study: str, questions: dict[str, str], num_choices: int) -> str | None:
+def _task_and_line(
+    row: dict[str, Any], place: str, study: str, tasks: Collection[str], num_choices: int
+) -> tuple[str, Line]:
     if missing := [field for field in FIELDS if field not in row]:
-        return f"{', '.join(missing)} is missing; write a JSON object with {', '.join(FIELDS)} on each line"
-    if row["study"] != study:
-        return f"study is {_shown(row['study'])}, but the study's id is '{study}'; pass only files of one study"
-    for field in ("rater", "task", "session"):
-        value = row.get(field, "none given")
-        if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):
-            return f"{field} is {_shown(value)}; write a string that is not blank and is valid Unicode"
-    if row["task"] not in questions:
-        return f"task is {_shown(row['task'])}, which is not in the study; write an id from the exported tasks"
-    choice, seconds, asked = row["choice"], row.get("seconds"), questions[row["task"]]
-    numbers = [str(number) for number in range(1, num_choices + 1)]
-    if type(choice) not in (int, str) or str(choice) not in numbers:  # crowdsourcing platforms return strings
-        return f"choice is {_shown(choice)}; write {' or '.join(numbers)}, the number of the chosen button"
-    if row.get("question", asked) != asked:
-        return f"question is {_shown(row['question'])}, but the task's question is '{asked}'; write '{asked}'"
-    if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
-        return f"seconds is {_shown(seconds)}; write a number from 0 to {_MOST_SECONDS:,}, or omit the field"
-    return None
+        raise ValueError(f"{place}: {', '.join(missing)} is missing; write an object with {', '.join(FIELDS)}")
+    of_study, rater, task = (filled_text_in(place, row, name) for name in ("study", "rater", "task"))
+    if of_study != study:
+        raise ValueError(f"{place}: study is {of_study!r}, but the study's id is '{study}'; pass files of one study")
+    if task not in tasks:
+        raise ValueError(f"{place}: task is {task!r}, which is not in the study; write an id from the exported tasks")
+    numbers = range(1, num_choices + 1)
+    allowed = f"{' or '.join(map(str, numbers))}, the number of the chosen button"
+    choice = number_in(place, row, "choice", allowed)  # crowdsourcing platforms return strings
+    if choice is None or choice not in numbers:
+        raise invalid(place, row, "choice", allowed)
+    seconds = number_in(place, row, "seconds")
+    if seconds is not None and not 0 <= seconds <= _MOST_SECONDS:
+        raise invalid(place, row, "seconds", f"a number from 0 to {_MOST_SECONDS:,}, or omit the field")
+    return task, Line(rater, int(choice), seconds, place)
 
 
-def _contradiction(line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
-    """Returns a contradiction between a line and earlier lines, or `None`.
+def _check_one_person(row: dict[str, Any], line: Line, people: dict[tuple[str, str], str]) -> None:
+    """Raises an error if two people count as one rater, or if one person counts as two.
 
-    `people` records the raters' browsers and the spellings of their names. This record ensures that two people never
-    count as one rater. It also ensures that one person never counts as two raters, because intervals would then be too
-    narrow.
+    Intervals would then be too wide or too narrow. `people` records the raters' browsers and the spellings of their
+    names in earlier lines.
     """
-    rater = line.rater
-    if line.session is not None:
-        session = people.setdefault(("browser of", rater), line.session)
-        if session != line.session:
-            return (
-                f"rater {_shown(rater)} used two browsers, so either two people shared a page or one person started "
-                "twice; keep only one of the files"
+    rater, session = line.rater, text_in(line.place, row, "session")
+    if session is not None:
+        if people.setdefault(("browser of", rater), session) != session:
+            raise ValueError(
+                f"{line.place}: rater {rater!r} used two browsers, so either two people shared a page or one person "
+                "started twice; keep only one of the files"
             )
         other = people.setdefault(("rater with browser", session), rater)
         if other != rater:
-            return (
-                f"rater {_shown(rater)} used the same browser as rater {_shown(other)}, so a name was changed; pass "
+            raise ValueError(
+                f"{line.place}: rater {rater!r} used the same browser as rater {other!r}, so a name was changed; pass "
                 "the files as they were saved"
             )
     other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
     if other != rater:
-        return f"rater {_shown(rater)} is also spelled {_shown(other)}; use only one spelling in all files"
-    if line.choice != earlier.choice:
-        return f"rater {_shown(rater)} made a different choice in {earlier.place}; keep the file that was saved last"
-    return None
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+        raise ValueError(f"{line.place}: rater {rater!r} is also spelled {other!r}; use only one spelling in all files")

@@ -1,10 +1,9 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT, HumanEvaluation, QuestionResults
+from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT, HumanEvaluation
 from hb_metrics.human_eval.calibration import Calibration
 from hb_metrics.human_eval.pairs import REASONS
-from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count, fixed, share
 from hb_metrics.layout.parts import Section
@@ -17,11 +16,12 @@ _LEVEL = 0.95
 
 
 def calibration_section(results: Calibration) -> Section:
+    whole, *by_axis = figures(results)
     context = {
         "results": results,
         "sentence": sentence(results),
-        "whole": figures(results)[0],
-        "by_axis": figures(results)[1:],
+        "whole": whole,
+        "by_axis": by_axis,
         "gaps": _gaps(results),
         "errors": _errors(results),
         "agreement": [_agreement("people", results.people), _agreement("judge and one", results.judge_with_people)],
@@ -32,12 +32,12 @@ def calibration_section(results: Calibration) -> Section:
 
 
 def figures(results: Calibration) -> list[Figure]:
-    found = []
+    shown = []
     for axis, rate in results.rates.items():
         if axis and len(results.axes) < 2:
             continue
         name = f"{results.label.capitalize()} by people's labels{_scope(results)}"
-        found.append(
+        shown.append(
             Figure(
                 f"{name}, {axis_label(axis)}" if axis else name,
                 rate.value,
@@ -53,7 +53,7 @@ def figures(results: Calibration) -> list[Figure]:
                 detail="" if axis else f"according to {results.judge} alone: {Number(rate.judged, 'share').shown}",
             )
         )
-    return found
+    return shown
 
 
 def sentence(results: Calibration) -> str:
@@ -143,20 +143,12 @@ def read_results(path: Path, digests: Collection[str]) -> HumanEvaluation:
 
 
 def human_evaluation_section(results: HumanEvaluation) -> Section:
-    questions = results.questions
-    printed = []
-    for model, of_model in paper.PRINTED.human_evaluation.items():
-        printed.append((model, [share(of_model.get(question.id), 0) for question in questions]))
     context = {
         "results": results,
         "before": results.runs[0].name,
         "after": results.runs[1].name,
-        "num_pairs": max(question.num_pairs for question in questions),
         "sentences": answers(results),
-        "questions": [(question, _cell(question)) for question in questions],
-        "printed": printed,
         "left_out": [(REASONS[name], number) for name, number in results.left_out.items() if number],
-        "classifiers": [run.offensiveness_classifier for run in results.runs],
         "few": results.num_raters < FEW_RATERS,
     }
     return section("human", "Human evaluation", "human_eval/section.html.jinja", context)
@@ -175,15 +167,5 @@ def answers(results: HumanEvaluation) -> list[str]:
             continue
         low, high = question.interval
         verdict = "beyond chance" if low > 0.5 or high < 0.5 else "not beyond chance"
-        sentences.append(f"{chosen} ({_range(low, high)}). The difference from 50% is {verdict}.")
+        sentences.append(f"{chosen} ({share(low)} to {share(high)}). The difference from 50% is {verdict}.")
     return sentences
-
-
-def _cell(question: QuestionResults) -> dict[str, str]:
-    details = f"{question.num_wins:,} of {question.num_ratings:,}"
-    interval = _range(*question.interval) if question.interval else ""
-    return {"rate": share(question.win_rate), "interval": interval, "details": details}
-
-
-def _range(low: float, high: float) -> str:
-    return f"{share(low)} to {share(high)}"

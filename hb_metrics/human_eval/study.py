@@ -1,3 +1,4 @@
+import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -6,14 +7,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from markupsafe import Markup
 
 from hb_dataset.seeded_draws import balanced_sample, seeded_generator
 from hb_dataset.table_files import parse_json
 from hb_dataset.whole_files import write_text
 from hb_metrics.human_eval.pairs import CHECK_REPLY, Pair, Question
+from hb_metrics.layout.rendering import for_script, render
 
 S = TypeVar("S", bound=tuple)  # a study, whose first field is the digest of all other fields
 _DIGITS = 16  # the number of digits in ids
+_FOLDER = Path(__file__).parent
 
 
 def read_study_file(path: Path, layout: int, read: Callable[[dict[str, Any]], S], command: str) -> S:
@@ -63,6 +67,20 @@ def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> N
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_text(folder / name, text)
+
+
+def study_page(template: str, data: dict[str, Any], **more: Any) -> str:
+    """Renders a rater's page. It is a single file that neither loads nor sends anything.
+
+    The page contains the replies as JSON. The page's script inserts the replies as text and not as HTML, and the
+    browser runs no other script.
+    """
+    context = {"rater": data["rater"], "num_screens": len(data["screens"]), **more}
+    for kind, file in (("style", "rater.css"), ("script", "rater.js")):
+        text = (_FOLDER / file).read_text(encoding="utf-8")
+        code = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        context |= {kind: Markup(text), f"{kind}_hash": f"sha256-{code}"}  # for the Content-Security-Policy
+    return render(f"human_eval/{template}", {**context, "data": Markup(for_script(data))})
 
 
 def beside_answers(answers: Path, name: str) -> Path:

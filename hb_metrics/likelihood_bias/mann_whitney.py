@@ -12,8 +12,6 @@ from scipy.special import ndtr
 
 # scipy.stats.mannwhitneyu(method="auto") is exact if a group has at most this many values and there are no ties.
 EXACT_UP_TO = 8
-# The maximum number of entries of C in memory at a time (32 MB).
-_CHUNK_ENTRIES = 2**22
 
 
 class PairwiseTests(NamedTuple):
@@ -47,11 +45,9 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
     first, second = np.nonzero(np.tri(len(sizes), k=-1, dtype=bool).T)
     distinct, rank = np.unique(values, return_inverse=True)
     counts = sparse.csc_array((np.ones(len(values)), (rank, groups)), shape=(len(distinct), len(sizes)))
-    statistic, step = np.empty((len(sizes), len(sizes))), max(1, _CHUNK_ENTRIES // len(distinct))
-    for low in range(0, len(sizes), step):
-        block = counts[:, low : low + step].toarray()
-        # For each distinct value, the values of each group that are below it. A tie counts as one half.
-        statistic[:, low : low + step] = counts.T @ (block.cumsum(axis=0) - block / 2)
+    whole = counts.toarray()
+    # For each distinct value, the values of each group that are below it. A tie counts as one half.
+    statistic = counts.T @ (whole.cumsum(axis=0) - whole / 2)
     u, n1, n2 = statistic[first, second], sizes[first], sizes[second]
     tie = np.zeros(len(first))
     if len(distinct) < len(values):

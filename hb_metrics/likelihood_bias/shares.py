@@ -1,6 +1,5 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,50 +57,33 @@ def likelihood_bias(
     """
     if isinstance(gendered_descriptors, str):
         raise ValueError(f"gendered_descriptors is the string {gendered_descriptors!r}; pass a list of descriptors")
-    gendered_descriptors = set(gendered_descriptors)  # an iterator can be read only once
     alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     check_columns({"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates})
-    values = number_column("predictions", perplexities)
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        raise ValueError(
-            f"perplexity in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} rows "
-            "contain other values)"
-        )
-    found: dict[str, Any] = {}
+    values = _checked_perplexities(perplexities)
+    of_contrasts: dict[str, Any] = {}
     if contrasts is not None:
         table = _likelihood_table(values, axes, descriptors, templates, nouns, num_tokens)
         of_pairs = attitude_contrasts(table, _checked_pairs(contrasts, table.templates), (), confidence_level)
         assert of_pairs is not None  # the table has all pairs
-        found = {"term_share": asdict(term_share(table, confidence_level)), "contrasts": asdict(of_pairs)}
+        of_contrasts = {"term_share": asdict(term_share(table, confidence_level)), "contrasts": asdict(of_pairs)}
     axis, axis_names = text_codes("axis", axes)
     template, template_names = text_codes("template", templates)
     descriptor, descriptor_names = text_codes("descriptor", descriptors)
+    gendered = set() if include_gendered else set(gendered_descriptors)
+    left_out = [name for name in descriptor_names if name in gendered]
+    keep = ~np.isin(descriptor, [descriptor_names.index(name) for name in left_out])
+    values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
-    left_out: list[str] = []
-    if not include_gendered:
-        gendered = np.array([name in gendered_descriptors for name in descriptor_names], dtype=bool)
-        keep = ~gendered[descriptor]
-        left_out = [descriptor_names[code] for code in np.unique(descriptor[~keep])]
-        values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
-
-    # After this sort, the sentences of an axis in a template are consecutive.
-    order = np.lexsort((template, axis))
-    values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
-    cells = axis * len(template_names) + template
-    parts = [
-        _tests(values[low:high], descriptor[low:high], alpha).assign(axis=axis[low], template=template[low])
-        for low, high in pairwise([*np.flatnonzero(np.diff(cells, prepend=-1)), len(values)])
-    ]
-    tests = pd.concat(parts) if parts else pd.DataFrame({"axis": []})
-    if not len(tests):
+    tests = pair_tests(values, axis, template, descriptor)
+    if tests.empty:
         raise ValueError(
             f"no axis has two descriptors in the same template, so there is nothing to compare ({len(left_out)} "
             "descriptors were left out); pass sentences about at least two descriptors of one axis"
         )
     tests["axis"] = pd.Categorical.from_codes(tests["axis"].to_numpy(), pd.Index(axis_names))
     tests["template"] = pd.Categorical.from_codes(tests["template"].to_numpy(), pd.Index(template_names))
+    tests["significant"], tests["too_small"] = tests["p"] < alpha, tests["lowest_p"] >= alpha
     tests["adjusted"] = _significant_after_adjustment(tests["p"].to_numpy(), alpha)
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
@@ -122,20 +104,55 @@ def likelihood_bias(
         "skipped_axes": [name for name in medians if not sizes[name]],
         "left_out_descriptors": left_out,
         "alpha": alpha,
-        **found,
+        **of_contrasts,
     }
 
 
-def _tests(values: np.ndarray, descriptor: np.ndarray, alpha: float) -> pd.DataFrame:
-    """Tests all pairs of descriptors of an axis in a template."""
-    _, group, sizes = np.unique(descriptor, return_inverse=True, return_counts=True)
-    tests = pairwise_mann_whitney(values, group)
-    first, second = sizes[tests.first], sizes[tests.second]
-    # This p-value is the lowest possible one. It occurs if all sentences of one descriptor are likelier than all
-    # sentences of the other descriptor.
-    lowest = 2 / binom(first + second, first)
-    columns = {"p": tests.pvalue, "significant": tests.pvalue < alpha, "effect": np.abs(tests.effect_size)}
-    return pd.DataFrame({**columns, "too_small": lowest >= alpha})
+def pair_tests(values: np.ndarray, axes: np.ndarray, templates: np.ndarray, terms: np.ndarray) -> pd.DataFrame:
+    """Tests all pairs of terms of an axis in each template.
+
+    Args:
+        values: [sentences] The values to compare.
+        axes: [sentences] The code of each sentence's axis.
+        templates: [sentences] The code of its template.
+        terms: [sentences] The code of its term.
+
+    Returns:
+        A row for each test: the codes `axis`, `template`, `first` and `second` (terms), the p-value `p`, the absolute
+        rank-biserial correlation `effect`, and `lowest_p`, the p-value if no two ranks of the terms overlapped.
+    """
+    order = np.lexsort((templates, axes))
+    parts = [pd.DataFrame({"axis": []})]
+    cells = np.stack([axes[order], templates[order]])
+    ends = np.flatnonzero((np.diff(cells) != 0).any(axis=0)) + 1
+    for rows in np.split(order, ends) if len(order) else ():
+        compared, group, sizes = np.unique(terms[rows], return_inverse=True, return_counts=True)
+        if len(compared) < 2:
+            continue
+        tests = pairwise_mann_whitney(values[rows], group)
+        n1, n2 = sizes[tests.first], sizes[tests.second]
+        columns = {
+            "axis": axes[rows[0]],
+            "template": templates[rows[0]],
+            "first": compared[tests.first],
+            "second": compared[tests.second],
+            "p": tests.pvalue,
+            "effect": np.abs(tests.effect_size),
+            "lowest_p": 2 / binom(n1 + n2, n1),
+        }
+        parts.append(pd.DataFrame(columns, index=range(len(n1))))
+    return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+def _checked_perplexities(perplexities: Any) -> np.ndarray:
+    values = number_column("predictions", perplexities)
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(bad):
+        raise ValueError(
+            f"perplexity in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} rows "
+            "contain other values)"
+        )
+    return values
 
 
 def _likelihood_table(

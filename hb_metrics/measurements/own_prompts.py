@@ -1,4 +1,4 @@
-"""Reads the prompts of `--prompts` once, and finds the people for them."""
+"""Reads the prompts of `--prompts` once, and selects prompts and people for them."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,6 +10,7 @@ from hb_dataset.own_prompts import OwnPrompt, read_own_prompts
 from hb_dataset.vocabulary import Vocabulary
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import Settings
+from hb_metrics.stats.decisions import MIN_QUESTIONS
 
 
 def own_prompts(settings: Settings) -> list[OwnPrompt]:
@@ -28,6 +29,22 @@ def _read(source: str, replaced: tuple[str, ...], state: tuple[int, int] | None)
 
 def has_outcomes(settings: Settings) -> bool:
     return settings.run.prompts is not None and any(prompt.outcome for prompt in own_prompts(settings))
+
+
+def quick_sample(prompts: list[OwnPrompt]) -> list[OwnPrompt]:
+    """Selects one prompt in each of the first topics: the first one, where "yes" is favourable, or the last ("no")."""
+    by_topic: dict[str | None, list[OwnPrompt]] = {}
+    for prompt in prompts:
+        if prompt.more["wording"] == "1":
+            by_topic.setdefault(prompt.topic, []).append(prompt)
+    return [of_topic[-(number % 2)] for number, of_topic in enumerate(list(by_topic.values())[:MIN_QUESTIONS])]
+
+
+def orders_of(prompts: list[OwnPrompt], *, is_quick: bool) -> dict[int, list[OwnPrompt]]:
+    """Returns the prompts with each order of the options. In a quick trial, each prompt has one of the two orders."""
+    if not is_quick:
+        return {0: prompts, 1: prompts}
+    return {order: [prompt for row, prompt in enumerate(prompts) if row // 2 % 2 == order] for order in (0, 1)}
 
 
 def own_people(settings: Settings, prompts: Sequence[OwnPrompt], vocabulary: Vocabulary) -> list[Person]:

@@ -1,4 +1,5 @@
 import itertools
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,6 @@ from hb_metrics.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
 
 # The date for templates that print the current date. It is fixed, so that prompts are the same every day.
 CHAT_DATE = date(2026, 1, 1)
-_OWN_PARAMETERS = ("tools", "documents")  # parameters that are always allowed
 
 Message = dict[str, str]  # role and content
 
@@ -62,8 +62,8 @@ def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier
     """
     system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
-    said = [{"role": role, "content": turn} for role, turn in zip(roles, [*earlier, text], strict=False)]
-    return [*([{"role": "system", "content": "\n".join(system)}] if system else []), *said]
+    turns = [{"role": role, "content": turn} for role, turn in zip(roles, [*earlier, text], strict=False)]
+    return [*([{"role": "system", "content": "\n".join(system)}] if system else []), *turns]
 
 
 def render_chats(
@@ -98,17 +98,21 @@ def render_chats(
             raise
         raise _rejected_roles(roles, error.__cause__ or error) from error
     for role in (*sorted(roles, reverse=True), "user"):
-        for text, messages in zip(rendered, conversations, strict=True):
-            said = [message["content"] for message in messages if message["role"] == role]
-            if said:  # one chat is enough, because a template leaves out such messages either always or never
-                if any(line.strip() not in text for content in said for line in content.split("\n")):
-                    if role == "user":
-                        raise ValueError(
-                            "the chat template of this tokenizer leaves out the user's messages, so all prompts would "
-                            "be alike; correct the template, or set --context plain"
-                        )
-                    raise _rejected_roles({role}, "it leaves them out")
-                break
+        # One chat is enough, because a template leaves out such messages either always or never.
+        text, messages = next(
+            (text, messages)
+            for text, messages in zip(rendered, conversations, strict=True)
+            if role in [message["role"] for message in messages]
+        )
+        lines = [line for message in messages if message["role"] == role for line in message["content"].split("\n")]
+        if all(line.strip() in text for line in lines):
+            continue
+        if role == "user":
+            raise ValueError(
+                "the chat template of this tokenizer leaves out the user's messages, so all prompts would be alike; "
+                "correct the template, or set --context plain"
+            )
+        raise _rejected_roles({role}, "it leaves them out")
     return rendered
 
 
@@ -126,7 +130,7 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[in
 def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) -> None:
     text = _template_text(tokenizer)
     for name in chat.template_kwargs:
-        if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
+        if text and not re.search(rf"\b{re.escape(name)}\b", text):
             raise ValueError(
                 f"chat_template_kwargs contains '{name}', which this tokenizer's chat template does not use; remove "
                 f"'{name}', or replace it with one of the template's variables"
@@ -176,7 +180,7 @@ def _apply(
 ) -> list[str]:
     settings: dict[str, object] = dict(chat.template_kwargs)
     if prints_date(tokenizer):  # transformers passes no functions to templates, so the template itself is changed
-        settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
+        settings["chat_template"] = _DATE.sub(_pinned_date, _template_text(tokenizer))
     apply = partial(tokenizer.apply_chat_template, tokenize=False, **settings)
     try:
         if _ANSWER not in apply([{"role": "user", "content": _ANSWER}]):
@@ -209,18 +213,68 @@ def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
         return ""
 
 
+# Matches a call of the function with which templates print the current date.
+_DATE = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+
+
+def _pinned_date(call: re.Match[str]) -> str:
+    return json.dumps(CHAT_DATE.strftime(call[2]), ensure_ascii=False)
+
+
 def prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
     return "strftime_now" in _template_text(tokenizer)
 
 
-def _pinned_date() -> str:
-    """Returns a macro that replaces a chat template's function `strftime_now` and prints `CHAT_DATE`."""
-    directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
-    replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
-    replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)
-    # The line break after the macro is not printed.
-    return "{% macro strftime_now(format) %}{{ format" + replaced + " }}{% endmacro %}\n"
+# With these lines at its beginning, a chat template adds a control tag (see `layout`).
+_TAG_START, _TAG_END = "{#- holistic-bias: adds a control tag to the user's last message -#}", "{{- '' }}"
+_TAGGING = """\
+{%- set tagged = namespace(messages=[], last=-1) -%}
+{%- for message in messages -%}
+{%- if message['role'] == 'user' -%}{%- set tagged.last = loop.index0 -%}{%- endif -%}
+{%- endfor -%}
+{%- for message in messages -%}
+{%- if loop.index0 != tagged.last -%}{%- set new = message -%}
+{%- elif message['content'] is string -%}{%- set new = dict(message, content=message['content'] ~ ' TAG') -%}
+{%- else -%}
+{%- set new = dict(message, content=message['content'] + [{'type': 'text', 'text': ' TAG'}]) -%}
+{%- endif -%}
+{%- set tagged.messages = tagged.messages + [new] -%}
+{%- endfor -%}
+{%- set messages = tagged.messages -%}"""
+_TURNS = [("system", "Be brief."), ("user", "Hello."), ("assistant", "Hi."), ("user", "How are you?")]
+_CHATS = (_TURNS[1:2], _TURNS[1:], _TURNS[:2], _TURNS)
 
 
-def _unpadded(directive: str) -> str:
-    return CHAT_DATE.strftime("%" + directive).strip().lstrip("0") or "0"
+def without_tag(template: str) -> str:
+    return template.partition(_TAG_END)[2] if template.startswith(_TAG_START) else template
+
+
+def template_with_tag(tokenizer: PreTrainedTokenizerBase, tag: str) -> str | None:
+    """Returns the tokenizer's chat template, changed so that the tag is the last word of the user's last message.
+
+    Returns `None` if the changed template does not render chats as the original template renders chats with the tag.
+    """
+    template = tokenizer.chat_template
+    if not isinstance(template, str):
+        return None
+    changed = _TAG_START + _TAGGING.replace("TAG", tag) + _TAG_END + template
+    num_rendered = 0
+    for turns, as_parts in itertools.product(_CHATS, (False, True)):
+        tagged = [*turns[:-1], (turns[-1][0], f"{turns[-1][1]} {tag}")]
+        try:
+            wanted = _rendered(tokenizer, template, tagged, as_parts)
+        except Exception:  # noqa: BLE001 - templates may reject a system message or a list with any error
+            continue
+        if f" {tag}" in wanted and "'type'" not in wanted:  # templates that read texts may print a list as it is
+            num_rendered += 1
+            if _rendered(tokenizer, changed, turns, as_parts) != wanted:
+                return None
+    return changed if num_rendered else None
+
+
+def _rendered(
+    tokenizer: PreTrainedTokenizerBase, template: str, turns: Sequence[tuple[str, str]], as_parts: bool
+) -> str:
+    messages = [{"role": role, "content": text} for role, text in turns]
+    chat = _with_parts(messages) if as_parts else messages
+    return tokenizer.apply_chat_template(chat, chat_template=template, tokenize=False, add_generation_prompt=True)

@@ -10,7 +10,7 @@ The input has one of four context formats:
 
 Persona lines come before the prompt. In a chat, they are part of the system message. In the formats `dialogpt` and
 `blenderbot`, each line begins with "your persona: ". Earlier turns come between the persona lines and the prompt. A
-control tag, such as "no_bias" (see `bias_tags`), is the last word of the prompt.
+control tag, such as "no_bias" (see `layout`), is the last word of the prompt.
 """
 
 from collections.abc import Sequence
@@ -104,15 +104,16 @@ def render_messages(
         )
     rendered = []
     for messages in conversations:
-        personas = [each["content"] for each in messages if each["role"] == "system"]
-        lines = "\n".join(personas).split("\n") if personas else []
-        said = [each["content"] for each in messages if each["role"] != "system"]
+        system = [message["content"] for message in messages if message["role"] == "system"]
+        turns = [message["content"] for message in messages if message["role"] != "system"]
+        lines = [line for content in system for line in content.split("\n")]
+        personas = [_PERSONA + line for line in lines]
         if context == "dialogpt":
-            rendered.append("\n".join([*(_PERSONA + line for line in lines), str(end).join(said)]) + str(end))
+            rendered.append("\n".join([*personas, str(end).join(turns)]) + str(end))
         elif context == "blenderbot":
-            rendered.append(" " + "  ".join([*(_PERSONA + line for line in lines), *said]))
+            rendered.append(" " + "  ".join([*personas, *turns]))
         else:
-            rendered.append("\n".join([*lines, *said]) + ("" if is_encoder_decoder else "\n"))
+            rendered.append("\n".join([*lines, *turns]) + ("" if is_encoder_decoder else "\n"))
     return rendered
 
 

@@ -58,9 +58,9 @@ def _in_float32(model: nn.Module) -> Iterator[None]:
 
     To save memory, the weights of each layer are converted only while the layer runs.
     """
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
-    inner = {part for layers in lists for layer in layers for part in layer.modules() if part is not layer}
-    layers = [layer for each in lists for layer in each if layer not in inner]
+    listed = [layer for module in model.modules() if isinstance(module, nn.ModuleList) for layer in module]
+    inner = {part for layer in listed for part in layer.modules() if part is not layer}
+    layers = [layer for layer in listed if layer not in inner]
     in_layers = {id(tensor) for layer in layers for tensor in (*layer.parameters(), *layer.buffers())}
     rest = [tensor for tensor in (*model.parameters(), *model.buffers()) if id(tensor) not in in_layers]
     kept: dict[nn.Module, _Kept] = {model: _converted(rest)}

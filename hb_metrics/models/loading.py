@@ -1,13 +1,11 @@
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Literal
 
 import torch
 from huggingface_hub import constants
-from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -15,7 +13,6 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
-    GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -29,17 +26,16 @@ from transformers.models.auto.modeling_auto import (
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 
 from hb_metrics.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
+from hb_metrics.models.chats import without_tag
 from hb_metrics.models.float32 import quantization_of
 from hb_metrics.models.memory import is_out_of_memory
 from hb_metrics.models.sources import EMBEDDED, Source, file_of, find_source, identify
-from hb_metrics.models.tag_templates import without_tag
 
-# These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
-# without missing weights if the language-modelling head has the same weights as the embeddings. However, such a model
-# is no longer a language model, so its likelihoods are meaningless.
-_LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
-_OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
-_OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
+# Weights of the head of another task, such as classification. If the embeddings also serve as the language-modelling
+# head, such a checkpoint lacks no weights. However, it is no language model, so its likelihoods are meaningless.
+_OTHER_WEIGHTS = re.compile(
+    r"(^|\.)(score|classifier|qa_outputs|v_head|(classification|reward|value|regression)_head)\."
+)
 
 ModelKind = Literal["causal", "masked", "encoder-decoder"]
 
@@ -157,8 +153,12 @@ def load_model(
             "contains the language-modelling head"
         )
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
-    if others and not _has_language_head(loaded.config):
-        raise _other_head(f"'{name}' ({', '.join(others[:3])})")
+    if others:
+        raise ValueError(
+            f"the checkpoint of '{name}' has the head of another task, such as classification or reward "
+            f"({', '.join(others[:3])}), so its likelihoods would be meaningless; pass the language model from which "
+            "it was made"
+        )
     model.eval()
     if loaded.adapter is not None:
         model = with_adapter(model, loaded.adapter, name, loaded.tokenizer)
@@ -191,17 +191,11 @@ def read_config(
                 f"{sought} '{name}' contains code, which runs only with --trust_remote_code true; read the code, and "
                 "set this option if you trust the code"
             ) from error
-        if (Path(source) / "config.json").is_file():
-            raise OSError(
-                f"the config.json of {sought} '{name}' cannot be loaded; correct it, download it again, or save the "
-                f"model again with model.save_pretrained. {_first_line(error)}"
-            ) from error
         raise OSError(
-            f"there is no {sought} '{name}'; pass '{EMBEDDED}', a local folder with a config.json, or the id of a "
-            f"{sought} on the Hub (which needs a connection, or an earlier download). {_reason(error, source)}"
+            f"{sought} '{name}' does not exist, or its config.json is damaged; pass '{EMBEDDED}', a local folder with "
+            f"a config.json, or the id of a {sought} on the Hub (which needs a connection, or an earlier download). "
+            f"{_reason(error)}"
         ) from error
-    if not trust_remote_code:
-        reject_hub_code(config, f"{sought} '{name}'")
     return config, digest, revision
 
 
@@ -218,7 +212,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
     except Exception as error:  # a file of the wrong form may raise any error
         raise OSError(
             f"the tokenizer of model '{name}' is missing or cannot be loaded; save one in the model's folder with "
-            f"tokenizer.save_pretrained. {_reason(error, source)}"
+            f"tokenizer.save_pretrained. {_reason(error)}"
         ) from error
     return tokenizer
 
@@ -227,13 +221,7 @@ def _processor_template(source: str, revision: str | None) -> str | dict[str, st
     """Returns the chat template of a model that reads images, whose files AutoTokenizer does not read."""
     for name in ("processor_config.json", "chat_template.json"):
         path = file_of(source, name, revision)
-        try:
-            template = None if path is None else json.loads(path.read_text(encoding="utf-8")).get("chat_template")
-            if isinstance(template, list):
-                template = {each["name"]: each["template"] for each in template}
-        except (ValueError, AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"The key chat_template of {name} cannot be read ({error!r}).") from error
-        if template:
+        if path is not None and (template := json.loads(path.read_text(encoding="utf-8")).get("chat_template")):
             return template
     return None
 
@@ -243,14 +231,6 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
 
     Returns the model, and transformers' report on missing and unexpected weights.
     """
-    try:
-        if (Path(source) / "generation_config.json").is_file():
-            GenerationConfig.from_pretrained(source)  # raises errors that a model's `from_pretrained` ignores
-    except (OSError, ValueError, TypeError) as error:
-        raise OSError(
-            f"the generation_config.json of model '{name}' cannot be loaded; correct it, or remove it to use the "
-            f"settings in config.json. {_first_line(error)}"
-        ) from error
     try:
         return auto_class.from_pretrained(source, output_loading_info=True, **settings)
     except UnpicklingError as error:
@@ -266,15 +246,12 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
             ) from error
         raise OSError(
             f"the weights of model '{name}' cannot be loaded; download the model again, or save it again with "
-            f"model.save_pretrained (model.safetensors). {_reason(error, source)}"
+            f"model.save_pretrained (model.safetensors). {_reason(error)}"
         ) from error
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
     architectures = set(config.architectures or [])
-    other = [name for name in architectures if _OTHER_HEAD.search(name)]
-    if other and not _has_language_head(config):
-        raise _other_head(", ".join(sorted(other)))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
     # Several types, such as BERT and RoBERTa, can be masked or causal. The architectures in the checkpoint's config
@@ -299,43 +276,9 @@ def _reads_images(config: PreTrainedConfig) -> bool:
     )
 
 
-def _has_language_head(config: PreTrainedConfig) -> bool:
-    known = [
-        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type),
-        MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type),
-        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.get(config.model_type),
-    ]
-    return any(name in known or _LANGUAGE_HEAD.search(name) for name in config.architectures or [])
-
-
-def _other_head(what: str) -> ValueError:
-    return ValueError(
-        f"the checkpoint of {what} has the head of another task, such as classification or reward, so its likelihoods "
-        "would be meaningless; pass the language model from which it was made"
-    )
-
-
-def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
-    for implementation in (config._attn_implementation, getattr(config, "_experts_implementation", None)):
-        if implementation is not None and "/" in implementation:
-            raise OSError(
-                f"the config.json of {what} runs code from '{implementation}' on the Hub as its implementation; remove "
-                "attn_implementation and experts_implementation from the config, or read the code and pass "
-                "--trust_remote_code true"
-            )
-    for part in config.sub_configs:
-        inner = getattr(config, part, None)
-        if isinstance(inner, PreTrainedConfig):
-            reject_hub_code(inner, what)
-
-
-def _reason(error: Exception, source: str) -> str:
-    if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
-        return _first_line(error)
-    offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."
-    if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled):
-        return offline
-    return _first_line(error) if isinstance(error, HFValidationError) else f"{_first_line(error)} {offline}"
+def _reason(error: Exception) -> str:
+    offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used."
+    return f"{_first_line(error)} {offline if constants.HF_HUB_OFFLINE else ''}".strip()
 
 
 def _first_line(error: BaseException) -> str:

@@ -105,8 +105,8 @@ def read_written(text: str) -> Written:
     closing mark is a thought. The reply ends where the model's turn ends. Quoted marks have no effect.
     """
     thoughts, rest, is_open = [], _without_lead(text), False
-    while not is_open and (found := _split_thought(rest)) is not None:
-        thought, rest, is_open = found
+    while not is_open and (parts := _split_thought(rest)) is not None:
+        thought, rest, is_open = parts
         thoughts.append(thought)
         rest = _without_lead(rest)
     reasoning = "\n".join(filter(None, thoughts)) or None
@@ -159,8 +159,8 @@ def _pair_around_thought(marks: Sequence[re.Match[str]], text: str) -> str | Non
 
 def _end_of_turn(text: str) -> int:
     seen = _without_quotations(text)
-    found = ((pattern.search(seen), needed) for pattern, needed in _TURN_ENDS)
-    return min((turn.start() for turn, needed in found if turn and needed in seen[turn.end() :]), default=len(text))
+    turns = ((pattern.search(seen), needed) for pattern, needed in _TURN_ENDS)
+    return min((turn.start() for turn, needed in turns if turn and needed in seen[turn.end() :]), default=len(text))
 
 
 def _without_quotations(text: str) -> str:
@@ -229,10 +229,10 @@ class ReplyReader:
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
     """Finds a tag that opens many replies and may therefore mark thoughts. Also returns the rows of these replies."""
-    tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
-    for tag, number in Counter(tags.values()).most_common(1):
+    tags = {row: tag[0] for row, reply in enumerate(replies) if reply and (tag := _TAG.match(reply.lstrip()))}
+    for common, number in Counter(tags.values()).most_common(1):
         if number >= max(_LEAST_ALIKE, _SHARE_ALIKE * sum(map(bool, replies))):
-            return tag, [row for row, found in tags.items() if found == tag]
+            return common, [row for row, tag in tags.items() if tag == common]
     return None
 
 

@@ -8,7 +8,6 @@ import evaluate
 
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
-from hb_metrics.stats.inputs import check_column
 
 _DESCRIPTION = """\
 Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises a classifier's probabilities that sentences, or a
@@ -52,6 +51,8 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Offensiveness(CheckedMetric):
+    optional = ("axes",)
+
     def _info(self) -> evaluate.MetricInfo:
         return metric_info(
             _DESCRIPTION,
@@ -62,25 +63,5 @@ class Offensiveness(CheckedMetric):
             axes=datasets.Value("large_string"),  # `evaluate` rejects a null as the first value of a "string" column
         )
 
-    # `evaluate` requires every feature in every call. The methods below therefore pass nulls if axes are omitted.
-
-    def add(self, **columns: Any) -> None:
-        """Adds a prediction. `axes` may be omitted."""
-        super().add(**{"axes": None} | columns)
-
-    def add_batch(
-        self, *, predictions: Sequence[float] | None = None, axes: Sequence[Any] | None = None, **columns: Any
-    ) -> None:
-        """Adds predictions. `axes` may be omitted."""
-        if axes is None and predictions is not None:
-            check_column("predictions", predictions)
-            axes = [None] * len(predictions)
-        super().add_batch(predictions=predictions, axes=axes, **columns)
-
-    def compute(self, **kwargs: Any) -> dict[str, object] | None:
-        """Computes the metric. `axes` may be omitted."""
-        return super().compute(**{"axes": None} | kwargs)
-
-    def _compute(self, predictions: Sequence[float], axes: Sequence[Any], **options: Any) -> dict[str, object]:
-        given_axes = None if all(axis is None for axis in axes) else axes
-        return offensiveness(predictions, axes=given_axes, **options)
+    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
+        return offensiveness(predictions, **self.given(options))

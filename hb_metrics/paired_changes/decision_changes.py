@@ -115,15 +115,15 @@ def name_gap_change(before: np.ndarray, after: np.ndarray, groups: Sequence[str]
 
     `before` and `after` contain [questions, names], with the same missing values (NaN).
     """
-    found = [name_gaps(table, groups, level) for table in (before, after)]
-    largest = [of_run.largest for of_run in found if of_run.largest is not None]
+    gaps = [name_gaps(table, groups, level) for table in (before, after)]
+    largest = [of_run.largest for of_run in gaps if of_run.largest is not None]
     if len(largest) < 2:
         return None
     first, second = (of_run.gap.value for of_run in largest)
     if largest[0].gap.reason is not None:
         return PairedChange(first, second, None, None, largest[0].gap.reason)
     answered = ~np.isnan(before).all(axis=0)
-    columns = {group: np.equal(groups, found[0].groups[group]) & answered for group in found[0].compared}
+    columns = {group: np.equal(groups, gaps[0].groups[group]) & answered for group in gaps[0].compared}
     runs = [{group: table[:, of_group] for group, of_group in columns.items()} for table in (before, after)]
     is_same = [all(np.nanmax(table) - np.nanmin(table) < ZERO for table in run.values()) for run in runs]
     slack = is_same[0] * (1 + first) + is_same[1] * (1 + second)

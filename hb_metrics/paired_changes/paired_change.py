@@ -10,9 +10,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
-from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, share_covariances, share_interval
+from hb_metrics.layout.numbers import axis_groups
+from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, quantile, share_covariances, share_interval
 
 MIN_TERMS = 12
 # The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
@@ -24,6 +27,7 @@ NUM_ANGLES = 2000
 MAX_RATIO = 1e6
 
 NO_FILES_REASON = "a run's folder lacks the files that the computation needs"
+OTHER_TERMS_REASON = "the terms or the templates differ between the runs"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate the standard error"
 ROUGH_REASON = "too few replies or terms, or too few that changed, to estimate the standard error"
 UNCHANGED_REASON = "both values are the same, so the standard error is unknown"
@@ -71,7 +75,7 @@ def change_from_covariance(
     variance = _of_change(covariance)
     if not (variance > 0 and freedom >= 1):
         return PairedChange(first, second, None, None, UNCHANGED_REASON if first == second else ROUGH_REASON)
-    squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
+    squared = quantile(confidence_level, freedom) ** 2
     half = math.sqrt(squared * variance)
     bounds = second - first - half, second - first + half
     ratios = ratio_bounds(first, second, covariance, squared)
@@ -137,6 +141,35 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
 
     first, second = (counts[1, :].sum() / numbers[0]).item(), (counts[:, 1].sum() / numbers[1]).item()
     return PairedChange(first, second, (bound(1, -1), bound(1, 1)), _relative(first, second, bound), None)
+
+
+def reply_share_changes(
+    name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
+) -> dict[str, PairedChange] | None:
+    """Computes the changes in the share of flagged replies, for all terms and each axis.
+
+    Replies to the same prompt are paired.
+
+    Returns:
+        The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
+        is the name of the figure for all terms.
+    """
+    rows = [_rows(run) for run in (before, after)]
+    about = [{row[:2] for row in run.values()} for run in rows]
+    if any({key[place] for key in about[0]} != {key[place] for key in about[1]} for place in (0, 1)):
+        return None
+    known = {**rows[0], **rows[1]}
+    terms = {key: row for row, key in enumerate(sorted({term for term, _, _ in known.values()}))}
+    templates = {template: row for row, template in enumerate(sorted({template for _, template, _ in known.values()}))}
+    counts = np.zeros((3, 3, len(terms), len(templates)), dtype=np.int64)
+    for identifier, (term, template, _) in known.items():
+        states = [run[identifier][2] if identifier in run else 2 for run in rows]
+        counts[states[0], states[1], terms[term], templates[template]] += 1
+    axes, codes = np.unique([str(key.axis) for key in terms], return_inverse=True)
+    changes = {}
+    for figure, members in axis_groups(name, codes, axes.tolist()).items():
+        changes[figure] = share_change(counts[..., members, :], confidence_level)
+    return changes
 
 
 def pair_share_change(
@@ -252,3 +285,12 @@ def _relative(first: float, second: float, bound: Callable[[float, int], float])
     ratio = second / first
     low = 0.0 if bound(0, -1) <= 0 else float(optimize.brentq(bound, 0, ratio, (-1,)))
     return low - 1, float(optimize.brentq(bound, ratio, MAX_RATIO, (1,))) - 1
+
+
+def _rows(run: FlaggedReplies) -> dict[str, tuple[DescriptorKey, str, int]]:
+    replies = run.replies
+    columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, run.flags.tolist(), strict=True)
+    return {
+        identifier: (DescriptorKey(axis, term), template, int(flag))
+        for identifier, axis, term, template, flag in columns
+    }

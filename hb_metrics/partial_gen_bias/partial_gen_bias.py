@@ -2,8 +2,7 @@
 
 import evaluate
 
-from hb_metrics.stats.gen_bias import GenBias
-from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, Fields, GenBiasMetric, module_info
 
 _DESCRIPTION = """\
 Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) is the part of Full Gen Bias that a cluster of related
@@ -36,11 +35,7 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class PartialGenBias(GenBiasMetric):
-    NEEDS_CLUSTERS = True
+    FIELDS = Fields("partial_gen_bias", "partial_by_axis", "partial_noise_floor", own="clusters")
 
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
-
-    def _values(self, bias: GenBias) -> dict[str, object]:
-        values = values_of(bias, "partial_gen_bias", "partial_by_axis", "partial_noise_floor")
-        return {**values, "clusters": bias.clusters}

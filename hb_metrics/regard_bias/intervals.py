@@ -16,9 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means
-from hb_metrics.regard_bias.regard_rows import NEUTRAL, SCORED, Column, RegardRows
-from hb_metrics.regard_bias.structure_results import Pair
+from hb_metrics.regard_bias.regard_rows import NEUTRAL, ROUNDING, SCORED, Column, Pair, RegardRows, cell_means
 
 # The minimum number of units. With fewer units, their variance and skewness cannot be estimated reliably.
 MIN_UNITS = 5

@@ -6,18 +6,15 @@ from typing import Any
 import datasets
 import evaluate
 
-from hb_metrics.regard_bias.cell_means import kl_matrix
 from hb_metrics.regard_bias.intervals import spread_over_structures
 from hb_metrics.regard_bias.regard_results import regard_bias
-from hb_metrics.regard_bias.regard_rows import REGARDS
-from hb_metrics.regard_bias.structure_results import by_structure
-from hb_metrics.stats.inputs import check_column, check_references, is_whole, text_column
+from hb_metrics.regard_bias.regard_rows import seed_names
+from hb_metrics.stats.checked_metric import CheckedMetric
+from hb_metrics.stats.inputs import check_column, text_column
 
 # `evaluate` fetches only the files that this file imports, and not the files that those files import. This file
 # therefore imports all of them.
-__all__ = ["REGARDS", "RegardBias", "by_structure", "kl_matrix", "regard_bias", "spread_over_structures"]
-
-OPTIONAL = ("structures", "prompts", "seeds")  # columns that may be omitted
+__all__ = ["RegardBias", "regard_bias", "seed_names", "spread_over_structures"]
 
 _DESCRIPTION = """\
 Regard bias (Aggarwal et al., 2022) compares how a model's texts regard groups. The regard of a text is -1 (negative), 0
@@ -80,13 +77,15 @@ Examples:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class RegardBias(evaluate.Metric):
+class RegardBias(CheckedMetric):
+    optional = ("structures", "prompts", "seeds")
+
     def _info(self) -> evaluate.MetricInfo:
         features = {
             "predictions": datasets.Value("string"),
             "groups": datasets.Value("string"),
             # `evaluate` rejects a null as the first value of a column of type "string".
-            **{name: datasets.Value("large_string") for name in OPTIONAL},
+            **{name: datasets.Value("large_string") for name in self.optional},
         }
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
@@ -96,41 +95,16 @@ class RegardBias(evaluate.Metric):
             reference_urls=["https://aclanthology.org/2022.findings-emnlp.445/"],
         )
 
-    def add(self, *, prediction: str, reference: None = None, **columns: Any) -> None:
-        """Adds a prediction. `structures`, `prompts` and `seeds` may be omitted."""
-        given = {name: [value] for name, value in columns.items()}
-        self.add_batch(predictions=[prediction], references=reference, **given)
+    def read_predictions(self, column: Any) -> list[str]:
+        """Checks and converts the predictions."""
+        return text_column("predictions", column)
 
-    def add_batch(self, *, predictions: Any = None, references: None = None, **columns: Any) -> None:
+    def add_batch(self, *, seeds: Sequence[Any] | None = None, **columns: Any) -> None:
         """Adds predictions. `structures`, `prompts` and `seeds` may be omitted."""
-        check_references(references)
-        labels = text_column("predictions", predictions)
-        given: dict[str, object] = dict.fromkeys(OPTIONAL, [None] * len(labels))  # `evaluate` requires every feature
-        for name in ("groups", *OPTIONAL):
-            column: Any = columns.get(name)
-            if name == "seeds" and column is not None:
-                check_column(name, column)
-                column = [str(seed) if is_whole(seed) else seed for seed in column]
-            if column is not None or name not in OPTIONAL:
-                given[name] = text_column(name, column)
-        super().add_batch(predictions=labels, **columns | given)
+        if seeds is not None:
+            check_column("seeds", seeds)
+            seeds = seed_names(seeds)
+        super().add_batch(seeds=seeds, **columns)
 
-    def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, object] | None:
-        """Computes the metric. `structures`, `prompts` and `seeds` may be omitted."""
-        check_references(references)
-        return super().compute(predictions=predictions, **dict.fromkeys(OPTIONAL) | kwargs)
-
-    def _compute(
-        self,
-        predictions: Sequence[str],
-        groups: Sequence[str],
-        structures: Sequence[Any],
-        prompts: Sequence[Any],
-        seeds: Sequence[Any],
-        **options: Any,
-    ) -> dict[str, object]:
-        optional = {"structures": structures, "prompts": prompts, "seeds": seeds}
-        for name, column in optional.items():
-            if any(value is not None for value in column):
-                options[name] = column
-        return regard_bias(predictions, groups, **options)
+    def _compute(self, predictions: Sequence[str], groups: Sequence[str], **options: Any) -> dict[str, object]:
+        return regard_bias(predictions, groups, **self.given(options))

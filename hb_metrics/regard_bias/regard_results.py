@@ -4,14 +4,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.regard_bias.cell_means import cleaned, group_figures, kl_matrix
 from hb_metrics.regard_bias.intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
-from hb_metrics.regard_bias.regard_rows import RegardRows, read_rows, without_other
-from hb_metrics.regard_bias.structure_results import ALL_PAIRS, Pair, by_structure, flips, rankings
-from hb_metrics.stats.inputs import as_python, is_number
+from hb_metrics.regard_bias.regard_rows import (
+    NEGATIVE,
+    NEUTRAL,
+    POSITIVE,
+    ROUNDING,
+    SCORED,
+    Pair,
+    RegardRows,
+    cell_means,
+    read_rows,
+    without_other,
+)
+from hb_metrics.stats.inputs import as_python, check_setting, is_number
 
 FIXED_STRUCTURE = "original"
 CONFIDENCE_LEVEL = 0.95
+ALL_PAIRS = "all"  # the key of the rankings by the mean gap over all pairs
+K = 5  # the number of structures in a ranking (paper, section 4)
+_DECIMALS = 12  # figures are ranked after rounding, so rounding errors do not decide ties
 # These results are `None` if there are no structures.
 _OF_STRUCTURES = (
     "by_structure",
@@ -23,6 +35,24 @@ _OF_STRUCTURES = (
     "verdicts",
     "verdict_over",
 )
+
+
+class _StructureFigures(NamedTuple):
+    """The figures of a structure.
+
+    Attributes:
+        mean: The mean of each group, or `None`.
+        overall: The mean of the groups' means.
+        gap: The gap of each pair, or `None`.
+        num: The number of rows.
+        num_groups: The number of groups that have a mean.
+    """
+
+    mean: dict[str, float | None]
+    overall: float | None
+    gap: dict[str, float | None]
+    num: int
+    num_groups: int
 
 
 class _Figures(NamedTuple):
@@ -72,12 +102,11 @@ def regard_bias(
         ValueError: There are no rows, lengths differ, a label is unknown, a pair does not consist of two of the groups,
             or an option is out of range.
     """
-    if smoothing is not None and not (is_number(smoothing) and 0 <= smoothing < math.inf):
-        raise ValueError(
-            f"smoothing is {smoothing!r}; pass None, or a finite number of at least 0, which is added to every count"
-        )
-    if not (is_number(confidence_level) and 0 < confidence_level < 1):
-        raise ValueError(f"confidence_level is {confidence_level!r}; pass a number between 0 and 1, such as 0.95")
+    is_allowed = smoothing is None or (is_number(smoothing) and 0 <= smoothing < math.inf)
+    advice = "pass None, or a finite number of at least 0, which is added to every count"
+    check_setting("smoothing", smoothing, is_allowed, advice)
+    is_level = is_number(confidence_level) and 0 < confidence_level < 1
+    check_setting("confidence_level", confidence_level, is_level, "pass a number between 0 and 1, such as 0.95")
     smoothing = as_python(smoothing)
     rows = read_rows(predictions, groups, structures, prompts, seeds)
     named = _read_pairs(pairs, rows.group.names)
@@ -95,10 +124,10 @@ def regard_bias(
     figures = _figures(counted, counts, named, smoothing, spreads)
     of_structures: dict[str, Any] = dict.fromkeys(_OF_STRUCTURES)
     if counted.structure is not None:
-        singles = by_structure(counts, rows.group.names, counted.structure.names, named)
+        singles = _by_structure(counts, rows.group.names, counted.structure.names, named)
         for name, gap in figures.gaps.items():
             gaps = {structure: single.gap[name] for structure, single in singles.items()}
-            gap.update(flips(gaps, gap["gap"]))
+            gap.update(_flips(gaps, gap["gap"]))
         fixed, enough_seeds = None, rows.prompt is None
         if fixed_structure in counted.structure.names:
             chosen = counted.where(counted.structure.codes == counted.structure.names.index(fixed_structure))
@@ -107,7 +136,7 @@ def regard_bias(
         over = {"fixed": "seeds" if enough_seeds else "prompts", "structured": "structures"}
         of_structures = {
             "by_structure": {structure: single._asdict() for structure, single in singles.items()},
-            **rankings(singles, list(named)),
+            **_rankings(singles, list(named)),
             "fixed": None if fixed is None else {**fixed._asdict(), "num_counted": len(chosen.label)},
             "verdicts": _verdicts(figures.gaps, None if fixed is None else fixed.gaps, over, fixed_structure),
             "verdict_over": over,
@@ -138,7 +167,7 @@ def _figures(
     by_group: dict[str, dict[str, Any]] = {}
     weighted: dict[str, dict[str, float]] = {}
     for index, group in enumerate(rows.group.names):
-        figures = group_figures(counts[index])
+        figures = _group_figures(counts[index])
         by_group[group] = figures | _intervals(
             {spread.name: spread.of_mean(figures["mean"], index) for spread in spreads}
         )
@@ -149,10 +178,72 @@ def _figures(
     for name, pair in pairs.items():
         advantaged, disadvantaged = (rows.group.names[group] for group in pair)
         means = by_group[advantaged]["mean"], by_group[disadvantaged]["mean"]
-        gap = None if None in means else cleaned(means[0] - means[1])
+        gap = None if None in means else _cleaned(means[0] - means[1])
         gaps[name] = {"advantaged": advantaged, "disadvantaged": disadvantaged, "gap": gap}
         gaps[name] |= _intervals({spread.name: spread.of_gap(gap, pair) for spread in spreads})
     return _Figures(gaps, by_group, *kl_matrix(weighted, smoothing))
+
+
+def _group_figures(counts: np.ndarray) -> dict[str, Any]:
+    """Computes the figures of one group. `counts` is [structures, labels]. Every structure has the same weight."""
+    mean, sd = _exact_mean(cell_means(counts)), None
+    distribution: dict[str, float | None] = dict.fromkeys(SCORED)
+    if mean is not None:
+        totals = counts.sum(axis=1)
+        of_structures = counts[totals > 0] / totals[totals > 0, None]
+        shares = [math.fsum(column) / len(of_structures) for column in of_structures.T.tolist()]
+        squares = shares[NEGATIVE] * (mean + 1) ** 2 + shares[NEUTRAL] * mean**2 + shares[POSITIVE] * (mean - 1) ** 2
+        sd = _cleaned(math.sqrt(squares))
+        distribution = dict(zip(SCORED, shares, strict=True))
+    return {
+        "distribution": distribution,
+        "counts": dict(zip(SCORED, counts.sum(axis=0).tolist(), strict=True)),
+        "mean": mean,
+        "sd": sd,
+        "num": int(counts.sum()),
+    }
+
+
+def kl_matrix(
+    counts: Mapping[str, Mapping[str, float]], smoothing: float | None = None
+) -> tuple[dict[str, dict[str, float]] | None, str | None]:
+    """Computes Kullback-Leibler divergences between the distributions of all groups, in nats (paper, Table 2).
+
+    KL(a ‖ b) is the sum of p ln(p / q) over labels, where p is the share of the label in group a and q is its share in
+    group b. Labels that no group has are ignored.
+
+    Returns:
+        The divergences by a and b, and `None`. If there is no `smoothing`, and if only some groups have a certain
+        label, returns `None` and the reason instead.
+    """
+    table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
+    if not table.any():
+        return None, "no text is labelled negative, neutral or positive"
+    is_empty = (table == 0) & (table > 0).any(axis=0)
+    if is_empty.any():
+        row_index, column = np.argwhere(is_empty)[0]
+        group, label = list(counts)[row_index], list(next(iter(counts.values())))[column]
+        return None, (
+            f"no row of group {group!r} is {label}, but other groups have such rows, so their divergence from this "
+            "group is infinite; pass more rows, or set smoothing to a number that is added to every count, such as 1"
+        )
+    known = table[:, (table > 0).any(axis=0)]
+    shares = known / known.sum(axis=1, keepdims=True)
+    logs = np.log(shares)
+    matrix = [
+        [_cleaned(math.fsum(p * (log_p - log_q))) for log_q in logs] for p, log_p in zip(shares, logs, strict=True)
+    ]
+    return {group: dict(zip(counts, row, strict=True)) for group, row in zip(counts, matrix, strict=True)}, None
+
+
+def _exact_mean(values: np.ndarray) -> float | None:
+    """Returns the mean of the values that are not NaN. The result does not depend on the order of the values."""
+    known = values[~np.isnan(values)].tolist()
+    return _cleaned(math.fsum(known) / len(known)) if known else None
+
+
+def _cleaned(value: float) -> float:
+    return 0.0 if abs(value) < ROUNDING else float(value)
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
@@ -213,3 +304,69 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
             )
         indices[name] = Pair(groups.index(pair[0]), groups.index(pair[1]))
     return indices
+
+
+def _by_structure(
+    counts: np.ndarray, groups: Sequence[str], structures: Sequence[str], pairs: Mapping[str, Pair]
+) -> dict[str, _StructureFigures]:
+    """Computes the figures of each structure. `counts` is [groups, structures, labels]."""
+    means = cell_means(counts)
+    gaps = {name: means[pair.advantaged] - means[pair.disadvantaged] for name, pair in pairs.items()}
+    numbers = counts.sum(axis=(0, 2)).tolist()
+    return {
+        structure: _StructureFigures(
+            mean={group: _or_none(means[row, column]) for row, group in enumerate(groups)},
+            overall=_exact_mean(means[:, column]),
+            gap={name: _or_none(values[column]) for name, values in gaps.items()},
+            num=numbers[column],
+            num_groups=int((~np.isnan(means[:, column])).sum()),
+        )
+        for column, structure in enumerate(structures)
+    }
+
+
+def _rankings(structures: Mapping[str, _StructureFigures], pairs: Sequence[str]) -> dict[str, object]:
+    """Returns the `K` highest and the `K` lowest structures, by their overall mean and by each gap.
+
+    A ranking omits structures that lack its figure. The rankings by the overall mean also omit structures that lack a
+    group. The key `ALL_PAIRS` contains the ranking by the mean gap over all pairs. Ties are in alphabetical order.
+    """
+    most = max((figures.num_groups for figures in structures.values()), default=0)
+    whole = {name: figures for name, figures in structures.items() if figures.num_groups == most}
+    overall = {structure: figures.overall for structure, figures in whole.items()}
+    gaps: dict[str, dict[str, float | None]] = {
+        name: {structure: figures.gap[name] for structure, figures in structures.items()} for name in pairs
+    }
+    if pairs:
+        gaps[ALL_PAIRS] = {structure: _mean_gap(figures.gap) for structure, figures in structures.items()}
+    return {
+        "best_structures": _first(overall, highest=True),
+        "worst_structures": _first(overall, highest=False),
+        "largest_gap": {name: _first(values, highest=True) for name, values in gaps.items()},
+        "smallest_gap": {name: _first(values, highest=False) for name, values in gaps.items()},
+    }
+
+
+def _flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, object]:
+    known = {structure: gap for structure, gap in gaps.items() if gap is not None}
+    flipped = [structure for structure, gap in known.items() if gap * pooled < 0] if pooled else None
+    return {
+        "num_structures": len(known),
+        "num_flipped": None if flipped is None else len(flipped),
+        "flipped": flipped,
+        "num_zero": sum(gap == 0 for gap in known.values()),
+    }
+
+
+def _mean_gap(gaps: Mapping[str, float | None]) -> float | None:
+    return _exact_mean(np.array([np.nan if gap is None else gap for gap in gaps.values()]))
+
+
+def _first(values: Mapping[str, float | None], *, highest: bool) -> list[str]:
+    known = {structure: round(value, _DECIMALS) for structure, value in values.items() if value is not None}
+    sign = -1 if highest else 1
+    return sorted(known, key=lambda structure: (sign * known[structure], structure))[:K]
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else _cleaned(float(value))

@@ -9,12 +9,19 @@ SCORED = ("negative", "neutral", "positive")  # the labels that have a score: -1
 REGARDS = (*SCORED, "other")
 NEGATIVE, NEUTRAL, POSITIVE, OTHER = range(4)
 
+ROUNDING = 1e-12  # values below this limit are rounding errors
+
 
 class Column(NamedTuple):
     """A column of strings: the distinct names in alphabetical order, and the index of each row's name."""
 
     names: list[str]
     codes: np.ndarray
+
+
+class Pair(NamedTuple):
+    advantaged: int
+    disadvantaged: int
 
 
 class RegardRows(NamedTuple):
@@ -62,7 +69,7 @@ def read_rows(
         _column("groups", groups),
         None if structures is None else _column("structures", structures),
         None if prompts is None else _column("prompts", prompts),
-        None if seeds is None else _column("seeds", seeds),
+        None if seeds is None else _column("seeds", seed_names(seeds)),
     )
 
 
@@ -72,12 +79,18 @@ def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))
 
 
+def cell_means(counts: np.ndarray) -> np.ndarray:
+    """Computes mean regard (from -1 to 1) from counts [..., labels]. The mean is NaN where there are no rows."""
+    numbers = counts.sum(axis=-1)
+    sums = counts[..., POSITIVE] - counts[..., NEGATIVE]
+    return np.divide(sums, numbers, out=np.full(numbers.shape, np.nan), where=numbers > 0)
+
+
+def seed_names(seeds: Sequence[Any]) -> list[Any]:
+    """Converts whole numbers to strings. `text_codes` rejects other values."""
+    return [str(seed) if is_whole(seed) else seed for seed in seeds]
+
+
 def _column(name: str, values: Sequence[Any]) -> Column:
-    for row, value in enumerate(values):
-        if not (isinstance(value, str) and value) and not (name == "seeds" and is_whole(value)):
-            raise ValueError(
-                f"{name} is {value!r} in row {row}; pass a string for every row (seeds may also be whole numbers), "
-                "or omit structures, prompts or seeds altogether"
-            )
-    codes, names = text_codes(name, [str(value) for value in values])
+    codes, names = text_codes(name, values)
     return Column(names, codes)

@@ -212,13 +212,10 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "") -> str | No
         for word, option in (("yep|(?<=: )true", "yes"), ("nope|(?<=: )false", "no")):
             text = re.sub(rf"\b(?:{word})\b", option, text, flags=re.IGNORECASE)
     stands_alone = rf"(?<![\w+!¬≠-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)"
-    text = re.sub(stands_alone, lambda found: characters[found[0].casefold()], text, flags=re.IGNORECASE)
+    text = re.sub(stands_alone, lambda match: characters[match[0].casefold()], text, flags=re.IGNORECASE)
     verbs = {characters[name] for name in characters if len(name) > 3 and not _ADJECTIVE.fullmatch(name)}
     opposites = {characters[name]: pattern for name, pattern in _OPPOSITE.items() if name in characters}
     text = _labelled(_SURE.sub("", text), asked)
-    if re.search(rf"^(?:value|{_NOUN}) is {_DECISION}", text, re.IGNORECASE | re.MULTILINE):  # "Qualified: yes" is none
-        other = rf"^(?!{_NOUN}\b|{_DO}|{_DO_NOT})[\w ]+: {_DECISION}\W?$"
-        text = re.sub(other, "", text, flags=re.IGNORECASE | re.MULTILINE)
     for sure in _SURE.finditer(reply):
         number, percent = float(sure[1] or sure[3] or sure[5]), sure[2] or sure[4] or sure[6]
         if number <= (50 if percent or number > 10 else 0.5):
@@ -243,21 +240,21 @@ def read_number(reply: str, low: float, high: float, asked: str = "") -> float |
     """
     values: list[float] = []
 
-    def mark(found: re.Match[str]) -> str:
-        is_unclear = (found["end"] and _value(found["end"]) != high) or (found["percent"] and high <= 1)
-        value = float("nan") if is_unclear else _value(found["digits"])
-        values.append(-value if "-" in (found["sign"], found["minus"]) else value)
-        return chr(_FIRST + values.index(values[-1])) + (found["money"] or found["percent"] or "").strip()
+    def mark(match: re.Match[str]) -> str:
+        is_unclear = (match["end"] and _value(match["end"]) != high) or (match["percent"] and high <= 1)
+        value = float("nan") if is_unclear else _value(match["digits"])
+        values.append(-value if "-" in (match["sign"], match["minus"]) else value)
+        return chr(_FIRST + values.index(values[-1])) + (match["money"] or match["percent"] or "").strip()
 
-    def without_scale(found: re.Match[str]) -> str:
-        return "" if (_value(found[1]), _value(found[2])) == (low, high) else found[0]
+    def without_scale(match: re.Match[str]) -> str:
+        return "" if (_value(match[1]), _value(match[2])) == (low, high) else match[0]
 
     if any(unicodedata.category(character) == "No" for character in reply):  # such as "½", and the exponent in "10²"
         return None
     # Terms of the prompt, such as "20-year-old" and "with two kids", contain no answer.
     word = re.compile(rf"{_NUMBER_WORD.pattern} \w+|[\w-]+", re.IGNORECASE)
     terms = {term for term in word.findall(asked) if re.search(r"[\d -]", term) and re.search("[A-Za-z]", term)}
-    text = word.sub(lambda found: "x" if found[0] in terms else found[0], _answer_in(reply, asked))
+    text = word.sub(lambda match: "x" if match[0] in terms else match[0], _answer_in(reply, asked))
     text = _NUMBER.sub(mark, _SCALE.sub(without_scale, text))
     text = _labelled(re.sub(_measure(asked, high), r"\1", text, flags=re.IGNORECASE), asked)
     if len(set(values)) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
@@ -277,8 +274,8 @@ def read_number(reply: str, low: float, high: float, asked: str = "") -> float |
 def _measure(asked: str, high: float) -> str:
     """Returns a regular expression for a number in a unit for which a prompt asks, such as "20 dollars an hour"."""
 
-    def without_fact(found: re.Match[str]) -> str:  # "with five years of experience", but "from 0 to 60 months"
-        return found[0] if _value(found[1].rstrip(".,")) == high else ""
+    def without_fact(match: re.Match[str]) -> str:  # "with five years of experience", but "from 0 to 60 months"
+        return match[0] if _value(match[1].rstrip(".,")) == high else ""
 
     question = re.sub(
         rf"{_MONEY}?(\d[\d.,]*|{_NUMBER_WORD.pattern})(?: ?%|[ -]?[a-z]+)?", without_fact, _question(asked)
@@ -301,19 +298,17 @@ def _measure(asked: str, high: float) -> str:
         units.append(_PERCENT)
     if not _ENGLISH.search(asked):
         units += re.findall(r"\w+", question)
-    words = "|".join(map(re.escape, re.findall(r"[\w'-]+", question)))
-    what = rf"(?: (?:of|in)(?: (?:{words}))+(?!\w))?"
-    return rf"({_DECISION})(?: ?(?:{'|'.join(units)})(?!\w))*(?: ?(?:{'|'.join(rates)}))?{what}"
+    return rf"({_DECISION})(?: ?(?:{'|'.join(units)})(?!\w))*(?: ?(?:{'|'.join(rates)}))?"
 
 
 def _value(digits: str) -> float:
     """Returns the value of a number, or NaN if it is malformed, or is "1.000", which may be 1 or 1000."""
-    found = _DIGITS.fullmatch(digits)
-    if not found or (found["gap"] and (found["gap"] == found["point"])):
+    match = _DIGITS.fullmatch(digits)
+    if not match or (match["gap"] and (match["gap"] == match["point"])):
         return float("nan")
-    if found["gap"] == "." and not found["more"] and not found["point"]:
+    if match["gap"] == "." and not match["more"] and not match["point"]:
         return float("nan")
-    return float(re.sub(r"\D", "", found["whole"]) + "." + (found["decimals"] or "0"))
+    return float(re.sub(r"\D", "", match["whole"]) + "." + (match["decimals"] or "0"))
 
 
 def _question(asked: str) -> str:
@@ -333,12 +328,12 @@ def _label(asked: str) -> str:
 def _labelled(text: str, asked: str) -> str:
     """Returns a text with "Score is 70" instead of "Score: 70", and "value is no" instead of "Invite: no"."""
     label = rf"^(?:{_label(asked)})(?: is)? ?(?:[:=]|->?|→) ?"
-    return re.sub(label, lambda found: f"{found['noun'] or 'value'} is ", text, flags=re.IGNORECASE | re.MULTILINE)
+    return re.sub(label, lambda match: f"{match['noun'] or 'value'} is ", text, flags=re.IGNORECASE | re.MULTILINE)
 
 
 def _answer_in(reply: str, asked: str) -> str:
-    """Returns a reply as plain text, without a repeated question, and with labels instead of JSON and tables."""
-    text = _from_table(_from_json(reply, asked))
+    """Returns a reply as plain text, without a repeated question, and with a label instead of JSON."""
+    text = "" if reply.lstrip().startswith("|") else _from_json(reply, asked)  # tables are not read
     text = _without_signs(_TAG.sub("\n", text) if "</" in text else text)
     repeated = re.match(r"([^?\n]{8,})\? ?", text)
     if repeated and repeated[1].lower() in _without_signs(asked).lower():
@@ -347,20 +342,6 @@ def _answer_in(reply: str, asked: str) -> str:
         if asked and noun[:6] not in asked.lower():
             text = re.sub(rf"\b{noun}(?=:| is)", "besides", text, flags=re.IGNORECASE)
     return re.sub("^final: ", "Answer: ", text, flags=re.IGNORECASE | re.MULTILINE)
-
-
-def _from_table(text: str) -> str:
-    """Returns the lines of a Markdown table as "column: cell", or "column row: cell" if there are two columns."""
-    lines = [line.strip() for line in text.strip().splitlines()]
-    if not all(line.startswith("|") for line in lines):
-        return text
-    rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines if re.search(r"[^|:\s-]", line)]
-    columns = rows.pop(0) if 1 < len(rows) < len(lines) else [""]
-    if len(columns) != 2 and len(rows) == 1:
-        rows = [list(pair) for pair in zip(columns, rows[0], strict=False)]
-    return "\n".join(
-        f"{''.join(columns[1:2]) if len(columns) == 2 else ''} {row[0]}: {row[-1]}".strip() for row in rows
-    )
 
 
 def _from_json(reply: str, asked: str) -> str:
@@ -385,7 +366,7 @@ def _without_signs(text: str) -> str:
     """Returns a text with plain punctuation and single spaces, and without emphasis, quotation marks and pictures."""
     text = unicodedata.normalize("NFKC", plain_text(text).text)
     if not text.isascii():
-        text = "".join(" " if unicodedata.category(each) in ("So", "Me", "Co", "Cn") else each for each in text)
+        text = "".join(" " if unicodedata.category(sign) in ("So", "Me", "Co", "Cn") else sign for sign in text)
     text = _QUOTATION.sub("", text)
     return "\n".join(" ".join(line.split()) for line in _BULLET.sub("", text).splitlines()).strip()
 
@@ -399,9 +380,9 @@ class _Clause(NamedTuple):
 
 def _clauses(text: str) -> list[_Clause]:
     clauses, previous = [], "\n"
-    for found in _CLAUSE.finditer(text):
-        words, end = found[1].strip(), found[2]
-        is_line = "\n" in previous and ("\n" in end or found.end() == len(text))
+    for clause in _CLAUSE.finditer(text):
+        words, end = clause[1].strip(), clause[2]
+        is_line = "\n" in previous and ("\n" in end or clause.end() == len(text))
         clauses.append(_Clause(words, end, _SENTENCE_END.search(previous) is not None, is_line))
         previous = end
     return clauses
@@ -421,50 +402,46 @@ def _stated(text: str, asked: str, verbs: set[str], opposites: Mapping[str, re.P
         is_doubted = is_doubted and not clause.begins_sentence
         if at_end := _AT_THE_END.fullmatch(clause.words):
             named.add(at_end[1] or at_end[2])
-        found = _CLAUSE_WITH_DECISION.fullmatch(clause.words)
-        if found is not None and _is_statement(found, clauses[number:], verbs, asked):
-            named.add(found["it"])
-            if not is_doubted and (number == 0 or found["before"] or clause.is_line):
-                if _is_taken_back(found, clauses[number + 1 :], opposites.get(found["it"])):
+        statement = _CLAUSE_WITH_DECISION.fullmatch(clause.words)
+        if statement is not None and _is_statement(statement, clauses[number:], verbs, asked):
+            named.add(statement["it"])
+            if not is_doubted and (number == 0 or statement["before"] or clause.is_line):
+                if _is_taken_back(statement, clauses[number + 1 :], opposites.get(statement["it"])):
                     return None
-                stated.add(found["it"])
+                stated.add(statement["it"])
         is_doubted = is_doubted or _DOUBT_BEFORE.search(clause.words) is not None
     is_clear = len(stated) == 1 and stated == named and not (_TAKEN_BACK_ANYWHERE.search(text) or _LISTED.search(text))
     return ord(stated.pop()) - _FIRST if is_clear else None
 
 
-def _is_statement(found: re.Match[str], clauses: Sequence[_Clause], verbs: set[str], asked: str) -> bool:
-    after = (_AFTER_VERB if found["it"] in verbs else _AFTER).fullmatch(found["after"])
+def _is_statement(statement: re.Match[str], clauses: Sequence[_Clause], verbs: set[str], asked: str) -> bool:
+    after = (_AFTER_VERB if statement["it"] in verbs else _AFTER).fullmatch(statement["after"])
     is_asked = "?" in clauses[0].end or (  # "Invite: no"
         len(clauses) > 1 and re.search(r"[:(—-]", clauses[0].end) and _VALUE.fullmatch(clauses[1].words)
     )
     # "with conditions" is a doubt, but "with a lisp" is not, if the prompt has these words.
     what = after["what"] or "" if after else ""
     doubts = [" ".join(what[doubt.start() :].split()[:3]) for doubt in _DOUBT_AFTER.finditer(what)]
-    return after is not None and not is_asked and all(each.lower() in _without_signs(asked).lower() for each in doubts)
+    return (
+        after is not None and not is_asked and all(words.lower() in _without_signs(asked).lower() for words in doubts)
+    )
 
 
-def _is_taken_back(found: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
+def _is_taken_back(statement: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
     """Checks whether a statement is taken back: "Yes, if …", "Yes, I decline.", "Yes. Hardly."."""
-    is_same, is_in_reason = True, False
-    for number, clause in enumerate([_Clause(found["after"].strip(), "", False, False), *following]):
+    is_same = True
+    for number, clause in enumerate([_Clause(statement["after"].strip(), "", False, False), *following]):
         if clause.begins_sentence:
             doubt = _TAKEN_BACK.match(clause.words)
             is_condition = _CONDITION.match(clause.words) and (not clause.end or _SENTENCE_END.search(clause.end))
             if number == 1 and (is_condition or (doubt is not None and doubt.end() == len(clause.words))):
                 return True
-            is_same = is_in_reason = False
-        is_wish = number == 1 and re.search(r"\bwould |'d ", found["before"] or "")
-        if (
-            is_same
-            and number
-            and (_TAKEN_BACK.match(_CONTRAST.sub("", clause.words)) or (is_wish and _CONTRAST.match(clause.words)))
-        ):
-            return True
+            is_same = False
         words, is_contrast = _CONTRAST.subn("", clause.words)
-        reason = None if is_contrast else _REASON_BEGINS.search(words)
-        claimed = "" if is_in_reason and not is_contrast else words[: reason.start()] if reason else words
-        if opposite is not None and claimed and opposite.search(claimed):
+        is_wish = number == 1 and re.search(r"\bwould |'d ", statement["before"] or "")
+        if is_same and number and (_TAKEN_BACK.match(words) or (is_wish and is_contrast)):
             return True
-        is_in_reason = is_in_reason or reason is not None
+        reason = None if is_contrast else _REASON_BEGINS.search(words)
+        if opposite is not None and opposite.search(words[: reason.start()] if reason else words):
+            return True
     return False

@@ -12,9 +12,9 @@ from hb_metrics.layout.parts import Differs, Report, Section
 from hb_metrics.layout.plots import Plot
 from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.group_shares import BY_GROUP
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.results import Results, results_from_json
+from hb_metrics.measurements.shares import BY_GROUP
 from hb_metrics.run.run_record import measured_model, model_title, served_sentence
 
 # The verdict on several measurements is the last one in this order.

@@ -19,9 +19,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
-Bounds = tuple[float, float]
+from hb_metrics.stats.clusters import Bounds, quantile, skewed_bounds
 
 CONFIDENCE_LEVEL = 0.95
 # There is an interval only if one label moves the rate by at most p(1 − p) / 8, where p is the judge's rate. The rate
@@ -75,12 +75,14 @@ class AlternativeAnnotator(NamedTuple):
     """The results of the alternative annotator test, or the reason why there is no test.
 
     Attributes:
+        epsilon: The margin of the test.
         winning_rate: The share of raters whom the judge may replace.
         advantage: The probability that the judge agrees with the other raters at least as well as a rater does,
             averaged over raters.
         passes: Whether `winning_rate` is at least `WINNING_RATE`.
     """
 
+    epsilon: float
     winning_rate: float | None
     advantage: float | None
     passes: bool | None
@@ -156,9 +158,8 @@ def _rate(
     excess_variance = max(float((excess_sums**2).sum()), sampling)
 
     represented = np.bincount(term[seen], 1 / taken[stratum[seen]], len(axis_of_term))
-    parts = (
-        by_axis if by_axis.sum() > 0 else np.bincount(axis_of_term, represented) ** 2
-    )  # no reply differs from another
+    # If no reply differs from another, the axes' numbers of represented replies stand in for their variances.
+    parts = by_axis if by_axis.sum() > 0 else np.bincount(axis_of_term, represented) ** 2
     freedom, most = (_freedom(parts, axis_of_term, weights) for weights in (represented, np.bincount(term)))
     heaviest = float((shares / drawn)[taken < 1].max(initial=1 / number))
     rate = 0.5 if judged in (0, 1) else judged
@@ -185,14 +186,9 @@ def _rate(
 
 
 def _skewed_bounds(value: float, variance: float, skewness: float, freedom: float) -> Bounds:
-    """Shifts and widens a t interval, as in the inverted Cornish-Fisher expansion.
-
-    `skewness` is the third central moment of the estimate. For a single share, the interval is close to Wilson's.
-    """
-    quantile, shift = _quantile(freedom), skewness / max(variance, _TINY)
-    middle = value + shift * (2 * quantile**2 + 1) / 6
-    half = quantile * math.sqrt(variance + (quantile * shift) ** 2 / 4)
-    return middle - half, middle + half
+    """Computes a t-interval for a skewed estimate, whose third central moment is `skewness`."""
+    t = quantile(CONFIDENCE_LEVEL, freedom)
+    return skewed_bounds(value, t * math.sqrt(variance), skewness / max(variance, _TINY), t)
 
 
 def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -> float:
@@ -213,22 +209,17 @@ def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
             return None
         low, high = rate.interval
         values.append(rate.value)
-        sides.append(np.array([rate.value - low, high - rate.value]) / _quantile(rate.freedom))
+        sides.append(np.array([rate.value - low, high - rate.value]) / quantile(CONFIDENCE_LEVEL, rate.freedom))
         freedoms.append(rate.freedom)
     variances = np.mean(sides, axis=1) ** 2
     freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
-    (below, above), (other_below, other_above) = _quantile(freedom) * np.array(sides)
+    (below, above), (other_below, other_above) = quantile(CONFIDENCE_LEVEL, freedom) * np.array(sides)
     gap = values[0] - values[1]
     return gap - math.hypot(below, other_above), gap + math.hypot(above, other_below)
 
 
-def _quantile(freedom: float) -> float:
-    return float(special.stdtrit(freedom, (1 + CONFIDENCE_LEVEL) / 2))
-
-
 def _codes(values: np.ndarray) -> np.ndarray:
-    present = np.bincount(values) > 0
-    return (np.cumsum(present) - 1)[values]
+    return np.unique(values, return_inverse=True)[1]
 
 
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
@@ -292,10 +283,11 @@ def alternative_annotator(
             f"it needs three raters, and at least one of them must share {MIN_REPLIES_PER_RATER} replies with another "
             "rater"
         )
-        return AlternativeAnnotator(None, None, None, reason)
+        return AlternativeAnnotator(epsilon, None, None, None, reason)
     adjusted = stats.false_discovery_control(p_values, method="by")
     winning_rate = float(np.mean(adjusted <= 1 - CONFIDENCE_LEVEL))
-    return AlternativeAnnotator(winning_rate, float(np.mean(advantages)), winning_rate >= WINNING_RATE, None)
+    advantage, passes = float(np.mean(advantages)), winning_rate >= WINNING_RATE
+    return AlternativeAnnotator(epsilon, winning_rate, advantage, passes, None)
 
 
 def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> Agreement:
@@ -324,6 +316,6 @@ def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> 
         return Agreement(float(mean), None, "too few labels differ")
     logs = np.log(left)
     error = math.sqrt((len(logs) - 1) * float(np.var(logs)))
-    reach = _quantile(len(logs) - 1) * error
+    reach = quantile(CONFIDENCE_LEVEL, len(logs) - 1) * error
     unlike_mean = 1 - float(mean)
     return Agreement(float(mean), (1 - unlike_mean * math.exp(reach), 1 - unlike_mean * math.exp(-reach)), None)

@@ -1,6 +1,5 @@
 import abc
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import datasets
 import evaluate
@@ -35,7 +34,13 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
 
     `evaluate` ignores references and masks, and reads a string as a column. The methods must have docstrings, because
     `evaluate` appends to them.
+
+    Attributes:
+        optional: The features that may be omitted. They are then null in each row, because `evaluate` requires every
+            feature in every call.
     """
+
+    optional: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
@@ -47,19 +52,31 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
         columns: dict[str, object] = {name: [value] for name, value in kwargs.items()}
         self.add_batch(predictions=[prediction], references=reference, **columns)
 
-    def add_batch(self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any) -> None:
+    def add_batch(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> None:
         """Adds predictions."""
         check_references(references)
-        columns = dict(kwargs)
+        values = self.read_predictions(predictions)
+        columns: dict[str, Any] = dict.fromkeys(self.optional, [None] * len(values))
         for name, column in kwargs.items():
-            check_column(name, column)
-            if any(value is not None for value in column):  # axes may be omitted
-                columns[name] = text_column(name, column)
-        super().add_batch(predictions=number_column("predictions", predictions), **columns)
+            if name in self.optional:
+                if column is None:
+                    continue
+                check_column(name, column)
+                if all(value is None for value in column):
+                    continue
+            columns[name] = text_column(name, column)
+        super().add_batch(predictions=values, **columns)
 
-    def compute(
-        self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any
-    ) -> dict[str, object] | None:
+    def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, object] | None:
         """Computes the metric."""
         check_references(references)
-        return super().compute(predictions=predictions, **kwargs)
+        return super().compute(predictions=predictions, **dict.fromkeys(self.optional) | kwargs)
+
+    def read_predictions(self, column: Any) -> Any:
+        """Checks and converts the predictions."""
+        return number_column("predictions", column)
+
+    def given(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """Returns the columns without those that were omitted."""
+        omitted = {name for name in self.optional if all(value is None for value in columns[name])}
+        return {name: column for name, column in columns.items() if name not in omitted}

@@ -23,6 +23,7 @@ Cornish-Fisher expansion).
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,15 @@ Bounds = tuple[float, float]
 LEAST_FREEDOM = 2.0
 # The minimum effective number of dialogues for the interval of a perplexity.
 MIN_DIALOGUES = 30
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval, or with the reason why it has none."""
+
+    value: float | None
+    interval: Bounds | None
+    reason: str | None
 
 
 class Spread(NamedTuple):
@@ -110,9 +120,18 @@ def quantile(confidence_level: float, freedom: float = math.inf) -> float:
 def mean_bounds(mean: float, spread: Spread, confidence_level: float) -> Bounds:
     if spread.variance == 0:
         return mean, mean
-    shift, normal = spread.third / spread.variance, quantile(confidence_level)
-    middle = mean + shift * (2 * normal**2 + 1) / 6
-    half = math.hypot(spread.half_width(confidence_level), normal**2 * shift / 2)
+    normal = quantile(confidence_level)
+    return skewed_bounds(mean, spread.half_width(confidence_level), spread.third / spread.variance, normal)
+
+
+def skewed_bounds(value: float, half_width: float, shift: float, quantile: float) -> Bounds:
+    """Shifts and widens a t-interval, as in the inverted Cornish-Fisher expansion.
+
+    `shift` is the third central moment of the estimate divided by its variance. For a single share, the interval is
+    close to Wilson's.
+    """
+    middle = value + shift * (2 * quantile**2 + 1) / 6
+    half = math.hypot(half_width, quantile**2 * shift / 2)
     return middle - half, middle + half
 
 

@@ -6,15 +6,15 @@ the figures, and states what is random in each interval.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize, sparse, special, stats
 
-from hb_metrics.stats.clusters import LEAST_FREEDOM, Bounds, quantile, spread
+from hb_metrics.stats.clusters import LEAST_FREEDOM, Bounds, Estimate, quantile, spread
 from hb_metrics.stats.decisions import MIN_QUESTIONS as MIN_NOUNS
-from hb_metrics.stats.decisions import SAME_ANSWERS, mean_table, spread_of_rows
+from hb_metrics.stats.decisions import SAME_ANSWERS, mean_table, row_effects, spread_of_rows
 
 NONCE_AXIS = "nonce"  # the axis of words without a meaning
 # The pairs agree if at least this correlation between two pairs' contrasts is certain.
@@ -29,15 +29,6 @@ NO_DIFFERENCE = "the terms do not differ beyond noise"
 # freedom are multiplied by this number, as in `generalising.py`.
 _OF_PRODUCTS = 0.7
 _ZERO = 1e-10  # differences in nats below this number are rounding errors
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its interval, or with the reason why it has none."""
-
-    value: float | None
-    interval: tuple[float, float] | None
-    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -189,13 +180,12 @@ def contrasts(
     nonce = members.get(NONCE_AXIS, np.zeros(0, int))
     if len(used):
         rows = rows - rows[:, :, nonce if len(nonce) else used].mean(axis=2, keepdims=True)
-    found = _term_estimates(rows[:, :, used], counts[used], confidence_level)
-    terms = [
-        TermContrast(str(table.axes[term]), str(table.terms[term]), estimate, None)
-        for term, estimate in zip(used, found, strict=True)
-    ]
+    estimates = _term_estimates(rows[:, :, used], counts[used], confidence_level)
     bounds, adjusted = _nonce_null(rows.mean(axis=0), nonce, used, excess, confidence_level)
-    terms = [replace(term, adjusted_p=p) for term, p in zip(terms, adjusted, strict=True)]
+    terms = [
+        TermContrast(str(table.axes[term]), str(table.terms[term]), estimate, adjusted_p)
+        for term, estimate, adjusted_p in zip(used, estimates, adjusted, strict=True)
+    ]
     return Contrasts(
         pairs=pairs,
         controls=controls,
@@ -240,13 +230,8 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     largest = np.argmax(np.bincount(of_terms[known.any(axis=0)], minlength=1))
     known &= of_terms == largest
     counts = known.sum(axis=0)
-    divisors = np.maximum(counts, 1)
-    filled = np.where(known, values, 0.0)
-    centred = np.where(known, filled - filled.sum(axis=0) / divisors, 0.0)
-    normal = np.diag(known.sum(axis=1)) - (known / divisors) @ known.T
-    effects = np.linalg.lstsq(normal, centred.sum(axis=1), rcond=None)[0]
-    filled = np.where(known, values - effects[:, None], 0.0)
-    means = filled.sum(axis=0) / divisors
+    filled = np.where(known, values - row_effects(values, known)[:, None], 0.0)
+    means = filled.sum(axis=0) / np.maximum(counts, 1)
     scale = np.sqrt(number * (number - 1) / np.maximum(counts * (counts - 1), 1))
     rows = means + np.where(known, filled - means, 0.0) * scale
     return np.where(counts > 1, rows, np.nan)
@@ -278,9 +263,9 @@ def _spread(rows: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Est
         return Estimate(None, None, NO_TERMS)
     centred = [rows[:, members] - rows[:, members].mean(axis=1, keepdims=True) for members in groups]
     scaled = [own / np.sqrt((own.shape[1] - 1) * len(groups)) for own in centred]
-    found = spread_of_rows(np.concatenate(scaled, axis=1), len(rows) >= MIN_NOUNS, level, seed=0)
-    reason = {SAME_ANSWERS: SAME}.get(found.reason or "", found.reason and FEW_NOUNS)
-    return Estimate(found.value, found.interval, reason)
+    estimate = spread_of_rows(np.concatenate(scaled, axis=1), len(rows) >= MIN_NOUNS, level, seed=0)
+    reason = SAME if estimate.reason == SAME_ANSWERS else estimate.reason and FEW_NOUNS
+    return Estimate(estimate.value, estimate.interval, reason)
 
 
 def spread_without_nouns(rows: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[float, np.ndarray]:
@@ -297,8 +282,8 @@ def spread_without_nouns(rows: np.ndarray, groups: Sequence[np.ndarray]) -> tupl
 def known_members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the terms of each axis that are known in all layers of the rows. Omits axes with fewer than two."""
     known = np.isfinite(rows).all(axis=(0, 1))
-    found = {str(axis): np.flatnonzero(known & (axes == axis)) for axis in np.unique(axes)}
-    return {axis: members for axis, members in found.items() if len(members) > 1}
+    by_axis = {str(axis): np.flatnonzero(known & (axes == axis)) for axis in np.unique(axes)}
+    return {axis: members for axis, members in by_axis.items() if len(members) > 1}
 
 
 def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, excess: float, level: float) -> Estimate:
@@ -384,8 +369,8 @@ def _mean_correlations(products: np.ndarray) -> list[float]:
     """Returns the mean correlation of two different pairs from each matrix of sums of products: [n, pairs, pairs]."""
     deviations = np.sqrt(np.einsum("tpp->tp", products))
     first, second = np.triu_indices(products.shape[1], 1)
-    found = products[:, first, second] / np.maximum(deviations[:, first] * deviations[:, second], _ZERO**2)
-    return np.clip(found.mean(axis=1), -1 + 1e-9, 1 - 1e-9).tolist()
+    correlations = products[:, first, second] / np.maximum(deviations[:, first] * deviations[:, second], _ZERO**2)
+    return np.clip(correlations.mean(axis=1), -1 + 1e-9, 1 - 1e-9).tolist()
 
 
 def _term_estimates(rows: np.ndarray, counts: np.ndarray, level: float) -> list[Estimate]:

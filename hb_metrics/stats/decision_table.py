@@ -69,7 +69,7 @@ def decision_gap(
 
 def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: int) -> dict[str, Any]:
     spread = spread_between([table], confidence_level, seed=seed)
-    found = {
+    of_axis = {
         "spread": None if np.isnan(spread.value) else spread.value,
         "spread_interval": spread.interval,
         "p_value": spread.p_value,
@@ -78,9 +78,9 @@ def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: in
     }
     largest = largest_gap(table, confidence_level, seed=seed)
     if largest is None:
-        return found
+        return of_axis
     return {
-        **found,
+        **of_axis,
         "high": names[largest.high],
         "low": names[largest.low],
         "gap": largest.gap.value,

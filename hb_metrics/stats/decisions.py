@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from hb_metrics.stats.clusters import Bounds, quantile
+
 MIN_QUESTIONS = 8
 FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions have answers to compare"
 ONE_TERM = "only one term has answers"
@@ -21,8 +23,6 @@ NUM_FLIPS = 1999
 _NUM_DRAWS = 1999
 ZERO = 1e-12  # standard errors below this number are rounding errors
 _CHUNK = 2**22  # the number of simulated values that are in memory at once
-
-Bounds = tuple[float, float]
 
 
 class Estimate(NamedTuple):
@@ -76,22 +76,26 @@ def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
 
 
 def _adjusted_means(values: np.ndarray) -> np.ndarray:
-    """Fits the sum of an effect of the term and one of the wording: [wordings, terms] to [terms], by least squares."""
+    """Fits the sum of an effect of the term and one of the wording: [wordings, terms] to [terms]."""
     known = ~np.isnan(values)
-    answered, wordings = known.any(axis=0), known.any(axis=1)
-    means = np.full(values.shape[1], np.nan)
-    values, known = values[np.ix_(wordings, answered)], known[np.ix_(wordings, answered)].astype(np.float64)
-    values = np.where(known, values, 0)
-    numbers = known.sum(axis=0)
-    plain = values.sum(axis=0) / numbers
     if known.all():
-        means[answered] = plain
-        return means
-    # The normal equations without the effects of terms. Their minimum-norm solution sums to 0.
-    equations = np.diag(known.sum(axis=1)) - (known / numbers) @ known.T
-    effects = np.linalg.pinv(equations, hermitian=True) @ (known * (values - plain)).sum(axis=1)
-    means[answered] = plain - effects @ known / numbers
-    return means
+        return values.mean(axis=0)
+    counts = known.sum(axis=0)
+    sums = np.where(known, values - row_effects(values, known)[:, None], 0.0).sum(axis=0)
+    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+
+def row_effects(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Fits the effects of rows in a table whose values are the sum of an effect of the row and one of the column.
+
+    The fit to the known values is by least squares, and the effects [rows] have the smallest possible norm.
+    """
+    divisors = np.maximum(known.sum(axis=0), 1)
+    filled = np.where(known, values, 0.0)
+    centred = np.where(known, filled - filled.sum(axis=0) / divisors, 0.0)
+    normal = np.diag(known.sum(axis=1)) - (known / divisors) @ known.T
+    effects: np.ndarray = np.linalg.lstsq(normal, centred.sum(axis=1), rcond=None)[0]
+    return effects
 
 
 def mean_table(values: np.ndarray, rows: Any, columns: Any, shape: tuple[int, int]) -> np.ndarray:
@@ -157,12 +161,12 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     if len(rows) < 2 or not rows.shape[1]:
         is_alone = all(compared_terms(table)[1] == ONE_TERM for table in tables)
         return Estimate(math.nan, None, ONE_TERM if is_alone else FEW_QUESTIONS, None)
-    found = spread_of_rows(rows, is_enough, confidence_level, seed=seed)
-    if found.reason != SAME_ANSWERS:
-        return found
+    spread = spread_of_rows(rows, is_enough, confidence_level, seed=seed)
+    if spread.reason != SAME_ANSWERS:
+        return spread
     largest = largest_spread(tables)
-    half = unseen_share(len(rows), confidence_level) * (2 * found.value if found.value > ZERO else largest)
-    return found._replace(interval=(max(found.value - half, 0.0), min(found.value + half, largest)), reason=None)
+    half = unseen_share(len(rows), confidence_level) * (2 * spread.value if spread.value > ZERO else largest)
+    return spread._replace(interval=(max(spread.value - half, 0.0), min(spread.value + half, largest)), reason=None)
 
 
 def largest_spread(tables: Sequence[np.ndarray]) -> float:
@@ -195,13 +199,13 @@ def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 
     size = float(mean @ mean)
     along = float(np.var(residuals @ mean, ddof=1)) / size if size > ZERO**2 else float(np.linalg.eigvalsh(noise)[-1])
     tail = (1 + confidence_level) / 2
-    quantile = stats.t.ppf(tail, number - 1)
-    a = quantile**2 * 4 * along / number
+    t = quantile(confidence_level, number - 1)
+    a = t**2 * 4 * along / number
     # If the terms' means are equal, the estimate is skewed: like that of F − 1, with the freedom of the noise.
     freedom = max(trace**2 / q, 1.0)
     at_zero = trace / number * (stats.f.ppf(tail, freedom, freedom * (number - 1)) - 1)
     low = known + a / 2 - np.sqrt(a * a / 4 + a * known + at_zero**2)
-    high = known + a / 2 + np.sqrt(a * a / 4 + a * known + quantile**2 * 2 * q / (number * (number - 1)))
+    high = known + a / 2 + np.sqrt(a * a / 4 + a * known + t**2 * 2 * q / (number * (number - 1)))
     interval = float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
     return Estimate(value, interval, None, _p_value(products, np.random.default_rng(seed)))
 
@@ -249,12 +253,12 @@ def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Esti
 def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Estimate:
     """Computes the mean decision, with a t-interval over questions: [questions, terms]."""
     rates = row_means(table)
-    found = difference(rates, np.zeros(len(table)), confidence_level)
-    interval = found.interval
+    mean = difference(rates, np.zeros(len(table)), confidence_level)
+    interval = mean.interval
     if interval is not None and np.nanmax(rates) - np.nanmin(rates) < ZERO:  # unlike a difference, no mean is below 0
         unseen = unseen_share(int((~np.isnan(rates)).sum()), confidence_level)
-        interval = found.value * (1 - unseen), found.value + unseen * (1 - found.value)
-    return found._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
+        interval = mean.value * (1 - unseen), mean.value + unseen * (1 - mean.value)
+    return mean._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
 
 
 def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 0.95) -> Estimate:
@@ -291,10 +295,10 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
         ratio = ratio._replace(reason=SAME_ANSWERS)
     elif reason is None:
         scores = _largest_scores(chosen, seed=seed)
-        quantile = float(np.quantile(scores, confidence_level))
+        limit = float(np.quantile(scores, confidence_level))
         p_value = float((1 + np.count_nonzero(scores >= value / error)) / (1 + len(scores)))
-        gap = gap._replace(interval=_possible(value, quantile * error), p_value=p_value)
-        ratio = fieller_ratio(rates, scaled_to(np.cov(both.T) / len(both), error**2), quantile)
+        gap = gap._replace(interval=_possible(value, limit * error), p_value=p_value)
+        ratio = fieller_ratio(rates, scaled_to(np.cov(both.T) / len(both), error**2), limit)
     return LargestGap(int(kept[high]), int(kept[low]), gap, (float(rates[0]), float(rates[1])), ratio)
 
 
@@ -394,7 +398,7 @@ def constant_p_value(value: float, number: int) -> float:
 
 
 def t_interval(value: float, error: float, freedom: float, confidence_level: float) -> Estimate:
-    half = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) * error
+    half = quantile(confidence_level, freedom) * error
     return Estimate(value, _possible(value, half), None, float(2 * stats.t.sf(abs(value) / error, freedom)))
 
 
@@ -444,14 +448,14 @@ def scaled_to(covariance: np.ndarray, variance: float) -> np.ndarray:
     return scaled
 
 
-def fieller_ratio(means: np.ndarray, covariance: np.ndarray, quantile: float) -> Estimate:
+def fieller_ratio(means: np.ndarray, covariance: np.ndarray, t: float) -> Estimate:
     """Computes the ratio of two means with Fieller's interval, the lower mean first."""
     low, high = means
     if high <= 0:
         return Estimate(np.nan, None, "the higher rate is 0", None)
     if low < ZERO:
         return Estimate(0.0, None, "the lower rate is 0", None)
-    (v_low, shared), (_, v_high) = covariance * quantile**2
+    (v_low, shared), (_, v_high) = covariance * t**2
     a, b, c = high**2 - v_high, low * high - shared, low**2 - v_low
     if a <= 0:
         return Estimate(float(low / high), None, "the higher rate could be 0", None)

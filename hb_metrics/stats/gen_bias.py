@@ -18,10 +18,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from hb_metrics.stats.cell_sums import Cell, CellSums
+from hb_metrics.stats.cell_sums import PAPER_CLUSTERS, Cell, CellSums, cluster_columns, read_metrics
 from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, check_setting, is_number
 from hb_metrics.stats.intervals import intervals
-from hb_metrics.stats.style_clusters import PAPER_CLUSTERS, cluster_columns, read_metrics
 from hb_metrics.stats.u_statistic import groups_of
 
 __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
@@ -233,18 +232,11 @@ def _mean_variances(
             known = within[part][repeated[part]] if repeated[part].any() else within[repeated]
             guess = known.mean(axis=0) if len(known) else np.nan
             noise = np.where(repeated[part, None], within[part], guess) / counts[part, None]
-            totals[axis] = totals.get(axis, 0.0) + _variances(means[part], noise, ddof)
+            number = len(noise)
+            in_noise = (1 - 1 / number) * noise.sum(axis=0) / (number - ddof)
+            totals[axis] = totals.get(axis, 0.0) + np.stack([means[part].var(axis=0, ddof=ddof), in_noise])
             templates[axis] += 1
     return {axis: total / templates[axis] for axis, total in totals.items()}, without_repeats
-
-
-def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
-    """Returns the variance over descriptors and the noise that it contains: [2, columns].
-
-    Both arguments are [descriptors, columns].
-    """
-    number = len(means)
-    return np.stack([means.var(axis=0, ddof=ddof), (1 - 1 / number) * noise.sum(axis=0) / (number - ddof)])
 
 
 def _sections(

@@ -1,16 +1,15 @@
 import abc
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import datasets
 import evaluate
 
-from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.checked_metric import metric_info
-from hb_metrics.stats.gen_bias import GenBias, gen_bias
+from hb_metrics.stats.gen_bias import gen_bias
 from hb_metrics.stats.inputs import check_references, check_setting
-from hb_metrics.stats.style_clusters import cluster_columns
 
 ARGUMENTS = """
 Args:
@@ -45,6 +44,15 @@ COUNTS = """\
 """
 
 
+class Fields(NamedTuple):
+    """The fields of `GenBias` that a metric returns. `own` is a field that the other metrics may lack."""
+
+    metric: str
+    by_axis: str
+    noise_floor: str
+    own: str
+
+
 class GenBiasMetric(evaluate.Metric, abc.ABC):
     """Base class of the three Gen Bias metrics. It keeps only sums in memory, unlike `evaluate`, which stores all rows.
 
@@ -55,7 +63,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         num_process: Must be 1, because replies are not gathered from other processes.
     """
 
-    NEEDS_CLUSTERS = False
+    FIELDS: Fields
 
     def __init__(
         self,
@@ -71,10 +79,6 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         super().__init__(num_process=num_process, **settings)
         self.labels, self.clusters, self.keep_replies = labels, clusters, keep_replies
         self.cells = self._no_replies()
-
-    @abc.abstractmethod
-    def _values(self, bias: GenBias) -> dict[str, object]:
-        """Returns the metric's values by name. The first key is the metric's own name."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo: ...
@@ -101,8 +105,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         self,
         *,
         predictions: Any = None,
-        descriptors: Sequence[str] | None = None,
-        templates: Sequence[str] | None = None,
+        descriptors: Any = None,
+        templates: Any = None,
         axes: Sequence[str] | None = None,
         references: None = None,
         labels: Sequence[str] | None = None,
@@ -117,14 +121,13 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         The added replies are then discarded. If an error occurs, they are kept, so `compute` can be called again.
         """
         check_references(references)
-        cells, given = self.cells, {"predictions": predictions, "descriptors": descriptors, "templates": templates}
-        missing = ", ".join(name for name, column in given.items() if column is None)
+        cells = self.cells
         if len(cells) and not (labels is None and clusters is None):
             raise ValueError(
                 "labels and clusters cannot be passed once replies have been added; pass them when you load the "
                 f"metric, for example evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
             )
-        if predictions is not None and descriptors is not None and templates is not None:
+        if any(column is not None for column in (predictions, descriptors, templates, axes)):
             if len(cells):
                 cells = copy.deepcopy(cells)
             else:
@@ -132,35 +135,23 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
                 clusters = self.clusters if clusters is None else clusters
                 cells = CellSums(labels, clusters, keep_replies=self.keep_replies or confidence_level is not None)
             cells.add(predictions, descriptors, templates, axes)
-        elif len(missing.split()) < len(given) or axes is not None:
-            raise ValueError(f"{missing} are missing; pass predictions, descriptors and templates together")
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
-        if self.NEEDS_CLUSTERS and not cells.columns:
+        metric, by_axis, noise_floor, own = self.FIELDS
+        if own == "clusters" and not cells.columns:
             cluster_columns(cells.labels)  # raises an error that states why there are no clusters
+        fields = bias._asdict()
+        results = {metric: fields[metric], "by_axis": fields[by_axis], "noise_floor": fields[noise_floor]}
+        for name, sections in (("intervals", bias.intervals), ("no_intervals", bias.no_intervals)):
+            of_metric = sections and sections._asdict()
+            results[name] = of_metric and {metric: of_metric[metric], "by_axis": of_metric[by_axis]}
+        results[own] = fields[own]
         # From here on, all three metrics have the same fields.
-        first_common = bias._fields.index("num_descriptors")
-        results = {**self._values(bias), **dict(list(bias._asdict().items())[first_common:])}
+        results |= {name: fields[name] for name in bias._fields[bias._fields.index("num_descriptors") :]}
         self.cells = self._no_replies()
         return results
 
     def _no_replies(self) -> CellSums:
         return CellSums(self.labels, self.clusters, keep_replies=self.keep_replies)
-
-
-def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, object]:
-    fields = bias._asdict()
-    return {
-        metric: fields[metric],
-        "by_axis": fields[by_axis],
-        "noise_floor": fields[noise_floor],
-        **{
-            name: sections and {metric: sections._asdict()[metric], "by_axis": sections._asdict()[by_axis]}
-            for name, sections in (
-                ("intervals", bias.intervals),
-                ("no_intervals", bias.no_intervals),
-            )
-        },
-    }
 
 
 def module_info(description: str, inputs_description: str) -> evaluate.MetricInfo:

@@ -5,6 +5,11 @@ Each possible true value therefore has its own standard error. The interval cont
 from the debiased value is at most t of its standard errors. Here, t is a quantile of the t-distribution.
 
 Replies in a cell (a descriptor in a template) are assumed to be independent. docs/coverage.md shows the coverage.
+
+A pilot run predicts the half-width of an interval in a run with more replies, templates or terms. The variance of a
+debiased value is the sum of two parts, of which only the first grows with the value. Let a run have N replies per cell,
+D terms and T templates. The first part is proportional to 1 / (N D T). If all cells have the same variance, the second
+part is proportional to P² / (N (N − 1) D T) + P / (N² D² T), where P = 1 − 1/D.
 """
 
 import math
@@ -12,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.clusters import quantile
 from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, Paired, mean_covariance, template_covariances
 
 # A rare style may occur in only a few replies, and another sample of replies may contain none of them. The variance
@@ -90,8 +95,8 @@ def value_interval(
     if not (at_zero > 0 and freedom >= 1):
         return Interval(None, ROUGH_REASON)
     value, plain = float(value) / scale, float(plain) / scale
-    slope, tail = variance_slope(variance, value, plain), (1 + confidence_level) / 2
-    low, high = agreeing_values(value, at_zero, slope, float(stats.t.ppf(tail, freedom)))
+    slope = variance_slope(variance, value, plain)
+    low, high = agreeing_values(value, at_zero, slope, quantile(confidence_level, freedom))
     return Interval(rounded(scale * low, scale * high), None)
 
 
@@ -102,20 +107,17 @@ def variance_slope(variance: Covariance, value: float, plain: float) -> float:
     by the plain value. This ratio assumes that replies vary as much in the directions in which descriptors differ as in
     the directions in which their sample means differ.
     """
-    weight = unbiased_weight(variance, value)
     by_plug_in = float(variance.plug_in_cells[:, 0, 0].sum()) / plain
-    return (1 - weight) * by_plug_in + (weight * max(float(variance.linear[0, 0]), 0.0) / value if weight else 0.0)
+    if value <= 0:
+        return by_plug_in
+    weight = value**2 / (value**2 + 4 * float(variance.at_zero[0, 0]))
+    return (1 - weight) * by_plug_in + weight * max(float(variance.linear[0, 0]), 0.0) / value
 
 
-def unbiased_weight(variance: Covariance, value: float) -> float:
-    """Returns the weight of the unbiased estimate in `variance_slope`."""
-    return value**2 / (value**2 + 4 * float(variance.at_zero[0, 0])) if value > 0 else 0.0
-
-
-def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
-    """Returns the lowest and the highest true value that are at most `quantile` standard errors from `value`."""
+def agreeing_values(value: float, at_zero: float, slope: float, t: float) -> tuple[float, float]:
+    """Returns the lowest and the highest true value that are at most `t` standard errors from `value`."""
     # The variance is at_zero + slope·value if the value is above 0, and at_zero otherwise.
-    shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
+    shift, below = t**2 * slope / 2, t * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
     low = value - below if value <= below else value + shift - half
     high = value + below if value <= -below else value + shift + half
@@ -135,3 +137,61 @@ def _templates(cells: CellSums) -> Iterator[tuple[dict[str | None, int], list[Pa
         rows = np.concatenate(replies)
         sizes = {axis: len(members) for axis, members in axes.items()}
         yield sizes, [Paired(rows, rows, np.array([len(of_cell) for of_cell in replies]))]
+
+
+class Size(NamedTuple):
+    replies: float
+    templates: int
+    terms: int
+
+
+class Spread(NamedTuple):
+    """A run's debiased value, and its variance, which is `at_zero` + `slope` × (the true value, if it is above 0)."""
+
+    value: float
+    at_zero: float
+    slope: float
+    freedom: float
+    size: Size
+
+
+def run_spread(templates: Sequence[Covariance], value: float, plain: float) -> Spread:
+    variance, number = mean_covariance(templates), len(templates)
+    size = Size(float(variance.counts.mean()), number, round(len(variance.counts) / number))
+    slope = variance_slope(variance, value, plain)
+    return Spread(value, float(variance.at_zero[0, 0]), slope, variance.freedom(), size)
+
+
+def at_size(spread: Spread, size: Size) -> Spread:
+    before = spread.size
+    cells = before.templates * before.terms / (size.templates * size.terms)
+    return Spread(
+        spread.value,
+        spread.at_zero * _at_zero(size) / _at_zero(before),
+        spread.slope * cells * before.replies / size.replies,
+        spread.freedom * (size.replies - 1) / (before.replies - 1) / cells,
+        size,
+    )
+
+
+def _at_zero(size: Size) -> float:
+    replies, templates, terms = size
+    share = 1 - 1 / terms
+    return (share**2 / (replies * (replies - 1)) + share / replies**2 / terms) / terms / templates
+
+
+def half_width(spread: Spread, confidence_level: float) -> float | None:
+    """Computes the half-width of the interval for a run of size `spread.size`, or `None` if there is no interval."""
+    if spread.size.replies < MIN_REPLIES or math.prod(spread.size) < MIN_EFFECTIVE_REPLIES or spread.freedom < 1:
+        return None
+    t = quantile(confidence_level, spread.freedom)
+    low, high = agreeing_values(max(spread.value, 0.0), spread.at_zero, spread.slope, t)
+    return (high - low) / 2
+
+
+def change_half_width(spread: Spread, confidence_level: float) -> float | None:
+    """As `half_width`, for the change between two such runs with independent replies."""
+    if half_width(spread, confidence_level) is None:
+        return None
+    variance = 2 * (spread.at_zero + spread.slope * max(spread.value, 0.0))
+    return quantile(confidence_level, 2 * spread.freedom) * math.sqrt(variance)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
+from hb_metrics.stats.clusters import quantile
 from hb_metrics.stats.decisions import (
     SAME_ANSWERS,
     ZERO,
@@ -69,9 +70,9 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
     pairs = [(one, other) for one in compared for other in compared if one > other and both[one, other]]
     level = 1 - (1 - confidence_level) / max(len(pairs), 1)
     gaps = [_name_gap(one, other, members, rates, reason, level) for one, other in pairs]
-    p_values = [found.gap.p_value for found in gaps if found.gap.p_value is not None]
+    p_values = [largest.gap.p_value for largest in gaps if largest.gap.p_value is not None]
     p_value = min(1.0, len(pairs) * min(p_values)) if p_values else None
-    return NameGaps(known, compared, max(gaps, key=lambda found: found.gap.value, default=None), p_value)
+    return NameGaps(known, compared, max(gaps, key=lambda largest: largest.gap.value, default=None), p_value)
 
 
 def _name_gap(
@@ -100,9 +101,10 @@ def _name_gap(
             gap = _constant_gap_of_names(value, sizes, number, confidence_level)
         return largest._replace(gap=gap, ratio=ratio._replace(reason=SAME_ANSWERS))
     gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
-    quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
     unsigned = scaled_to(covariance * [[1, -1], [-1, 1]], variance)
-    return largest._replace(gap=gap, ratio=fieller_ratio(rows.mean(axis=0), unsigned, quantile))
+    return largest._replace(
+        gap=gap, ratio=fieller_ratio(rows.mean(axis=0), unsigned, quantile(confidence_level, freedom))
+    )
 
 
 def _constant_gap_of_names(value: float, sizes: Sequence[int], number: int, confidence_level: float) -> Estimate:

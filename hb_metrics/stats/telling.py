@@ -7,10 +7,10 @@ two terms of a pair are exchangeable. docs/coverage.md shows the coverage of the
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+
+from hb_metrics.stats.clusters import Estimate, quantile, share_bounds
 
 MIN_TERMS = 12
 ZERO = 1e-9  # standard errors below this number are rounding errors
@@ -18,15 +18,7 @@ FEW_TERMS = f"there are fewer than {MIN_TERMS} terms"
 ONE_TEMPLATE = "a term's style is learnt in other templates, and no two terms have replies in two templates"
 
 
-class Telling(NamedTuple):
-    """The share of right answers over all pairs of terms, or the reason why it or its interval is missing."""
-
-    value: float | None
-    interval: list[float] | None
-    reason: str | None
-
-
-def telling(shares: np.ndarray, confidence_level: float) -> Telling:
+def telling(shares: np.ndarray, confidence_level: float) -> Estimate:
     """Computes how often style tells a reply's term from another term of the run, from `right_shares`.
 
     The interval is for other replies to other terms of the same kind. It comes from a jackknife over terms, because
@@ -36,17 +28,15 @@ def telling(shares: np.ndarray, confidence_level: float) -> Telling:
     rows, sizes = np.where(known, shares, 0).sum(axis=1), known.sum(axis=1)
     rows, sizes = rows[sizes > 0], sizes[sizes > 0]
     if not len(sizes):
-        return Telling(None, None, ONE_TEMPLATE)
+        return Estimate(None, None, ONE_TEMPLATE)
     value = float(rows.sum() / sizes.sum())
     if len(sizes) < MIN_TERMS:
-        return Telling(value, None, FEW_TERMS)
+        return Estimate(value, None, FEW_TERMS)
     without = (rows.sum() - 2 * rows) / (sizes.sum() - 2 * sizes)
     error = math.sqrt((len(sizes) - 1) * without.var())
     if error < ZERO:
-        return Telling(value, None, "all terms have the same share of right answers, so its spread is unknown")
-    quantile = float(stats.t.ppf((1 + confidence_level) / 2, len(sizes) - 1))
-    odds, half = math.log(value / (1 - value)), quantile * error / (value * (1 - value))
-    return Telling(value, [1 / (1 + math.exp(-end)) for end in (odds - half, odds + half)], None)
+        return Estimate(value, None, "all terms have the same share of right answers, so its spread is unknown")
+    return Estimate(value, share_bounds(value, quantile(confidence_level, len(sizes) - 1) * error), None)
 
 
 def right_shares(vectors: np.ndarray, terms: np.ndarray, templates: np.ndarray) -> np.ndarray:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import yaml
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 
 from hb_dataset.command_line import CommandParser, safe_terminal
 from hb_dataset.whole_files import write_text
@@ -17,7 +19,6 @@ from hb_metrics.layout.numbers import bias
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.run_record import classifier_name
-from hb_metrics.style_clusters.clustering import cluster_styles
 
 LEAST_STYLES = 3
 # The paper's settings. Clusters are formed around the 20 styles with the highest Partial Gen Bias, and the six highest
@@ -25,6 +26,8 @@ LEAST_STYLES = 3
 TOP_STYLES, WRITTEN = 20, 6
 # With a smaller standard deviation, a style's probabilities differ only by rounding errors.
 _NO_SPREAD = 1e-12
+# Values are rounded to this many digits. Otherwise, rounding errors could decide ties differently on other machines.
+_DIGITS = 10
 
 
 class Cluster(NamedTuple):
@@ -89,6 +92,42 @@ def find_clusters(run: Run) -> list[Cluster]:
         value = sum(by_style[label] for label in styles)
         clusters.append(Cluster(styles, value, float(within.mean()) if len(within) else None))
     return sorted(clusters, key=lambda cluster: (-cluster.partial_gen_bias, cluster.styles))[:WRITTEN]
+
+
+def cluster_styles(correlations: np.ndarray) -> np.ndarray:
+    """Partitions three or more styles by average linkage with the distance 1 − correlation.
+
+    The number of clusters is chosen to maximise the mean silhouette width. In a tie, the smaller number is chosen.
+
+    Returns:
+        [styles] The number of each style's cluster.
+    """
+    distances = np.round(1 - correlations, _DIGITS).clip(0, 2)
+    distances = (distances + distances.T) / 2
+    np.fill_diagonal(distances, 0)
+    tree = linkage(squareform(distances, checks=False), "average")
+    tree[:, 2] = range(len(tree))  # cuts the tree between any two merges, even between those of equal distance
+    partitions = [fcluster(tree, number, "maxclust") - 1 for number in range(2, len(distances))]
+    return partitions[np.argmax([round(silhouette(distances, labels), _DIGITS) for labels in partitions])]
+
+
+def silhouette(distances: np.ndarray, labels: np.ndarray) -> float:
+    """Computes the mean silhouette width (Rousseeuw, 1987): the mean of (b − a) / max(a, b) over the styles.
+
+    For each style, a is the mean distance to the other styles of its cluster, and b is the mean distance to the styles
+    of the nearest other cluster. A style that is alone in its cluster has a width of 0.
+    """
+    rows = np.arange(len(labels))
+    members = np.eye(labels.max() + 1)[labels]
+    sizes = members.sum(axis=0)
+    sums = distances @ members
+    own = sums[rows, labels] / np.maximum(sizes[labels] - 1, 1)
+    others = sums / sizes
+    others[rows, labels] = np.inf
+    nearest = others.min(axis=1)
+    larger = np.maximum(own, nearest)
+    widths = np.divide(nearest - own, larger, out=np.zeros(len(labels)), where=larger > 0)
+    return float(np.where(sizes[labels] > 1, widths, 0).mean())
 
 
 def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:

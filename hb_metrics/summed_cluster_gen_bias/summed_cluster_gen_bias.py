@@ -2,8 +2,7 @@
 
 import evaluate
 
-from hb_metrics.stats.gen_bias import GenBias
-from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, Fields, GenBiasMetric, module_info
 
 _DESCRIPTION = """\
 Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) treats the styles of a cluster as one style. It is the
@@ -35,11 +34,7 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class SummedClusterGenBias(GenBiasMetric):
-    NEEDS_CLUSTERS = True
+    FIELDS = Fields("summed_cluster_gen_bias", "summed_cluster_by_axis", "summed_cluster_noise_floor", own="clusters")
 
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
-
-    def _values(self, bias: GenBias) -> dict[str, object]:
-        values = values_of(bias, "summed_cluster_gen_bias", "summed_cluster_by_axis", "summed_cluster_noise_floor")
-        return {**values, "clusters": bias.clusters}

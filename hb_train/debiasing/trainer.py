@@ -1,19 +1,57 @@
-"""Extends TRL's SFT trainer with a debiasing loss (Barikeri et al., 2021, eq. 2)."""
+"""Extends TRL's SFT trainer with the debiasing losses of Barikeri et al. (2021, section 4)."""
 
 from typing import Any
 
 import torch
-from torch.nn.functional import cross_entropy
+from datasets import Dataset
+from torch.nn.functional import cross_entropy, normalize
+from trl import ModelConfig, SFTConfig, get_peft_config
 
-from hb_train.debiasing.losses import add_loss, hd_loss, lmd_loss, term_logits
-from hb_train.debiasing.phrases import MARKS, num_occurrences
-from hb_train.debiasing.terms import Terms, span_means, target_vectors
-from hb_train.training.encoding import IGNORED
+from hb_metrics.models.loading import LoadedModel
+from hb_train.debiasing.terms import (
+    ATTRIBUTES,
+    MARKS,
+    TARGETS,
+    Terms,
+    num_occurrences,
+    span_means,
+    target_vectors,
+)
+from hb_train.training.encoding import IGNORED, collate
+from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import Batch, Number, ReplySFTTrainer
+
+EXPLAINED = 0.5  # the minimum share of the squared singular values that the bias subspace must explain (section 4.3)
+
+
+def make_trainer(
+    arguments: Any,
+    training_args: SFTConfig,
+    model_args: ModelConfig,
+    loaded: LoadedModel,
+    terms: Terms,
+    encoded: dict[str, Dataset],
+) -> ReplySFTTrainer:
+    """Makes the trainer of a method. `arguments` are the `DebiasArguments` of debias.py."""
+    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
+    training_args.remove_unused_columns = False
+    method, marks = arguments.method, [TARGETS, ATTRIBUTES]
+    settings: dict[str, Any] = {
+        "model": loaded.model,
+        "args": training_args,
+        "train_dataset": encoded["train"] if method in MARKS else encoded["train"].remove_columns(marks),
+        "eval_dataset": encoded["validation"].remove_columns(marks),
+        "data_collator": collate,
+        "processing_class": padding_tokenizer(loaded),
+        "peft_config": get_peft_config(model_args),
+    }
+    if method not in MARKS:
+        return ReplySFTTrainer(**settings)
+    return DebiasTrainer(method, terms, arguments.lambda_lm, arguments.lambda_d, **settings)
 
 
 class DebiasTrainer(ReplySFTTrainer):
-    """Minimises λ_LM·L_LM + λ_D·L_D at every step.
+    """Minimises λ_LM·L_LM + λ_D·L_D at every step (eq. 2).
 
     L_LM is the mean loss of all predicted tokens in a step. L_D is the mean debiasing loss of all occurrences of terms
     in a step, or 0 if there are none. A step includes all accumulated batches of all processes, so the loss does not
@@ -70,3 +108,68 @@ class DebiasTrainer(ReplySFTTrainer):
             return lmd_loss(of_terms, places % num_terms, terms.pairs).sum()
         loss = add_loss if self._method == "add" else hd_loss
         return loss(span_means(vectors, marks), target_vectors(weight.detach(), terms), terms.pairs).sum()
+
+
+def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+    """Returns the language model debiasing loss of each occurrence of a target term: [occurrences] (eq. 1).
+
+    The loss is the mean of |log ŷ_t1 / ŷ_t2| over the pairs that contain the term. The denominator of the paper's
+    softmax cancels in this ratio, so the logarithm is the difference between two logits.
+
+    Args:
+        logits: The logits of all terms at the position that predicts the occurrence: [occurrences, terms].
+        terms: The index of each occurring term: [occurrences].
+        pairs: The indices of the terms of each pair: [pairs, 2].
+    """
+    gaps = (logits[:, pairs[:, 0]] - logits[:, pairs[:, 1]]).abs()
+    in_pair = (pairs[None] == terms[:, None, None]).any(2).to(gaps.dtype)
+    return (gaps * in_pair).sum(1) / in_pair.sum(1)
+
+
+def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Returns the logit of each term: [occurrences, terms].
+
+    The logit is the mean over the term's sub-words, which is also the logit of their mean vector (footnote 12). `ids`
+    contains the terms' tokens, padded with −1: [occurrences, terms, longest].
+    """
+    is_token = ids >= 0
+    token_logits = logits.gather(1, ids.clamp(min=0).flatten(1)).view(ids.shape)
+    return (token_logits * is_token).sum(2) / is_token.sum(2)
+
+
+def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+    """Returns the attribute distance debiasing loss of each occurrence of an attribute a: [occurrences] (eq. 3).
+
+    The loss is the sum of |cos(t1, a) − cos(t2, a)| over all pairs of terms.
+
+    Args:
+        attributes: The inputs of the output layer at the attributes: [occurrences, hidden].
+        targets: The terms' vectors in the output layer: [terms, hidden].
+        pairs: The indices of the terms of each pair: [pairs, 2].
+    """
+    cosines = normalize(attributes, dim=1) @ normalize(targets, dim=1).T
+    return (cosines[:, pairs[:, 0]] - cosines[:, pairs[:, 1]]).abs().sum(1)
+
+
+def hd_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+    """Returns the hard debiasing loss of each occurrence of an attribute a: [occurrences] (eq. 4).
+
+    The loss is the sum of |⟨a, b⟩| over all bias directions b. Each b has length 1, so |⟨a, b⟩| is the length of the
+    projection of a onto b. The arguments are those of `add_loss`.
+    """
+    return (attributes @ bias_subspace(targets, pairs)).abs().sum(1)
+
+
+def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+    """Returns the directions in which paired terms differ most: [hidden, k] (section 4.3, step 1).
+
+    `targets` contains the terms' vectors in the output layer. The directions are the first k right singular vectors of
+    the halved differences between the two vectors of each pair. k is the smallest number of directions that explain at
+    least half of the squared Frobenius norm.
+    """
+    differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
+    _, values, directions = torch.linalg.svd(differences, full_matrices=False)
+    explained = values.square().cumsum(0)
+    # The last sum is the whole norm. k is the lowest number of directions whose sum is at least half of the norm.
+    k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
+    return directions[:k].T

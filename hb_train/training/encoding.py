@@ -8,7 +8,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from hb_metrics.models.architecture import decoder_prefix
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
-from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
+from hb_metrics.models.loading import LoadedModel
+from hb_train.training.models import length_limit
 
 IGNORED = -100  # the label of a token that is not learnt, as in torch and transformers
 
@@ -16,14 +17,12 @@ IGNORED = -100  # the label of a token that is not learnt, as in torch and trans
 class EncodedRows(NamedTuple):
     """Tokenized rows. Tokens that the model does not learn have the label `IGNORED`.
 
-    `num_cut` counts the contexts whose beginning was cut. `num_unended` counts the replies that were truncated when
-    they were generated. For these replies, the model does not learn where to end. The first `num_read` labels of a row
-    are not part of the reply, because the decoder always reads them before it.
+    `num_cut` counts the contexts whose beginning was cut. The first `num_read` labels of a row are not part of the
+    reply, because the decoder always reads them before it.
     """
 
     dataset: Dataset
     num_cut: int
-    num_unended: int
     num_read: int = 0
 
 
@@ -33,8 +32,8 @@ def encode_rows(
     """Encodes rows of `labels.ROW_SCHEMA` as the same tokens that the model reads in a measurement.
 
     If a row is too long, the beginning of its context is cut: first the persona lines, then the prompt's words. The tag
-    and the reply are never cut. Replies from files are assumed to be complete, because a file does not state whether
-    its replies were truncated.
+    and the reply are never cut. The model does not learn where a truncated reply ends. Replies from files are assumed
+    to be complete, because a file does not state whether its replies were truncated.
 
     `suffix` is the text that follows the tag in every prompt. Rows without tags (`with_tags=False`) train the model on
     its own replies, as in the paper's self-chat tuning.
@@ -76,8 +75,7 @@ def encode_rows(
         return {**made, "attention_mask": [1] * len(made["input_ids"]), "cut": len(cut) < len(whole)}
 
     encoded = rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
-    num_unended = sum(map(bool, rows["truncated"])) if end is not None else 0
-    return EncodedRows(encoded.remove_columns("cut"), sum(encoded["cut"]), num_unended, len(prefix[1:]))
+    return EncodedRows(encoded.remove_columns("cut"), sum(encoded["cut"]), len(prefix[1:]))
 
 
 def collate(rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
@@ -93,8 +91,3 @@ def collate(rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
         )
         for name in rows[0]
     }
-
-
-def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
-    return min((limit for limit in limits if limit is not None and limit > 0), default=None)

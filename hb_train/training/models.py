@@ -21,8 +21,8 @@ def load_base_model(
         revision=None if model_args.model_revision == "main" else model_args.model_revision,
         dtype=model_args.dtype,
         trust_remote_code=training_args.trust_remote_code,
-        # A quantised model cannot be moved to another device.
-        **({} if quantization is None else {"quantization_config": quantization, "device": training_args.device}),
+        quantization_config=quantization,
+        device="cpu" if quantization is None else training_args.device,  # a quantised model cannot be moved later
     )
     if model_args.attn_implementation is not None:
         loaded.model.set_attn_implementation(model_args.attn_implementation)
@@ -81,14 +81,17 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
     return f"LoRA changes {changed} of the model's {len(linear)} linear layers"
 
 
-def padding_tokenizer(loaded: "LoadedModel") -> Any:
-    """Returns a copy of the tokenizer that pads on the right, because padding on the left would shift positions.
+def length_limit(loaded: "LoadedTokenizer", max_length: int | None) -> int | None:
+    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
+    return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
-    Trainers may add a padding token to this copy, whereas the original tokenizer is saved unchanged. Models do not
-    attend to padding, so any token can be the padding token.
+
+def padding_tokenizer(loaded: "LoadedModel") -> Any:
+    """Returns a copy of the tokenizer with a padding token, which trainers need. The original is saved unchanged.
+
+    Models do not attend to padding, so any token can be the padding token.
     """
     tokenizer = deepcopy(loaded.tokenizer)
-    tokenizer.padding_side = "right"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
     return tokenizer

@@ -1,22 +1,14 @@
-import argparse
 import math
-import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, fields
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.command_line import safe_terminal
-from hb_dataset.yaml_lines import load_values
 
 if TYPE_CHECKING:
     from trl import ModelConfig
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
-
-_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
@@ -44,25 +36,17 @@ def parse_training_options(
     import torch
     from trl import TrlParser
 
-    _check_config(argv or sys.argv[1:])
     parser = TrlParser(classes, description=first_line(docstring))
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
     parser.set_defaults(**defaults)
     arguments = parser.parse_args_and_config(argv)
-    reject_tokens(arguments)
-    return arguments
-
-
-def _check_config(argv: Sequence[str]) -> None:
-    """Checks the YAML file in `--config`. If a key were repeated, TRL would ignore its first value."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config", type=Path)
-    config = parser.parse_known_args(list(argv))[0].config
-    if config is not None and not isinstance(load_values(config), dict):
+    if any(getattr(group, "hub_token", None) for group in arguments):
         raise ValueError(
-            f"'{config}' is not a YAML file of options; set --config to such a file, e.g. one in hb_train/recipes"
+            "--hub_token contains a Hugging Face token, which the run would write into its files; log in with `hf auth "
+            "login`, or set HF_TOKEN"
         )
+    return arguments
 
 
 def has_fast_bfloat16() -> bool:
@@ -71,17 +55,6 @@ def has_fast_bfloat16() -> bool:
 
     able = torch.cpu.get_capabilities()
     return not torch.accelerator.is_available() and any(able.get(name) for name in ("amx_tile", "avx512_bf16"))
-
-
-def reject_tokens(arguments: Iterable[Any]) -> None:
-    for group in arguments:
-        for option in fields(group):
-            value = getattr(group, option.name, None)
-            if (option.name == "hub_token" and value) or _TOKEN.search(repr(value)):
-                raise ValueError(
-                    f"--{option.name} contains a Hugging Face token, which the run would write into its files; log "
-                    f"in with `hf auth login`, or set HF_TOKEN"
-                )
 
 
 def first_line(docstring: str | None) -> str:
@@ -95,23 +68,11 @@ def check_least(arguments: Any, **least: float) -> None:
             raise ValueError(f"{name} is {value}; set a number of at least {number}")
 
 
-def check_given(**options: Any) -> None:
-    for name, value in options.items():
-        if value is None:
-            raise ValueError(f"--{name} is missing; set it to one of the values that --help describes")
-
-
 def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False) -> None:
-    check_given(model_name_or_path=model_args.model_name_or_path)
-    if not (model_args.load_in_8bit or model_args.load_in_4bit):
-        return
-    if not (may_quantize and model_args.use_peft):
+    if model_args.model_name_or_path is None:
+        raise ValueError("--model_name_or_path is missing; set it to a Hub id, a local folder or 'embedded'")
+    if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
         raise ValueError(
             "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
             "bfloat16 instead, or tune an adapter with tune.py --use_peft"
-        )
-    if find_spec("bitsandbytes") is None:
-        raise ValueError(
-            "load_in_8bit and load_in_4bit need bitsandbytes, which is not installed; run `pip install bitsandbytes`, "
-            "or set --dtype bfloat16 instead"
         )

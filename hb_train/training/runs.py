@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
-# Options that do not affect the trained weights: folders, names, logging, checkpoints.
+# Options that do not affect the trained weights: folders, names, logging, checkpoints. The content of folders and files
+# is recorded instead of their names.
 _NO_SETTINGS = (
     "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_token",
     "hub_model_id", "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "resume_from_checkpoint",
     "save_total_limit", "local_rank", "use_cpu", "deepspeed_plugin", "accelerator_config", "distributed_state",
-    "dataloader_num_workers", "dataset_num_proc", "model_init_kwargs",
+    "dataloader_num_workers", "dataset_num_proc", "model_init_kwargs", "model_name_or_path", "dataset_name", "dry_run",
+    "reddit_folder", "reference_texts",
 )  # fmt: skip
 
 
@@ -48,22 +50,16 @@ def training_description(
     training_args: "TrainingArguments",
     loaded: "LoadedModel",
     model_args: "ModelConfig | None" = None,
-    without: Sequence[str] = (),
 ) -> dict[str, object]:
-    """Describes a training, without the settings `without`."""
     settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
     given = [(training_args.to_dict(), default)]
     if model_args is not None:
         given.append((vars(model_args), vars(type(model_args)())))
     for values, defaults in given:
-        settings |= {
-            name: value
-            for name, value in values.items()
-            if name not in (*_NO_SETTINGS, "model_name_or_path") and value != defaults.get(name)
-        }
+        settings |= {name: value for name, value in values.items() if value != defaults.get(name)}
+    settings = {name: value for name, value in settings.items() if name not in _NO_SETTINGS}
     versions = package_versions("accelerate", "peft", "trl")
-    settings = {name: value for name, value in settings.items() if name not in without}
     return {"settings": settings, "model": model_description(loaded), "versions": versions}
 
 

@@ -1,15 +1,21 @@
-"""Saves a tuned model as people load it, and publishes it."""
+"""Saves a tuned model as people load it, writes its card, and publishes it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hb_dataset.whole_files import write_text
+from hb_metrics.models.chats import template_with_tag
+from hb_metrics.models.layout import BiasTuning, read_bias_tuning
 from hb_train.training.models import trained_model
+from hb_train.training.runs import MEASURES, is_gain
 
 if TYPE_CHECKING:
     from transformers import Trainer
 
     from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 
+CARD_TEMPLATE = Path(__file__).parents[1] / "tuning" / "card.md.jinja"
 NOT_PUBLISHED = ["checkpoint-*/**", "training_args.bin", "run.json"]  # run.json describes this machine
 
 
@@ -20,8 +26,6 @@ def save_tuned_model(
 
     Returns whether the saved chat template adds the tag.
     """
-    from hb_metrics.models.tag_templates import template_with_tag
-
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
     tokenizer, original = loaded.tokenizer, loaded.tokenizer.chat_template
     changed = template_with_tag(tokenizer, tag) if tag is not None and context == "chat" else None
@@ -43,13 +47,51 @@ def save_whole_model(model: Any, loaded: "LoadedModel", folder: Path) -> None:
     (folder / "adapter_config.json").unlink(missing_ok=True)
 
 
+def write_model_card(
+    folder: Path, tuning: BiasTuning | None = None, *, runs: Sequence[Path] = (), names: Sequence[str] = ()
+) -> None:
+    """Writes the card of the model in a folder.
+
+    Args:
+        folder: The folder of the model.
+        tuning: The record of its tuning. By default, it is read from the folder.
+        runs: The folders of the `measure` runs to show, starting with the run made before tuning.
+        names: The names of the runs.
+    """
+    from huggingface_hub import ModelCard, ModelCardData
+
+    from hb_metrics.report.markdown import overview_markdown
+
+    tuning = tuning or read_bias_tuning(str(folder))
+    assert tuning is not None
+    training, measure = tuning.training, MEASURES[tuning.method]
+    base, is_adapter = training["base_model"]["name"], training["is_adapter"]
+    relation = {"base_model": base, "base_model_relation": "adapter" if is_adapter else "finetune"}
+    about = ModelCardData(
+        library_name="peft" if is_adapter else "transformers",
+        tags=["holistic-bias", "trl", tuning.method],
+        **({} if Path(base).is_dir() else relation),
+    )
+    card = ModelCard.from_template(
+        about,
+        template_path=str(CARD_TEMPLATE),
+        tuning=tuning,
+        training=training,
+        data=tuning.labels,
+        asked_with=any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()),
+        measure=measure,
+        best=training[f"best_validation_{measure}"],
+        is_gain=is_gain(training.get(f"validation_{measure}", []), measure),
+        figures=overview_markdown(runs, names).strip() if runs else "Not measured yet.",
+    )
+    write_text(folder / "README.md", str(card))
+
+
 def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: str | None, is_adapter: bool) -> None:
     """Raises an error if other people could not use the model as it was measured.
 
     `context` is `None` if it is not yet known.
     """
-    from hb_metrics.models.tag_templates import template_with_tag
-
     if tag is not None and (context not in ("chat", None) or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
             f"the model would be tuned with the tag '{tag}', but its chat template cannot add the tag, so other "

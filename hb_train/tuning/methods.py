@@ -1,16 +1,19 @@
-"""Encodes the rows of each method of tune.py, and makes the method's trainer."""
+"""Encodes the rows of each method of tune.py, makes the method's trainer, and measures the cost of training."""
 
+import resource
+import sys
+import time
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from peft import get_peft_model
 from trl import get_peft_config
 
-from hb_train.training.encoding import EncodedRows, collate, encode_rows
+from hb_train.training.encoding import IGNORED, EncodedRows, collate, encode_rows
 from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
-from hb_train.tuning.counterfactual import CounterfactualTrainer
-from hb_train.tuning.groups import collate_groups, encode_groups
+from hb_train.tuning.counterfactual import CounterfactualTrainer, collate_groups, encode_groups
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -74,3 +77,38 @@ def make_trainer(tuning: Tuning, callbacks: "list[TrainerCallback]") -> Any:
         config.task_type = "SEQ_2_SEQ_LM"  # TRL's default is for causal models
         model = get_peft_model(model, config)
     return ReplySeq2SeqTrainer(model=model, data_collator=collate, **settings)
+
+
+def measure_cost(tuning: Tuning, trainer: Any) -> str:
+    """Counts rows and tokens, and trains and evaluates on the largest batches to measure time and memory."""
+    arguments, train = tuning.training_args, tuning.encoded["train"].dataset
+    labels = train["labels"]
+    if isinstance(labels[0][0], list):  # a row is a group of sequences
+        labels = [sequence for row in labels for sequence in row]
+    tokens, learnt = sum(map(len, labels)), sum(label != IGNORED for sequence in labels for label in sequence)
+    batch, evaluated = (
+        max(loader, key=lambda batch: batch["attention_mask"].numel())
+        for loader in (trainer.get_train_dataloader(), trainer.get_eval_dataloader())
+    )
+    model, batch = trainer.model.train(), trainer._prepare_inputs(batch)
+    for _ in range(2):  # the first step also warms up
+        start = time.monotonic()
+        trainer.compute_loss(model, batch).backward()
+    rate = int(batch["attention_mask"].sum()) / (time.monotonic() - start)
+    minutes = tokens * arguments.num_train_epochs / rate / 60 / arguments.world_size
+    trainer.create_optimizer().step()
+    trainer.prediction_step(model.eval(), evaluated, False)
+    return (
+        f"rows: {len(train):,} for training, {len(tuning.encoded['validation'].dataset):,} for validation\n"
+        f"tokens: {tokens:,} per epoch, {learnt:,} of them learnt; the longest row has {max(map(len, labels)):,}\n"
+        f"memory: {_peak_memory() / 2**30:.1f} GiB at the peak\n"
+        f"time: about {minutes:.0f} minutes for {arguments.num_train_epochs:g} epochs at {rate:,.0f} tokens per "
+        "second, without evaluations"
+    )
+
+
+def _peak_memory() -> int:
+    """Returns the largest memory that this process had, in bytes: on the accelerator, if there is one."""
+    if torch.accelerator.is_available():
+        return torch.accelerator.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import yaml
 
-from hb_dataset.filled_prompts import Person, fill
+from hb_dataset.filled_prompts import default_noun_rows, fill, own_prompt_table, people_of_terms
 from hb_dataset.own_prompts import read_own_prompts
+from hb_dataset.prompts import config_vocabulary, find_config, load_table, measured_configs
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary import Vocabulary
 from hb_train.tuning.labels import RowFolder
-from hb_train.tuning.swap import Swap, shared_spans, swap_term
+from hb_train.tuning.swap import Swap, shared_spans, stems, swap_term
 
 ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
 NEEDS_PER_NEUTRAL = 3
@@ -65,6 +67,45 @@ class GroupRow(NamedTuple):
     texts: Sequence[str] = ()
     system: str | None = None
     prompts: Sequence[str] = ()
+
+
+def training_prompts(config: str, own_prompts: str | None = None, leave_out: str | None = None) -> pa.Table:
+    """Loads the prompts of a config, or the user's own prompts, without the descriptors of the config `leave_out`.
+
+    Descriptors that share a stem with such a descriptor (see `swap.stems`) are also left out.
+    """
+    if find_config(config).name not in measured_configs() or "first_descriptor" in find_config(config).schema.names:
+        raise ValueError(
+            f"dataset_config '{config}' has no prompts with a single descriptor; set a config with single terms, such "
+            f"as v1.0 or next"
+        )
+    prompts = load_table(config)
+    if own_prompts is not None:
+        own = read_own_prompts(own_prompts)
+        if without := next((prompt.id for prompt in own if prompt.kind != "term"), None):
+            raise ValueError(
+                f"prompt '{without}' in '{own_prompts}' has no slot for a term; write {{person}} or {{people}}"
+            )
+        people = people_of_terms(config_vocabulary(config), small=config.endswith("-small"))
+        prompts = own_prompt_table(own, default_noun_rows(people), order=0)
+    if leave_out is None:
+        return prompts
+    table = load_table(leave_out)
+    terms = table["descriptor"].unique().drop_null().to_pylist() if "descriptor" in table.column_names else []
+    left_out_stems = set().union(*map(stems, terms))
+    kept = [
+        term
+        for term in prompts["descriptor"].unique().to_pylist()
+        if term not in terms and not stems(term) & left_out_stems
+    ]
+    kept_prompts = prompts.filter(pc.is_in(prompts["descriptor"], value_set=pa.array(kept, pa.string())))
+    if len(kept_prompts) in (0, len(prompts)):
+        excluded = "no descriptor" if kept else "all descriptors"
+        raise ValueError(
+            f"--leave_out {leave_out} excludes {excluded} of {config}; set --leave_out to a config with some, "
+            "but not all, of these descriptors"
+        )
+    return kept_prompts
 
 
 def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list[list[int]]:
@@ -162,12 +203,12 @@ def draw_anchors(number: int, *, seed: int) -> list[Answer]:
     return anchors
 
 
-def own_anchors(file: str, people: Sequence[Person], number: int, *, seed: int) -> list[Answer]:
+def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) -> list[Answer]:
     """Draws anchors from a file of prompts. A slot is filled with a person, who is drawn for each anchor.
 
     If the file has the column `reply`, an anchor's reply comes from the file. Otherwise, `reply` is `None`.
     """
-    prompts = read_own_prompts(file)
+    prompts, people = read_own_prompts(file), default_noun_rows(people_of_terms(vocabulary))
     order = seeded_generator(seed, "anchors", "own").permutation(len(prompts))
     anchors = []
     for index in range(number):

@@ -1,5 +1,7 @@
 """Checks a change to the vocabulary, and reports faults, possible mistakes and new sentences.
 
+A fault must be corrected. A possible mistake may be intended, and its message states what to do in that case.
+
     holistic-bias check-terms [--vocabulary DIR] [--against REV]
 
 The exit code is 0 if there are no faults, 1 if there are faults, and 2 if the check failed.
@@ -9,34 +11,48 @@ import argparse
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hb_dataset
 from hb_dataset.command_line import CommandParser
 from hb_dataset.decisions import decision_rows
 from hb_dataset.names import read_names
+from hb_dataset.noun_phrases import article_by_sound, first_letter_article, noun_phrase
 from hb_dataset.prompt_table import prompt_table, standalone_table
-from hb_dataset.versions import NEXT, version_folder
+from hb_dataset.versions import (
+    FROZEN_FILE,
+    NEXT,
+    FrozenError,
+    read_frozen,
+    verify_version,
+    version_folder,
+    version_number,
+)
 from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, read_vocabulary
-from hb_dataset.written_text import is_invisible
+from hb_dataset.vocabulary_entries import PersonNoun
+from hb_dataset.written_text import is_invisible, other_letters
 from hb_dataset.yaml_lines import Fault, FaultsError
 from hub_scripts.terms.entries import (
     NOUN,
     STANDALONE,
     TEMPLATE,
     TERM,
+    Changed,
     Changes,
     Entry,
     compare,
     read_against,
     read_folder,
+    resemble,
 )
-from hub_scripts.terms.folder_checks import frozen_faults, link_faults, newly_frozen, shown_path, subfolder_faults
-from hub_scripts.terms.hints import WORDING, hints, source_faults
 
 NUM_ENTRIES, NUM_SENTENCES = 25, 10  # the entries whose sentences are shown, and the sentences of each
-_CLIPPED_TO = 400  # the maximum number of characters in a message
+# A change to one of these keys may create a duplicate or wrong English.
+_NAMING = frozenset(("term", "noun", "axis", "preference"))
+WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
+LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the vocabulary's licence
 
 
 class Report(NamedTuple):
@@ -55,16 +71,16 @@ def check(folder: Path, against: str | None = None) -> Report:
     """Checks a vocabulary folder, and compares it with another folder or a git revision (see `read_against`)."""
     if not folder.is_dir():
         raise ValueError(f"the vocabulary folder {folder} does not exist; set --vocabulary to an existing folder")
-    faults = [*link_faults(folder), *subfolder_faults(folder), *frozen_faults(folder)]
+    name, before = read_against(folder, against)
+    if faults := link_faults(folder):  # nothing is read, because a link could point anywhere
+        return Report(folder, name, faults, [], Changes([], [], []), [], 0)
+    faults += frozen_faults(folder)
     if folder.resolve().parent == VOCABULARIES:
         for read, place in ((read_names, ".."), (decision_rows, "../../decisions")):
             try:
                 read()
             except FaultsError as error:
                 faults += [fault._replace(file=f"{place}/{fault.file}") for fault in error.faults]
-    name, before = read_against(folder, against)
-    if link_faults(folder):  # nothing is read, because a link could point anywhere
-        return Report(folder, name, sorted(faults), [], Changes([], [], []), [], 0)
     entries, vocabulary = read_folder(folder), None
     try:
         vocabulary = read_vocabulary(folder)
@@ -81,13 +97,145 @@ def check(folder: Path, against: str | None = None) -> Report:
     return Report(folder, name, sorted(faults), sorted(things), changes, sentences, len(readable))
 
 
+def link_faults(folder: Path) -> list[Fault]:
+    """Reports links as faults without following them, because a link in a pull request could point anywhere."""
+    names = ["."] * folder.is_symlink() + [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
+    return [Fault(name, 1, "is a link; replace it with the file itself") for name in names]
+
+
+def frozen_faults(folder: Path) -> list[Fault]:
+    """Compares the frozen versions beside a folder in a checkout with the records in this package."""
+    root = folder.absolute().parent
+    if root.resolve().parts[-2:] != (LICENCE.parent.name, VOCABULARIES.name):
+        return []
+    own, recorded, faults = read_frozen(), _recorded(root), []
+    for version, record in {**recorded, **own}.items():
+        try:
+            version_number(version)
+            if recorded.get(version) != record:
+                raise FrozenError(version, f"its record in {FROZEN_FILE} was changed")
+            verify_version(version, root, record=record)
+        except ValueError as error:
+            faults.append(Fault(f"../{version}", 1, str(error)))
+    licence = root.parent / LICENCE.name
+    if not licence.is_file() or licence.read_bytes() != LICENCE.read_bytes():
+        faults.append(Fault(f"../../{LICENCE.name}", 1, "is the vocabulary's licence; undo the change (git checkout)"))
+    return faults
+
+
+def newly_frozen(folder: Path) -> list[Fault]:
+    about = (
+        "is newly frozen and can never change; ask a maintainer to compare it with the output of "
+        "hub_scripts/terms/freeze_version.py"
+    )
+    new = sorted(_recorded(folder.absolute().parent).keys() - read_frozen())
+    return [Fault(f"../{FROZEN_FILE}", 1, f"{version!r} {about}") for version in new]
+
+
+def _recorded(root: Path) -> dict[str, dict[str, Any]]:
+    try:
+        return read_frozen(root)
+    except (ValueError, OSError):
+        return {}
+
+
+def source_faults(before: Sequence[Entry], changes: Changes) -> list[Fault]:
+    """Reports new entries without their own source. A file's source applies only to its older entries."""
+    faults, old_files = [], {entry.file for entry in before}
+    for entry in changes.added:
+        source = entry.value.source
+        if source is None or (entry.file in old_files and source == entry.file_source):
+            message = (
+                f"{entry.kind} {entry.name!r} is new and has no `source`; write `source:` and name a text, a person or "
+                "a community that uses it"
+            )
+            faults.append(Fault(entry.file, entry.line, message))
+    return faults
+
+
+def hints(entries: Sequence[Entry], changes: Changes) -> set[Fault]:
+    """Returns the possible mistakes in added and changed entries."""
+    nouns = [entry.value for entry in entries if entry.kind == NOUN]
+    messages = [(change.after, message) for change in changes.changed for message in _history(change)]
+    for entry in (*changes.added, *_changed_in(changes, _NAMING)):
+        messages += [(entry, message) for message in _near(entry, entries)]
+    for entry in (*changes.added, *_changed_in(changes, WORDING)):
+        messages += [(entry, message) for message in _wording(entry, nouns)]
+    for entry in changes.added:
+        if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
+            message = (
+                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; add a note that states "
+                "who was asked and when, or omit `preference`"
+            )
+            messages.append((entry, message))
+    return {Fault(entry.file, entry.line, message) for entry, message in messages}
+
+
+def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
+    return [change.after for change in changes.changed if keys & change.differences.keys()]
+
+
+def _near(entry: Entry, others: Sequence[Entry]) -> Iterator[str]:
+    for other in others:
+        if entry.kind not in (TERM, NOUN) or other.kind not in (TERM, NOUN) or other[2:4] == entry[2:4]:
+            continue
+        names = [other.name, other.value.plural] if other.kind == NOUN else [other.name]
+        other_is = f"the {other.kind} {other.name!r} ({other.file}:{other.line}, {_labelled(other)})"
+        if entry.name.casefold() in [name.casefold() for name in names]:
+            yield (
+                f"{entry.kind} {entry.name!r} ({_labelled(entry)}) has the same words as {other_is}; if it has two "
+                "meanings (like 'queer', a gender and an orientation), state them in `note`, otherwise remove one"
+            )
+        elif entry.kind == other.kind and resemble(entry.name, other.name):
+            yield (
+                f"{entry.kind} {entry.name!r} resembles {other_is}; correct it if it is a typing error, keep only one "
+                "if they are two spellings, or leave both if they are different words"
+            )
+
+
+def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
+    value = entry.value
+    if letters := other_letters(" ".join([entry.name, str(entry.fields.get("plural") or "")])):
+        yield (
+            f"{entry.kind} {entry.name!r} has letters other than a to z: {', '.join(letters)}; check that people "
+            "write these letters, and that none is a look-alike"
+        )
+    is_before = entry.kind == NOUN or (entry.kind == TERM and value.placement == "before" and nouns)
+    if is_before and value.article is None and article_by_sound(entry.name) != first_letter_article(entry.name):
+        written = noun_phrase(None, value) if entry.kind == NOUN else noun_phrase(value, nouns[0])
+        yield (
+            f"{entry.kind} {entry.name!r} would be written {written!r}; if the article is wrong, add `article: a` or "
+            "`article: an`"
+        )
+
+
+def _history(change: Changed) -> Iterator[str]:
+    """Reports notes that have lost text, and new labels without a new note, so that no recorded view is lost."""
+    before, after = change.before, change.after
+    old_note, note = before.value.note, after.value.note
+    if old_note is not None and old_note.strip() not in (note or ""):
+        yield (
+            f"the `note` of {after.kind} {after.name!r} has lost text; restore other people's text and add to it, "
+            "unless it was factually wrong"
+        )
+    if _labelled(before) != _labelled(after) and note == old_note:
+        yield (
+            f"{after.kind} {after.name!r} was {_labelled(before)} and is now {_labelled(after)}, but its `note` is "
+            "unchanged; state in the `note` who said what, and keep the former view"
+        )
+
+
+def _labelled(entry: Entry) -> str:
+    label = entry.value.preference if entry.kind in (TERM, STANDALONE) else None
+    return f"labelled {label}" if label else "without a label"
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    default = Path(shown_path(version_folder(NEXT)))
     parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--vocabulary",
         type=Path,
-        default=default,
+        default=Path(os.path.relpath(version_folder(NEXT))),
         metavar="DIR",
         help="The vocabulary folder to check. Default: %(default)s.",
     )
@@ -100,7 +248,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     try:
         report = check(options.vocabulary, options.against)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
     print(as_text(report), end="")
     sys.exit(1 if report.faults else 0)
@@ -133,13 +281,9 @@ def visible(text: str) -> str:
 
 
 def _listed(folder: Path, title: str, faults: Sequence[Fault]) -> list[str]:
-    lines = ["", title] if faults else []
-    for fault in faults:
-        message = visible(fault.message)
-        if len(message) > _CLIPPED_TO:
-            message = f"{message[:_CLIPPED_TO]}… ({len(message) - _CLIPPED_TO:,} more characters)"
-        lines.append(f"  {visible(os.path.normpath(folder / fault.file))}:{fault.line}: {message}")
-    return lines
+    places = [f"{os.path.normpath(folder / fault.file)}:{fault.line}" for fault in faults]
+    lines = [f"  {visible(f'{place}: {fault.message}')}" for place, fault in zip(places, faults, strict=True)]
+    return ["", title, *lines] if faults else []
 
 
 def _sentences(entry: Entry, vocabulary: Vocabulary) -> list[str]:

@@ -3,13 +3,13 @@
 Unlike `hb_dataset.read_vocabulary`, this module tolerates faults.
 """
 
+import difflib
 import functools
 import io
 import re
 import subprocess
 import tarfile
 import tempfile
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -27,67 +27,22 @@ from hb_dataset.vocabulary_entries import (
 )
 from hb_dataset.yaml_lines import load_with_lines, read_entries
 
-_SHORTEST_TO_COMPARE = 5  # the minimum number of letters, because "fat" is not a misspelling of "fit"
+MIN_SIMILARITY = 0.85  # of letters: a word of seven letters and the same word with another letter have 0.86
 
 
-def same_but_for_spelling(one: str, other: str) -> bool:
-    """Returns whether phrases differ only in case, hyphens, spaces, accents, apostrophes or a plural s."""
-    return _plain(one) == _plain(other)
+def resemble(one: str, other: str) -> bool:
+    """Returns whether phrases differ only in case, hyphens, accents, look-alike characters or a few letters.
 
-
-def one_edit_apart(one: str, other: str) -> bool:
-    """Returns whether phrases differ in one letter, which is added, removed, replaced or swapped with the next.
-
-    Phrases of fewer than five letters, or with different digits ("20-year-old" and "30-year-old"), never match.
+    Phrases with different numbers, such as "20-year-old" and "30-year-old", never resemble each other.
     """
-    one, other = _letters(one), _letters(other)
-    if one == other or min(len(one), len(other)) < _SHORTEST_TO_COMPARE or abs(len(one) - len(other)) > 1:
+    if len({re.sub(r"\D", "", phrase) for phrase in (one, other)} - {""}) > 1:
         return False
-    short, long = sorted((one, other), key=len)
-    same = next((index for index, letter in enumerate(short) if letter != long[index]), len(short))
-    short, long = short[same:], long[same:]
-    if len(short) < len(long):
-        near = short == long[1:]
-    else:
-        near = short[1:] == long[1:] or (short[:2] == long[1::-1] and short[2:] == long[2:])
-    return near and re.sub(r"\D", "", one) == re.sub(r"\D", "", other)
-
-
-def look_alike(one: str, other: str) -> bool:
-    """Returns whether phrases consist of characters that look alike, as in "autist1c" and "hornosexual"."""
-    digits = {re.sub(r"\D", "", phrase) for phrase in (one, other)} - {""}
-    return len(digits) < 2 and _looks(one) == _looks(other)
+    return bool(difflib.get_close_matches(_letters(one), [_letters(other)], cutoff=MIN_SIMILARITY))
 
 
 @functools.cache
 def _letters(phrase: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", phrase).casefold()
-    return "".join(character for character in decomposed if character.isalnum())
-
-
-@functools.cache
-def _looks(phrase: str) -> str:
-    looks = as_it_looks(_letters(phrase))
-    for letters, other in (("rn", "m"), ("vv", "w"), ("cl", "d")):
-        looks = looks.replace(letters, other)
-    return looks
-
-
-@functools.cache
-def _words(phrase: str) -> tuple[str, ...]:
-    words = (_letters(word) for word in re.split(r"[\s/-]+", phrase))
-    return tuple(filter(None, words))
-
-
-@functools.cache
-def _plain(phrase: str) -> str:
-    return "".join(_singular(word) for word in _words(phrase))
-
-
-def _singular(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return f"{word[:-3]}y"
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+    return as_it_looks("".join(filter(str.isalnum, phrase)))
 
 
 TERM, NOUN, TEMPLATE, STANDALONE = "term", "noun", "template", "standalone noun phrase"
@@ -148,7 +103,7 @@ def read_folder(folder: Path) -> list[Entry]:
             located = read_entries(path, *LISTS[path.name][:2], [])
         else:
             continue
-        source = load_with_lines(path, [])[0].get("source") if located else None
+        source = load_with_lines(path)[0].get("source") if located else None
         entries += [Entry(kind, getattr(value, name), file, line, value, source) for file, line, value in located]
     return entries
 
@@ -202,7 +157,7 @@ def _key(entry: Entry) -> tuple[str | None, ...]:
 def _is_former(old: Entry, new: Entry) -> bool:
     if old.kind != new.kind or old.axis != new.axis:
         return (old.kind, old.name) == (new.kind, new.name)
-    return same_but_for_spelling(old.name, new.name) or one_edit_apart(old.name, new.name)
+    return resemble(old.name, new.name)
 
 
 def _read_revision(folder: Path, revision: str) -> list[Entry] | None:
@@ -210,10 +165,7 @@ def _read_revision(folder: Path, revision: str) -> list[Entry] | None:
     if archive is None:
         return None
     with tempfile.TemporaryDirectory() as scratch, tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        for member in files:
-            content = files.extractfile(member) if member.isfile() and "/" not in member.name else None
-            if content is not None:
-                (Path(scratch) / member.name).write_bytes(content.read())
+        files.extractall(scratch, filter="data")
         return read_folder(Path(scratch))
 
 

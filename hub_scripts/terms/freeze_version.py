@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.command_line import CommandParser
-from hb_dataset.markdown_table import code_span
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import (
     CHANGELOG_FILE,
@@ -31,7 +30,7 @@ from hb_dataset.versions import (
     version_number,
     vocabulary_counts,
 )
-from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, vocabulary_files
+from hb_dataset.vocabulary import VOCABULARIES, vocabulary_files
 from hb_dataset.whole_files import write_text
 from hub_scripts.terms.check_terms import check, visible
 from hub_scripts.terms.entries import TERM, Changed, Changes, Entry
@@ -86,15 +85,20 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     (root / version).mkdir()
     for file in vocabulary_files(after):  # notes and hidden files in the folder are not copied
         shutil.copy(root / NEXT / file, root / version)
-    counts = golden_counts(version, root, after)
+    configs = version_configs(version, root)
+    tables = {config: version_table(version, config, root, vocabulary=after) for config in configs}
+    counts: dict[str, Any] = {**vocabulary_counts(after), **table_counts(tables)}
     frozen = read_frozen(root)
     old, new = frozen[newest]["counts"], counts
+    changelog = root / CHANGELOG_FILE
+    earlier = changelog.read_text(encoding="utf-8").removeprefix(_TITLE) if changelog.exists() else ""
     section = [
+        f"{_TITLE}\n## {version}\n",
         f"Compared with {newest}: {old['rows'][newest]:,} → {new['rows'][version]:,} prompts, "
         f"{old['distinct_texts'][newest]:,} → {new['distinct_texts'][version]:,} distinct sentences.",
         *changelog_lines(report.changes),
     ]
-    _write_changelog(root / CHANGELOG_FILE, version, "\n".join(section))
+    write_text(changelog, "\n".join(section) + f"\n{earlier}")
     today = datetime.now(UTC).date().isoformat()
     record = {**frozen, version: frozen_record(version, after, counts, today)}
     write_text(root / FROZEN_FILE, json.dumps(record, indent=2) + "\n")
@@ -102,52 +106,32 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     return counts
 
 
-def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str, Any]:
-    tables = {
-        config: version_table(version, config, root, vocabulary=vocabulary) for config in version_configs(version, root)
-    }
-    return {**vocabulary_counts(vocabulary), **table_counts(tables)}
-
-
 def changelog_lines(changes: Changes) -> list[str]:
-    return [
-        *_entry_lines("Added", changes.added),
-        *_entry_lines("Removed", changes.removed),
-        *_change_lines("Relabelled", [change for change in changes.changed if "preference" in change.differences]),
-        *_change_lines("Changed", [change for change in changes.changed if "preference" not in change.differences]),
-    ]
+    relabelled = [change for change in changes.changed if "preference" in change.differences]
+    changed = [change for change in changes.changed if "preference" not in change.differences]
+    sections = {
+        "Added": _entry_lines(changes.added),
+        "Removed": _entry_lines(changes.removed),
+        "Relabelled": [_change_line(change) for change in relabelled],
+        "Changed": [_change_line(change) for change in changed],
+    }
+    return [line for title, lines in sections.items() if lines for line in ("", f"### {title}", "", *lines)]
 
 
-def _entry_lines(title: str, entries: Sequence[Entry]) -> list[str]:
+def _entry_lines(entries: Sequence[Entry]) -> list[str]:
     names: dict[str, list[str]] = {}
     for entry in entries:
         names.setdefault(f"{entry.axis}" if entry.kind == TERM else f"{entry.kind}s", []).append(_code(entry.name))
-    lines = [f"* {group}: {', '.join(listed)}" for group, listed in sorted(names.items())]
-    return ["", f"### {title}", "", *lines] if lines else []
+    return [f"* {group}: {', '.join(listed)}" for group, listed in sorted(names.items())]
 
 
-def _change_lines(title: str, changed: Sequence[Changed]) -> list[str]:
-    lines = []
-    for change in changed:
-        what = ", ".join(f"{key} {_value(old)} → {_value(new)}" for key, (old, new) in change.differences.items())
-        lines.append(f"* {change.after.axis or change.after.kind} {_code(change.before.name)}: {what}")
-    return ["", f"### {title}", "", *lines] if lines else []
+def _change_line(change: Changed) -> str:
+    what = ", ".join(f"{key} {_code(old)} → {_code(new)}" for key, (old, new) in change.differences.items())
+    return f"* {change.after.axis or change.after.kind} {_code(change.before.name)}: {what}"
 
 
-def _value(value: object) -> str:
-    return "(none)" if value is None else _code(str(value))
-
-
-def _code(text: str) -> str:
-    return code_span(visible(text))
-
-
-def _write_changelog(path: Path, version: str, changes: str) -> None:
-    heading = f"## {version}\n"
-    sections = path.read_text(encoding="utf-8").removeprefix(_TITLE).split("\n## ") if path.exists() else []
-    others = [f"## {section.strip()}\n" for section in sections if section.strip()]
-    kept = [section for section in others if not section.startswith(heading)]
-    write_text(path, "\n".join([_TITLE, f"{heading}\n{changes.strip()}\n", *kept]))
+def _code(value: object) -> str:
+    return "(none)" if value is None else f"`{str(value).replace('`', chr(39))}`"
 
 
 if __name__ == "__main__":

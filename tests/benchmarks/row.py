@@ -1,7 +1,18 @@
-"""A row of the benchmark: the same work by us and by what people would use instead."""
+"""A row of the benchmark: the same work by us and by what people would use instead.
 
+    python -m tests.benchmarks.row ROW SIDE FOLDER SIZE:REPEATS …   writes FOLDER/SIZE.npz for each
+
+This runs one side of a row in a process of its own. It is timed, and its results are kept to be compared.
+"""
+
+import argparse
+import gc
+import importlib
+import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +27,12 @@ class Side:
     Attributes:
         run: Does the work: `run(inputs, loaded)` → what it found, by name. This is what is timed.
         load: Makes `loaded` of the inputs, such as a model in memory; not timed.
-        bar: How many times faster we want to be than this; `None`: not promised.
         repeats: How often the whole work is timed; the median counts.
         share: The share of the inputs it is given, where all of them would take too long; its time is divided by it.
     """
 
     run: Callable[[Any, Any], Mapping[str, np.ndarray]]
     load: Callable[[Any], Any] = lambda inputs: None
-    bar: float | None = None
     repeats: int = 3
     share: float = 1.0
 
@@ -49,3 +58,40 @@ class Row:
     sides: Mapping[str, Side] = field(default_factory=dict)
     relative_tolerance: float = 1e-9
     notes: Callable[[Mapping[str, np.ndarray]], str] = lambda found: ""
+
+
+def load_row(name: str) -> Row:
+    """The row of a file in rows/."""
+    row: Row = importlib.import_module(f"tests.benchmarks.rows.{name}").ROW
+    return row
+
+
+def run_side(row: Row, side_name: str, size: float, repeats: int, output: Path) -> None:
+    """Does a share of the row's work so often, and writes the results of the last time and the seconds of each."""
+    side = row.sides[side_name]
+    inputs = row.inputs(size)
+    loaded = side.load(inputs)
+    seconds, found = [], {}
+    for _ in range(repeats):
+        gc.collect()
+        start = time.perf_counter()
+        found = dict(side.run(inputs, loaded))
+        seconds.append(time.perf_counter() - start)
+    measured = {"seconds": seconds, "work": row.work(inputs), "notes": row.notes(found) if side_name == OURS else ""}
+    np.savez(output, measured=np.array(json.dumps(measured)), **{f"found_{key}": value for key, value in found.items()})
+
+
+def main() -> None:
+    """Runs the side that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("row", "side", "folder"):
+        parser.add_argument(name)
+    parser.add_argument("sizes", nargs="+", metavar="SIZE:REPEATS")
+    asked = parser.parse_args()
+    for part in asked.sizes:
+        size, repeats = part.split(":")
+        run_side(load_row(asked.row), asked.side, float(size), int(repeats), Path(asked.folder) / f"{size}.npz")
+
+
+if __name__ == "__main__":
+    main()

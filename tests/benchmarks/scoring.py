@@ -45,10 +45,8 @@ def peers_row(what: str, sample: Callable[[int, float], list[str]]) -> Row:
         sides={
             OURS: Side(run=score_ours, load=load_embedded),
             # Shares: the peers' time is in proportion to the sentences.
-            "evaluate's algorithm": Side(
-                run=score_globally_padded, load=load_embedded, bar=8.0, share=0.125, repeats=2
-            ),
-            "lm-eval": Side(run=score_lm_eval, load=load_embedded, bar=4.0, share=0.25, repeats=2),
+            "evaluate's algorithm": Side(run=score_globally_padded, load=load_embedded, share=0.125, repeats=2),
+            "lm-eval": Side(run=score_lm_eval, load=load_embedded, share=0.25, repeats=2),
         },
         relative_tolerance=RELATIVE_TOLERANCE,
         notes=tell_positions,

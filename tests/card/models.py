@@ -141,8 +141,3 @@ def plan_of(loaded: LoadedModel, table: pa.Table, preset: str, tokens: int, *, l
     """Plans whole replies of at most `tokens` tokens."""
     decoding = decoding_preset(preset, extent="whole", max_new_tokens=tokens, min_new_tokens=least)
     return plan_replies(make_requests(table, decoding=decoding, extent="whole"), loaded, context="plain")
-
-
-def save(loaded: LoadedModel, folder: str) -> None:
-    loaded.model.save_pretrained(folder)
-    loaded.tokenizer.save_pretrained(folder)

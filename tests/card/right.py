@@ -3,10 +3,7 @@
 A part is a function of the setting. It returns what it found, and under `right` whether that is as it should be.
 """
 
-import json
 import re
-import subprocess
-import sys
 from contextlib import redirect_stdout
 from copy import deepcopy
 from dataclasses import replace
@@ -22,8 +19,8 @@ from transformers.utils import is_flash_attn_2_available
 
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards, decode_rows
 from hb_metrics.collect.scoring.perplexity import score_perplexity
-from hb_metrics.models.loading import LoadedModel, load_model
-from tests.card.models import LARGE, NAMES, Found, Setting, Skip, attentions_of, build, plan_of, prompts, save
+from hb_metrics.models.loading import LoadedModel
+from tests.card.models import LARGE, NAMES, Found, Setting, Skip, attentions_of, build, plan_of, prompts
 
 _TOLERANCE = 1e-4  # relative, of a sentence's log-likelihood in float32: what the scoring paths promise
 _TIMES_NOISE = 3  # in half precision: how many times further off than batches of equal length trees may be
@@ -115,49 +112,6 @@ def devices(setting: Setting) -> Found:
         found.append(decode_rows(plan, there, range(len(plan.ids))))
     same = sum(one == other for one, other in zip(*found, strict=True)) / len(found[0])
     return {"share_same": same, "at_least": _LEAST_SAME, "right": same >= _LEAST_SAME}
-
-
-def device_map(setting: Setting) -> Found:
-    """Scores of a model that accelerate spreads."""
-    loaded = build(setting, LARGE)
-    with TemporaryDirectory() as folder:
-        save(loaded, folder)
-        spread = load_model(folder, dtype="float32", device=setting.device, device_map="auto")
-    return _same_scores(setting, spread, loaded)
-
-
-def lora(setting: Setting) -> Found:
-    """Scores of a model with an adapter, which is merged into the model that they are compared with."""
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ImportError as error:
-        raise Skip("peft is not installed") from error
-    loaded = build(setting, LARGE)
-    with TemporaryDirectory() as folder, TemporaryDirectory() as adapter:
-        save(loaded, folder)
-        base = load_model(folder, dtype="float32", device=setting.device).model
-        tuned = get_peft_model(base, LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
-        tuned.save_pretrained(adapter)
-        found = load_model(adapter, dtype="float32", device=setting.device)
-    same = _same_scores(setting, found, replace(loaded, model=tuned.merge_and_unload().eval()))
-    changed = not _same_scores(setting, found, loaded)["right"]
-    return {**same, "changed": changed, "right": same["right"] and changed}
-
-
-def _same_scores(setting: Setting, found: LoadedModel, expected: LoadedModel) -> Found:
-    texts = _sentences(setting)
-    scores = score_perplexity(texts, found.model, found.tokenizer, progress=False).log_likelihoods
-    return _at_most(furthest(scores, one_at_a_time(expected, texts)), _TOLERANCE)
-
-
-def processes(setting: Setting) -> Found:
-    """Two processes at once on one device, each with the check of replies, and each within the time of this one."""
-    command = [sys.executable, "-m", "tests.card.run", "--only", "replies", "--minutes", str(setting.seconds / 60)]
-    command += ["--tiny"] if setting.tiny else []
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    last_lines = [process.communicate()[0].splitlines()[-1] for process in running]
-    statuses = [json.loads(line)["statuses"]["replies"] for line in last_lines]
-    return {"statuses": statuses, "right": statuses == ["done", "done"]}
 
 
 def halves(setting: Setting) -> Found:

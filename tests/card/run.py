@@ -35,11 +35,8 @@ STAGES: dict[str, tuple[float, Parts]] = {
     "batches": (12, {"1, 512, padded": right.batches, "out of memory": right.halves}),
     "scoring speed": (16, {"v1.0": fast.scoring}),
     "reply speed": (20, {"ours": partial(fast.replying, reply=fast.ours)}),
-    "profile": (6, {"replies": fast.profile_replies, "scoring": fast.profile_scoring}),
-    "places": (10, {"CPU and card": right.devices, "device_map": right.device_map, "lora": right.lora}),
-    "processes": (6, {"two": right.processes}),
+    "places": (10, {"CPU and card": right.devices}),
     "generate": (12, {"by length": partial(fast.replying, reply=fast.generate)}),
-    "generate_batch": (12, {"continuous": partial(fast.replying, reply=fast.continuous)}),
     "classifiers": (6, fast.CLASSIFIERS),
 }
 

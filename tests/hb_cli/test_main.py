@@ -97,13 +97,11 @@ def test_an_unknown_command_is_refused_in_a_line(called):
     for arguments, expected in (
         (["mesure"], "did you mean 'measure'? allowed: measure, analyse, export-prompts, "),
         (["check_terms"], "did you mean 'check-terms'? "),
-        (["metrics"], "did you mean 'publish metrics'? "),
         (["publish", "datset", "--help"], "did you mean 'publish dataset'? allowed: publish dataset"),
         (
             ["publish", "--org"],
             "the command 'publish --org' does not exist; allowed: publish dataset, publish metrics, ",
         ),
-        (["--model", "measure"], "the command '--model' does not exist; allowed: measure"),
         (["a\nb"], r"the command 'a\nb' does not exist; allowed: measure"),
     ):
         status, written = called(*arguments)

@@ -30,16 +30,18 @@ def test_the_chitchat_dataset_is_read_and_drawn_from():
     # The rest of the conversation is drawn from as well, not its beginning alone.
     assert len({identifier.rpartition(":")[2] for identifier in dialogue.ids}) > 30
 
-    senders = [{m["sender"] for turn in each["messages"] for m in turn} for each in conversations.values()]
+    senders = [
+        {m["sender"] for turn in conversation["messages"] for m in turn} for conversation in conversations.values()
+    ]
     assert dialogue.num_skipped["one_person"] == sum(len(people) == 1 for people in senders) == 3150
     assert dialogue.num_skipped == {"one_person": 3150, "one_word": 194}
 
     assert dialogue.description() == {"source": "chitchat-dataset 0.9.0", "digest": dialogue.digest, "num_replies": 500}
 
 
-def turns(*said):
+def turns(*texts):
     """Turns written as "person: message | message"."""
-    split = [text.partition(": ") for text in said]
+    split = [text.partition(": ") for text in texts]
     return {"messages": [[{"sender": who, "text": m} for m in text.split("|")] for who, _, text in split]}
 
 

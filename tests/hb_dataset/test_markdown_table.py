@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from hb_dataset.markdown_table import code_span, escape_markdown, markdown_table
+from hb_dataset.markdown_table import escape_markdown, markdown_table
 
 GITHUB = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 TRICKS = ["|", "\\", "`", "``", "*", "_", "~~", "[a](b)", "![a](b)", "<b>", "<!--", "&amp;", "&#64;", "# ", "- ", " "]
@@ -41,13 +41,3 @@ def test_a_table_is_read_as_its_cells_with_numbers_aligned_right():
 def test_escaped_text_is_shown_as_it_is(text):
     rows, _ = read_table(markdown_table(["a", "b"], [[escape_markdown(text), "."]]))
     assert rows[1] == [text.replace("\n", " ").replace("\r", " ").strip(), "."]
-
-
-@given(TEXTS.filter(str.strip))
-@example("`")
-@example(" a ")
-def test_nothing_ends_code(text):
-    paragraph, inline, _ = GITHUB.parse(f"a {code_span(text)} b")
-    assert paragraph.type == "paragraph_open"
-    assert [part.type for part in inline.children] == ["text", "code_inline", "text"]
-    assert inline.children[1].content == text

@@ -15,10 +15,8 @@ from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.frequency import count_descriptors
 from hb_dataset.matching import plain_text, squeezed, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import censor, mask_groups, name_pattern
-from hb_metrics.identity_leakage.in_replies import mentions_in
-from hb_metrics.identity_leakage.leakage import NamedPerson
+from hb_metrics.identity_leakage.leakage import NamedPerson, mentions_in
 from hb_metrics.measurements.awareness.results import takes_up
-from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
 from hb_metrics.reply_checks.parroting import is_parroting
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
@@ -81,7 +79,6 @@ SEARCHES = {
     "counterfactual": (TERM, lambda text: counterfactual(text, SPECIFICATION)),
     "debiasing": (TERM, lambda text: find_terms(text, term_pattern([TERM]))),
     "needs": (TERM, lambda text: takes_up(text, NEED.taken_up, "zzz")),
-    "paraphrases": (TERM, lambda text: check_paraphrase(text, TERM, [TERM], "was known for") != "lost_group"),
 }
 
 
@@ -121,10 +118,10 @@ def test_masks_replace_only_the_mention(before, after):
 
 @pytest.mark.parametrize("mark", ["_", "*", "**", "***"])
 def test_a_mask_takes_emphasis_inside_its_word_along(mark):
-    for said in (f"{mark}M{mark}uslim", f"Musli{mark}m{mark}", f"Mus{mark}l{mark}im"):
-        assert censor(f"I met {said} men.", ("Muslim", None)) == "I met left-handed men."
-        (found,) = find_terms(f"I met {said} men.", term_pattern(["Muslim"]))
-        assert (found.start, found.end) == (6, 6 + len(said))
+    for term in (f"{mark}M{mark}uslim", f"Musli{mark}m{mark}", f"Mus{mark}l{mark}im"):
+        assert censor(f"I met {term} men.", ("Muslim", None)) == "I met left-handed men."
+        (mention,) = find_terms(f"I met {term} men.", term_pattern(["Muslim"]))
+        assert (mention.start, mention.end) == (6, 6 + len(term))
 
 
 def test_a_missing_space_is_read_only_before_a_capital():
@@ -152,6 +149,6 @@ def test_leakage_sees_the_own_term_that_masking_missed():
     def reaction(texts):
         return np.array([[1.0, 0.0] if "left-handed" in text else [0.0, 1.0] for text in texts])
 
-    found = leakage_of(texts, columns, people, reaction)
-    assert (found.num_in_view, found.value) == (3, 0)
-    assert found.hidden_value == pytest.approx(1000 * 2 * 0.375**2)
+    leakage = leakage_of(texts, columns, people, reaction)
+    assert (leakage.num_in_view, leakage.value) == (3, 0)
+    assert leakage.hidden_value == pytest.approx(1000 * 2 * 0.375**2)

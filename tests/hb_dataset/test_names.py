@@ -10,9 +10,9 @@ from hb_metrics.collect.classifiers.censoring import NAME
 
 def test_the_shipped_list_has_two_groups_and_a_source():
     names = read_names()
-    assert Counter(each.group for each in names) == {"Black": 18, "White": 18}
-    assert all("Bertrand and Mullainathan (2004)" in each.source for each in names)
-    assert NAME not in {each.name for each in names}
+    assert Counter(person.group for person in names) == {"Black": 18, "White": 18}
+    assert all("Bertrand and Mullainathan (2004)" in person.source for person in names)
+    assert NAME not in {person.name for person in names}
 
 
 def test_prompts_of_a_name_differ_in_their_ids_alone():
@@ -28,20 +28,16 @@ def test_prompts_of_a_name_differ_in_their_ids_alone():
 def test_a_list_of_ones_own(tmp_path):
     path = tmp_path / "MINE.CSV"
     path.write_text("group,name\nA,Ada\nB,O’Neil\n")
-    assert [(each.name, each.group) for each in read_names(path)] == [("Ada", "A"), ("O'Neil", "B")]
+    assert [(person.name, person.group) for person in read_names(path)] == [("Ada", "A"), ("O'Neil", "B")]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("name,group\nA,X\nB,Y\na,Y\n", r"1 fault .*\.csv:\n.*:4: name 'a' is already in mine.csv line 2; remove"),
-        ("name,group\n" + "Ada,A\n" * 10_001, "has 10,001 names; list at most 10,000"),
         ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names from fewer than two groups"),
-        ("name,group\nAda,White\nBo,Black\nCy,white\n", "mine.csv:4: group 'white' is 'White' in line 2; write"),
         ("name,group\nAda,White\nBo,White \n", "mine.csv:3: group has unnecessary white space; write 'White'"),
-        ("name,group\nAda,White\nBo,W\u200bhite\n", r"mine.csv:3: group has a control .*U\+200B"),
-        ("name,group\nAda,A\nBo,\n", "mine.csv:3: group "),
-        ("name,group\nAda,A\nBo," + "B" * 200_000, "mine.csv:3: group has 200,000 characters"),
+        ("name,group\nAda,A\nBo,\n", "mine.csv:3: group is empty"),
     ],
 )
 def test_a_list_that_cannot_be_used_is_refused(content, message, tmp_path):

@@ -23,14 +23,12 @@ from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, read_own_prompts
 from hb_dataset.vocabulary import read_vocabulary
 
 WITH_AN = (
-    "hour, honest man, heir, honor student, FTM person, HIV-positive man, 8-year-old, 80-year-old, 11-year-old, "
-    "18,000-strong crowd, LGBTQIA person, X-ray, unimportant man, uninsured man, unidentified man, Urdu speaker, ADHD "
-    "person, undocumented man, elderly man, M.D."
+    "hour, honest man, heir, FTM person, 8-year-old, 80-year-old, 11-year-old, 18,000-strong crowd, LGBTQIA person, "
+    "uninsured man, unidentified man, Urdu speaker, ADHD person, elderly man, M.D."
 )
 WITH_A = (
-    "European, one-legged man, university student, Ukrainian, union member, US citizen, UK resident, unique man, "
-    "used car, UFO, Uruguayan, Ugandan, Deaf man, hijab-wearing woman, 12-year-old, 180-year-old, PTSD patient, "
-    "NATO officer, humble man, young man"
+    "European, one-legged man, university student, union member, US citizen, unique man, used car, UFO, Uruguayan, "
+    "Deaf man, hijab-wearing woman, 12-year-old, 180-year-old, PTSD patient, NATO officer, humble man"
 )
 VOCABULARY = read_vocabulary()
 ANN = Person("names", "Ann", "White women", "Ann", "Ann", "Ann", "female")
@@ -68,24 +66,19 @@ def test_articles_follow_the_first_sound(article, words):
         ("Case\n{person} waits\n- {person}", "Case\nA Deaf woman waits\n- A Deaf woman"),
         ("This is from\n{person} and\n\n{person}", "This is from\na Deaf woman and\n\nA Deaf woman"),
         ("{people} do it for {themself}: {people}'s way", "Deaf women do it for themselves: Deaf women's way"),
-        ('Return {{"who": "{person}"}}', 'Return {"who": "a Deaf woman"}'),
-        ("Wait… {person} (2.5 {person})", "Wait… A Deaf woman (2.5 a Deaf woman)"),
+        ('Return {{"who": "{person}"}} (2.5 {person})', 'Return {"who": "a Deaf woman"} (2.5 a Deaf woman)'),
     ],
 )
 def test_slots_agree_with_the_person_and_begin_sentences(prompt, filled):
     assert fill(of_text(prompt), term("Deaf", "woman")) == filled
 
 
-@pytest.mark.parametrize(
-    ("person", "filled"),
-    [
-        (term("European", "man"), "This is a European man; he trusts himself, his car is his, ask him"),
-        (term("80-year-old", "person"), "This is an 80-year-old person; they trusts themself, their car is theirs"),
-    ],
-)
-def test_articles_and_pronouns_of_terms(person, filled):
-    prompt = "This is {person}; {they} trusts {themself}, {their} car is {theirs}, ask {them}"
-    assert fill(of_text(prompt), person).startswith(filled)
+def test_articles_and_pronouns_of_terms():
+    prompt = of_text("This is {person}; {they} trusts {themself}, {their} car is {theirs}, ask {them}")
+    filled = "This is a European man; he trusts himself, his car is his, ask him"
+    assert fill(prompt, term("European", "man")) == filled
+    filled = "This is an 80-year-old person; they trusts themself, their car is theirs, ask them"
+    assert fill(prompt, term("80-year-old", "person")) == filled
 
 
 def test_a_name_has_gendered_pronouns_only_if_its_group_states_the_gender():
@@ -119,9 +112,10 @@ def test_rows_have_defaults_and_keep_other_columns(read):
         ({"prompt": "{person} {options}"}, "no choice"),
         ({"prompt": "a", "outcome": "essay"}, r"choice: yes \| no.*number: 0..100"),
         ({"prompt": "a", "outcome": "text"}, "label of the judge's rubric"),
+        ({"prompt": "a", "outcome": "number: 5..1"}, "favourable is invalid"),
         ({"prompt": "a", "outcome": "choice: yes | Yes | no", "favourable": "no"}, "different"),
-        ({"prompt": "a", "outcome": "choice: yes | no"}, "write one of its options"),
-        ({"prompt": "a", "favourable": "yes"}, "no outcome"),
+        ({"prompt": "a", "outcome": "choice: yes | no"}, "one of them as favourable"),
+        ({"prompt": "a", "favourable": "yes"}, "leave both blank"),
         ({"text": "a"}, "no column prompt"),
     ],
 )
@@ -160,8 +154,6 @@ def test_large_files_are_refused_before_memory_is_used(tmp_path):
     people = people_of_terms(VOCABULARY)
     with pytest.raises(ValueError, match=f"the limit is {MAX_FILLED:,}.*--terms"):
         own_prompt_table([of_text("{person}")] * 1000, people)
-    with pytest.raises(ValueError, match="512 MiB"):
-        own_prompt_table([of_text("{person}" + "a" * 2**22)], people)
 
 
 def test_datasets_of_the_hub_are_read_by_split(monkeypatch):
@@ -187,14 +179,11 @@ def test_phrases_are_replaced_and_shown(read, capsys):
         assert read({"prompt": text}, replaced=[phrase])[0].prompt == text.replace(phrase, "{person}")
 
 
-@pytest.mark.parametrize(
-    ("column", "known"),
-    [("favorable", "favourable"), ("Favourable", "favourable"), ("outcomes", "outcome"), ("Topic ", "topic")],
-)
-def test_a_column_that_is_almost_known_is_not_ignored(read, column, known):
-    with pytest.raises(ValueError, match=f"unknown column '{column}'; did you mean '{known}'"):
-        read({"prompt": "a"}, {"prompt": "b", column: "yes"})
-    assert read({"prompt": "a", known: None, column: "yes"})[0].more == {column: "yes"}
+def test_a_column_that_is_almost_known_is_not_ignored(read):
+    for column in ("favorable", "Favourable"):
+        with pytest.raises(ValueError, match=f"unknown column '{column}'; did you mean 'favourable'"):
+            read({"prompt": "a"}, {"prompt": "b", column: "yes"})
+    assert read({"prompt": "a", "favourable": None, "favorable": "yes"})[0].more == {"favorable": "yes"}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +191,6 @@ def test_a_column_that_is_almost_known_is_not_ignored(read, column, known):
     [
         ("The man asks if the man may", "the man", "ambiguous"),
         ("The man", "man", "follows 'The'.*include these words"),
-        ("Our best applicant left.", "applicant", "follows 'Our best'"),
         ("Invite the company's very-best young man.", "man", "the company's very-best young"),
         ("The mandate", "the man", "none of the prompts"),
     ],
@@ -232,19 +220,9 @@ def test_people_are_terms_with_their_agreeing_nouns():
         ("people", "Black", "a Black person"),
         ("people", "from Peru", "a person from Peru"),
     }
-    for fault in (
-        "Ability:hearing",
-        ":hearing",
-        "ability:",
-        "ability:who hears",
-        "ability:{x}",
-        "nation:an American",
-        "nation:a Turk",
-    ):
+    for fault in ("Ability:hearing", ":hearing", "ability:", "ability:who hears", "ability:{x}"):
         with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
             people_of_terms(VOCABULARY, terms=[fault])
-    with pytest.raises(ValueError, match="'nation:German, nation:german' contain a term in two spellings"):
-        people_of_terms(VOCABULARY, terms=["nation:German", "nation:german"])
     noun = next(noun for noun in VOCABULARY.nouns if noun.noun == "individual")
     assert baseline_person(noun).singular == "an individual"
 

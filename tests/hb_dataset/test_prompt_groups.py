@@ -69,10 +69,9 @@ pairs:
         ("group:\n  woman:\n", 1, "has no `groups`; write"),
         ("groups:\n  woman:\npair:\n  a: [woman, man]\n", 3, "unknown key 'pair'; did you mean 'pairs'?"),
         ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is unknown; write a `plural: …`"),
-        ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is not allowed; write a or an"),
+        ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is invalid: Input should be 'a' or 'an'"),
         ("groups:\n  woman:\n    singular: the woman\n", 3, "starts with a determiner; write 'woman'"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "with two of these groups: woman, man"),
-        ("groups:\n  woman:\npairs: none\n", 3, "pairs 'none'"),
         ("groups:\n  '': {singular: woman}\n", 2, "group '' is empty"),
     ],
 )
@@ -105,15 +104,10 @@ def test_what_people_write_for_a_group(vocabulary, term, singular, plural, axis,
 
 
 def test_words_that_are_no_group_are_rejected(vocabulary, tmp_path):
-    for term in ("wheelchair users", "women", "\0", "tall " * 100):
+    for term in ("Latina man", "women", "\0", "tall " * 100):
         with pytest.raises(ValueError, match="is neither a term of the vocabulary nor a term with one of its nouns"):
             find_groups([term], vocabulary)
     with pytest.raises(ValueError, match="did you mean 'who uses a wheelchair'"):  # not the dispreferred term
         find_groups(["who uses a weelchair"], vocabulary)
     with pytest.raises(ValueError, match="'woman' and 'man' consist of the same words"):
         read_groups(write(tmp_path, "groups:\n  woman:\n  man:\n    plural: women\n"))
-
-
-def test_the_same_group_twice(vocabulary):
-    with pytest.raises(ValueError, match="consist of the same words; remove one"):
-        find_groups(["tall", "tall person"], vocabulary)

@@ -143,43 +143,27 @@ def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_o
     assert dataset["test"].column_names == COLUMNS
 
 
-AUTHORS_SIDES = SIDES | {"religion2": ("muslims", "christians"), "queerness": ("lgbtq", "straight")}
 THINGS = ("tea", "chess", "old maps")
 
 
-def authors_repository(root):
-    """The authors' repository in small: all five types, harmless phrases; capitals in religion2 as in theirs."""
-    files = {}
-    for bias_type, (side_1, side_2) in AUTHORS_SIDES.items():
-        folder = {"queerness": "orientation"}.get(bias_type, bias_type)
-        specification = read_specification(bias_type)
-        t1 = [f"the {specification.target_terms_1[0]} fond of {thing}" for thing in THINGS]
-        t2 = [counterfactual(text, specification, "published") for text in t1]
-        for split in ("valid", "test"):
-            path = f"data/{folder}/reddit_comments_{folder}_{{}}_biased_{split}_reduced.csv"
-            files[path.format(side_1)] = "id,comments_processed\n" + "".join(f"1,{split} {text}\n" for text in t1)
-            head = "initial_demo,replaced_demo,comments_processed\n"
-            files[path.format(side_2)] = head + "".join(f"a,b,{split} {text}\n" for text in t2)
-        plain = f"text_files/{folder}/{folder}_bias_manual_train.txt"
-        train = "".join(f"<bos> {text}\n" for text in t1)
-        files[plain] = train.title().replace("<Bos>", "<bos>") if bias_type == "religion2" else train
-        files[plain.replace("manual", "manual_swapped_targets")] = train * 2
-        files[f"data/{folder}/reddit_comments_{folder}_{side_1}_processed_phrase_annotated.csv"] = "comment,phrase\n"
-    return write(root, files)
-
-
 def test_the_authors_repository_is_read_as_it_is(tmp_path):
-    root = authors_repository(tmp_path / "RedditBias")
-
-    for bias_type in AUTHORS_SIDES:
-        dataset = load_reddit_bias(root, bias_type)
-        assert {name: split.num_rows for name, split in dataset.items()} == dict.fromkeys(dataset, 3)
-        assert list(dataset) == ["train", "validation", "test"]
-        for split in dataset.values():
-            assert not set(split["text_t1"]) & set(split["text_t2"])
-        name = {"queerness": "orientation"}.get(bias_type, bias_type)
-        assert load_reddit_bias(root / "data", bias_type)["test"][:] == dataset["test"][:]
-        assert load_reddit_bias(root / "text_files" / name, bias_type)["train"][:] == dataset["train"][:]
+    """Its folders of pairs and of training phrases, with the authors' name of a type, and beside other files."""
+    side_1, side_2 = "lesbians are fond of tea", "straight women are fond of tea"
+    pairs, train = "data/orientation/reddit_comments_orientation", "text_files/orientation/orientation_bias_manual"
+    files = {f"{pairs}_lgbtq_processed_phrase_annotated.csv": "comment,phrase\n"}
+    for split in ("valid", "test"):
+        files[f"{pairs}_lgbtq_biased_{split}_reduced.csv"] = f"id,comments_processed\n1,{split} {side_1}\n"
+        head = "initial_demo,replaced_demo,comments_processed\n"
+        files[f"{pairs}_straight_biased_{split}_reduced.csv"] = f"{head}a,b,{split} {side_2}\n"
+    files |= {f"{train}_train.txt": "<bos> Lesbians ARE\n", f"{train}_lowercase_train.txt": "<bos> lesbians are\n"}
+    files[f"{train}_swapped_targets_train.txt"] = "<bos> a\n<bos> b\n"
+    root = write(tmp_path / "RedditBias", files)
+    dataset = load_reddit_bias(root, "queerness")
+    assert list(dataset) == ["train", "validation", "test"]
+    assert dataset["train"]["text_t1"][:] == ["lesbians are"]
+    assert (dataset["test"]["text_t1"][:], dataset["test"]["text_t2"][:]) == ([f"test {side_1}"], [f"test {side_2}"])
+    assert load_reddit_bias(root / "data", "queerness")["test"][:] == dataset["test"][:]
+    assert load_reddit_bias(root / "text_files" / "orientation", "queerness")["train"][:] == dataset["train"][:]
 
 
 def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp_path):

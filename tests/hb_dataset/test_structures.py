@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from hb_dataset import structured_prompt_table
-from hb_dataset.prompt_groups import PromptGroup, find_groups
+from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import (
     FIXED_STRUCTURE,
     STRUCTURED_SCHEMA,
@@ -13,15 +13,7 @@ from hb_dataset.structures import (
     read_verb_phrases,
     realise,
 )
-from hb_dataset.versions import read_version
 
-# Labels of the Penn Treebank's bracketing guidelines: of clauses, of phrases, and of words below a clause.
-CLAUSES = ("S", "SBAR", "SBARQ", "SINV", "SQ", "FRAG", "NP", "PP", "ADVP", "INTJ", "UCP")
-LABELS = (
-    *CLAUSES,
-    *("ADJP", "CONJP", "PRN", "PRT", "QP", "VP", "WHADJP", "WHADVP", "WHNP", "WHPP"),
-    *("CC", "IN", "MD", "RB", "VBD", "VBP", "VBZ", ".", ",", ":"),
-)
 STRUCTURES = {structure.id: structure for structure in read_structures()}
 VERB_PHRASES = {entry.verb_phrase: entry for entry in read_verb_phrases()}
 REALISATIONS = [(structure, verb_phrase) for structure in read_structures() for verb_phrase in read_verb_phrases()]
@@ -34,27 +26,22 @@ WITH_A_LISP = PromptGroup("lisp", "person with a lisp", "people with lisps")
 
 def test_one_fixed_prompt_and_fifty_structures_of_each_kind():
     structures = read_structures()
-    assert Counter(each.kind for each in structures) == {"original": 1, "declarative": 50, "interrogative": 50}
+    assert Counter(structure.kind for structure in structures) == {
+        "original": 1,
+        "declarative": 50,
+        "interrogative": 50,
+    }
     assert structures[0].id == FIXED_STRUCTURE
-    assert len({each.id for each in structures}) == len({each.pattern for each in structures}) == 101
+    assert (
+        len({structure.id for structure in structures}) == len({structure.pattern for structure in structures}) == 101
+    )
     assert len({structure.parse for structure in structures}) == 50
 
 
-def test_parses_are_well_formed():
-    wrong = []
+def test_parses_have_balanced_brackets_of_a_root_a_clause_and_its_children():
     for structure, verb_phrase in REALISATIONS:
         parse = parse_of(structure, verb_phrase)
-        match = re.fullmatch(r"\(ROOT \((\S+)((?: \(\S+ \))+)\)\)", parse)
-        # Balanced, and never deeper than root, clause, child.
-        depth = [parse[:end].count("(") - parse[:end].count(")") for end in range(1, len(parse) + 1)]
-        if not (
-            match
-            and match[1] in CLAUSES
-            and set(re.findall(r"\((\S+) \)", match[2])) <= set(LABELS)
-            and (max(depth), depth[-1], min(depth)) == (3, 0, 0)
-        ):
-            wrong.append((structure.id, parse))
-    assert wrong == []
+        assert re.fullmatch(r"\(ROOT \([A-Z]+( \([A-Z.,:]+ \))+\)\)", parse), (structure.id, parse)
 
 
 # --- Words ------------------------------------------------------------------------------------------------------------
@@ -112,9 +99,6 @@ def test_every_text_is_about_the_group_in_its_number_and_keeps_the_verb_phrase()
     assert wrong == []
 
 
-VOCABULARY = read_version("next")
-
-
 @pytest.fixture(scope="module")
 def rows():
     return structured_prompt_table().to_pylist()
@@ -151,9 +135,7 @@ def test_structures_that_generalize_are_marked(rows):
         assert row["noun_phrase"] in row["text"]
 
 
-def test_groups_may_be_terms_or_a_file(tmp_path):
-    table = structured_prompt_table(["hard-of-hearing veteran"])
-    assert table == structured_prompt_table(find_groups("hard-of-hearing veteran", VOCABULARY)[0])
+def test_groups_may_be_terms_groups_or_a_file(tmp_path):
     nurse = PromptGroup("nurse", "nurse", "nurses")
     mixed = structured_prompt_table([nurse, "tall"], fixed_only=True)
     assert mixed["group"].unique().to_pylist() == ["nurse", "tall person"]

@@ -1,4 +1,4 @@
-from itertools import combinations
+from itertools import combinations, compress
 
 import numpy as np
 import pyarrow as pa
@@ -55,11 +55,13 @@ def check(prompts, varied):
     assert varied.noun_phrases.to_pylist() == [phrase for _, phrase in expected]
 
 
+def flags_of(prompts, *names):
+    return {name: np.full(prompts.num_rows, name in names) for name in VARIATIONS}
+
+
 @pytest.mark.parametrize("requested", [[True, False, True, False], [False, True, False, True], [True] * 4])
 def test_variations_alone_and_together_are_what_plain_python_makes(prompts, requested):
-    varied = vary_prompts(prompts, **dict(zip(VARIATIONS, requested, strict=True)))
-    assert [varied.flags[name].tolist() for name in VARIATIONS] == [[flag] * prompts.num_rows for flag in requested]
-    check(prompts, varied)
+    check(prompts, vary_prompts(prompts, flags_of(prompts, *compress(VARIATIONS, requested))))
 
 
 @pytest.mark.parametrize(
@@ -72,9 +74,11 @@ def test_variations_alone_and_together_are_what_plain_python_makes(prompts, requ
 )
 def test_only_whole_words_and_one_final_period_are_varied(template, text):
     prompts = pa.table({"template": [template], "noun_phrase": ["a left-handed-ish Man"]})
-    varied = vary_prompts(prompts, no_hyphens=True, expanded_contraction=True, no_final_period=True)
+    varied = vary_prompts(prompts, flags_of(prompts, *VARIATIONS[1:]))
     assert varied.texts.to_pylist() == [text]
-    assert vary_prompts(prompts).texts.to_pylist() == [template.replace("{noun_phrase}", "a left-handed-ish Man")]
+    assert vary_prompts(prompts, flags_of(prompts)).texts.to_pylist() == [
+        template.replace("{noun_phrase}", "a left-handed-ish Man")
+    ]
 
 
 # --- the seeded mix ---------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import generation_results, refusals_results, style_means_table
-from hb_metrics.measurements.generation.typed_results import Frequencies, Frequency, Generation, ShownReply
+from hb_metrics.measurements.generation.typed_results import Frequency, Generation, ShownReply
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
@@ -35,7 +35,7 @@ from hb_metrics.run.replies import FlaggedReplies, Replies, reply_number, whole_
 from hb_metrics.run.run_folder import LAYOUT
 from hb_metrics.run.schema import about_prompts
 from hb_metrics.run.typed_json import to_json
-from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
+from hb_metrics.stats.cell_sums import PAPER_CLUSTERS
 
 SORRY = "i'm sorry to hear"
 AXES = ["ability", "gender_and_sex", "race_ethnicity"]
@@ -156,23 +156,20 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
             ShownReply(prompt, text, None) for prompt, text in zip(replies.prompts[:3], replies.texts[:3], strict=True)
         ],
         "num_cut_for_classifier": 0,
-        "num_left_out_prompts": 0,
-        "num_left_out_templates": 0,
         "identity_leakage": None,
-        "mean_num_tokens": 12.5,
+        "num_invented_turns": 0,
     }
     keys = sorted({(row.axis, row.descriptor) for row in computed.by_descriptor})
     known = [
         Frequency(axis, name, 3.5 * (index % 4) ** 3, " " not in name) for index, (axis, name) in enumerate(keys[1:])
     ]
-    frequencies = Frequencies("chats.csv", False, num_without=1, by_descriptor=known)
     rules = read_refusal_rules()
     found = refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
     names = reply_shares(FlaggedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
     terms = zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
-    more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": frequencies}
-    return as_stored(Generation(**counts, **computed._asdict(), **more)), biases
+    more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": known}
+    return as_stored(Generation(**counts, **vars(computed), **more)), biases
 
 
 def offensiveness_of(texts, seed=0, level=None):
@@ -202,6 +199,7 @@ def _full_run(replies_per_cell=8, seed=0):
             "ignored_settings": None,
         },
         "refusals": {"rules_digest": "aa"},
+        "frequencies": {"source": "chats.csv", "is_default": False},
         "style_classifier": CLASSIFIER,
         "offensiveness_classifier": CLASSIFIER | {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
     }
@@ -223,8 +221,7 @@ def add_dialogue(results, perplexity=41.26, interval=(38.04, 1045.5)):
         "confidence_level": 0.95,
         "num_replies": 1234,
         "num_tokens": 9999,
-        "num_skipped": {"too_long": 3},
-        "source": "chats.csv",
+        "num_too_long": 3,
     }
     return results
 
@@ -367,7 +364,6 @@ def regard_of(
             "num_unanswered": 0,
             "structures": kinds,
             "examples": examples,
-            "paraphrases": None,
         }
     )
 
@@ -426,7 +422,8 @@ def write_vectors(folder, ids, vectors):
     """The probabilities of a classifier ([replies, labels]), in one shard."""
     folder.mkdir(parents=True)
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
+    columns = {"id": ids, "probabilities": column, "truncated": [False] * len(vectors)}
+    pq.write_table(pa.table(columns), folder / "00000-of-00001.parquet")
 
 
 def write_results(folder, results):

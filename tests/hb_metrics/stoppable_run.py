@@ -12,7 +12,7 @@ import profanity_check  # noqa: F401
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 
-import hb_metrics.collect.scoring.dialogue
+import hb_metrics.collect.scoring.reply_scoring
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page

@@ -1,11 +1,9 @@
 """Conversations killed with `kill -9` at a turn and gone on with end in the same bytes."""
 
-import signal
-
 import pytest
 
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
-from tests.hb_metrics.run_files import check_part_of, check_same, contents, identities
+from tests.hb_metrics.run_files import contents
 from tests.hb_metrics.test_killed_runs import Runs
 
 
@@ -26,27 +24,16 @@ def whole(runs, tmp_path_factory):
     return folder
 
 
-def check_killed(runs, whole, killed, writes, processes):
-    """Returns the files that had not got their names yet."""
-    started, log = runs.start(killed, processes, writes=writes)
-    assert set(runs.wait(started)) == {-signal.SIGKILL}, log.read_text()
-    check_part_of(whole, killed)
-    there, leftovers = identities(killed), [str(path.relative_to(killed)) for path in killed.rglob("*.tmp")]
-    runs.finish(killed, 3 - processes)
-    check_same(whole, killed, there)
-    return leftovers
-
-
 def test_a_run_killed_at_a_later_turn_ends_in_the_same_bytes(runs, whole, tmp_path):
     names = list(contents(whole))
     assert sum(name.startswith("turns/2/") for name in names) >= 3
     # run.json, the prompts, all of turn 1, and the first shard of turn 2
     before = 3 + sum(name.startswith(("replies/", "style_probabilities/")) for name in names)
-    (leftover,) = check_killed(runs, whole, tmp_path / "run", before + 1, 1)
+    (leftover,) = runs.check_killed(whole, tmp_path / "run", before + 1, 1)
     assert leftover.startswith("turns/2/replies/")
 
 
 @pytest.mark.long
 def test_runs_killed_at_any_write_end_in_the_same_bytes(runs, whole, tmp_path):
     for writes in range(2, len(contents(whole)) - 1):
-        check_killed(runs, whole, tmp_path / f"run{writes}", writes, 1 + writes % 2)
+        runs.check_killed(whole, tmp_path / f"run{writes}", writes, 1 + writes % 2)

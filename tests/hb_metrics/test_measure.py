@@ -14,7 +14,7 @@ from hb_dataset import load_table
 from hb_metrics.command.arguments import asked_measurements, parse_arguments, settings_of
 from hb_metrics.command.export_prompts import main as export_prompts
 from hb_metrics.layout.numbers import bias
-from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
+from hb_metrics.models.layout import TUNING_FILE, BiasTuning
 from hb_metrics.run.run_folder import write_json
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.runs_here import measure_here, refusal

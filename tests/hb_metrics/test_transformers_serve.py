@@ -17,7 +17,7 @@ from transformers.utils.import_utils import is_serve_available
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
 from hb_metrics.command import measuring
 from hb_metrics.command.arguments import parse_arguments
-from hb_metrics.models.gguf import embedded_model_folder
+from hb_metrics.models.sources import embedded_model_folder
 from hb_metrics.run.run_folder import turn_folder
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import write_vocabulary

@@ -27,8 +27,8 @@ from hb_metrics.models.loading import load_model
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import Tables
 from hb_train.bias_labels import main as label
+from hb_train.bias_labels import replies_to_label
 from hb_train.own_replies import main as reply_main
-from hb_train.tuning.label_rows import replies_to_label
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS, tag_replies
 from hb_train.tuning.own_rows import OWN_REPLIES
 from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures

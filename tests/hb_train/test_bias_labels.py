@@ -24,9 +24,8 @@ from hb_metrics.models.contexts import encode_rendered, end_tokens, render_messa
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.thoughts import split_tokens
 from hb_metrics.stats.bias_values import bias_values
-from hb_train.bias_labels import LabelArguments, label, main
+from hb_train.bias_labels import Asked, LabelArguments, label, main, rendered_prompts
 from hb_train.training.encoding import IGNORED, encode_rows
-from hb_train.tuning.label_rows import Asked, rendered_prompts
 from hb_train.tuning.labels import read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import as_loaded, with_chat
@@ -260,7 +259,7 @@ def test_runs_that_cannot_be_labelled_are_refused(measured, labelled, tmp_path):
     for run, options, message in (
         (scored, {}, "scored' has no replies; pass the folder of a run with --measurements generation"),
         (half, {}, "half' belong to other replies"),
-        (gone, {}, "there is no model 'gone/x'"),
+        (gone, {}, "model 'gone/x' does not exist"),
         (gone, {"model": str(model)}, "did not write these replies"),
     ):
         with pytest.raises((ValueError, OSError), match=message):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 import shutil
 
 import numpy as np
@@ -20,16 +21,14 @@ from trl import SFTConfig
 from hb_dataset import load_table
 from hb_dataset.versions import read_version
 from hb_metrics.collect.classifiers.censoring import mention_pattern
-from hb_metrics.models.bias_tags import read_bias_tuning
+from hb_metrics.models.layout import read_bias_tuning
 from hb_metrics.models.loading import load_model
 from hb_train.own_replies import main as reply_main
-from hb_train.training.cost import peak_memory
 from hb_train.training.encoding import IGNORED
 from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import reply_logits
 from hb_train.tune import main as tune_main
-from hb_train.tuning.counterfactual import CounterfactualTrainer, mixture
-from hb_train.tuning.groups import NO_TOKEN, collate_groups, encode_groups
+from hb_train.tuning.counterfactual import NO_TOKEN, CounterfactualTrainer, collate_groups, encode_groups, mixture
 from hb_train.tuning.labels import SPLITS
 from hb_train.tuning.own_rows import Answer, draw_groups, group_rows
 from tests.hb_train.conftest import (
@@ -371,31 +370,8 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     assert f"rows: {len(rows['train'])} for training, {len(rows['validation'])} for validation" in printed
     total, learnt = sum(contexts) + sum(replies), sum(replies)
     assert f"tokens: {total:,} per epoch, {learnt:,} of them learnt; the longest row has {longest}" in printed
+    assert 0.1 < float(re.search(r"memory: (\S+) GiB", printed)[1]) < 100  # all of this process
     assert not list((tmp_path / "none").iterdir())
-
-
-def test_the_memory_is_about_what_training_keeps(save_small_model, tmp_path):
-    """The activations and logits of the formula against the tensors that autograd keeps in a step."""
-    loaded = load_model(str(save_small_model("llama")))
-    rows, weights, kept = encoded(loaded), list(loaded.model.parameters()), {}
-
-    def keep(tensor):
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor.detach()
-
-    trainer, batch = trainer_of(loaded.model, shaken(loaded), loaded, tmp_path, rows), collate_groups(rows)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = trainer.compute_loss(loaded.model.train(), batch)
-    loss.backward()
-    for weight in weights:
-        kept.pop(weight.untyped_storage().data_ptr(), None)
-    settings, numbers = (trainer.args, loaded.model, batch, batch), int((batch["labels"] != IGNORED).sum())
-    size = sum(weight.numel() * 4 for weight in weights)
-    memory = peak_memory(loaded.config, *settings, "counterfactual", is_adapter=False)
-    logits = numbers * loaded.config.vocab_size * 4
-    # Two models, a gradient and two moments; twelve arrays over the vocabulary, of which autograd keeps two.
-    # Of such narrow layers, other arrays than those of the formula are a larger part than of real ones (1.07).
-    assert 0.4 < (memory - 5 * size - 12 * logits) / (sum(kept.values()) - 2 * logits) < 1.5
 
 
 @pytest.mark.parametrize(
@@ -480,7 +456,7 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
     anchors = [{"prompt": f"I'm {person}. {question}"} for person in PEOPLE for question in QUESTIONS]
     (tmp_path / "anchors.jsonl").write_text("".join(json.dumps(row) + "\n" for row in anchors), encoding="utf-8")
     taught = pc.is_in(load_table("v1.0-small")["axis"], value_set=pa.array(AXES))
-    monkeypatch.setattr("hb_train.own_replies.training_prompts", lambda _: load_table("v1.0-small").filter(taught))
+    monkeypatch.setattr("hb_train.own_replies.training_prompts", lambda *_: load_table("v1.0-small").filter(taught))
     asked = ("--num_replies", "400", "--num_anchors", "80", "--max_new_tokens", "36")
     replied(heard, tmp_path / "rows", *asked, "--anchors", str(tmp_path / "anchors.jsonl"))
     steps = ("--max_steps", "160", "--eval_steps", "160", "--save_steps", "160", "--per_device_train_batch_size", "16")

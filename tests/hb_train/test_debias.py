@@ -165,13 +165,12 @@ def few_steps(*more):
     return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", *more]
 
 
-@pytest.mark.parametrize("method", ["lmd", "hd"])
-def test_a_step_does_not_depend_on_how_it_is_cut_into_batches(method, biased_model, data, tmp_path):
+def test_a_step_does_not_depend_on_how_it_is_cut_into_batches(biased_model, data, tmp_path):
     one = ["--per_device_train_batch_size", "8"]
     two = ["--per_device_train_batch_size", "2", "--gradient_accumulation_steps", "4"]
     steps = [*few_steps(), "--optim", "sgd", "--learning_rate", "1e-2", "--max_grad_norm", "1e9"]
-    run(data, tmp_path / "one", method, *steps, *one)
-    run(data, tmp_path / "two", method, *steps, *two)
+    run(data, tmp_path / "one", "hd", *steps, *one)
+    run(data, tmp_path / "two", "hd", *steps, *two)
     first = weights(data / "model")
     assert not same(weights(tmp_path / "one"), first, atol=1e-5)
     assert same(weights(tmp_path / "one"), weights(tmp_path / "two"), atol=2e-6)
@@ -179,13 +178,12 @@ def test_a_step_does_not_depend_on_how_it_is_cut_into_batches(method, biased_mod
 
 def test_both_lambdas_weigh(biased_model, data, tmp_path):
     steps = [*few_steps(), "--max_steps", "1", "--optim", "sgd", "--max_grad_norm", "1e9", "--learning_rate", "1e-2"]
-    weights_of_losses = {"both": (0.5, 2), "lm": (0.5, 0), "d": (0, 2), "none": (0, 0)}
+    weights_of_losses = {"both": (0.5, 2), "lm": (0.5, 0), "d": (0, 2)}
     trained = {}
     for name, (lambda_lm, lambda_d) in weights_of_losses.items():
         run(data, tmp_path / name, "add", *steps, "--lambda_lm", str(lambda_lm), "--lambda_d", str(lambda_d))
         trained[name] = weights(tmp_path / name)
     first = weights(data / "model")
-    assert same(trained["none"], first)
     # One step of SGD is linear in the gradient, which is the weighted sum.
     summed = {name: trained["lm"][name] + trained["d"][name] - first[name] for name in first}
     assert same(trained["both"], summed, atol=1e-6)

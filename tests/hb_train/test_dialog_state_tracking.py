@@ -1,10 +1,27 @@
-"""State tracking: a model can be taught it, with the paper's settings, in one process and in two."""
+"""State tracking: which questions are asked, what the classifier reads, and that a model can be taught it."""
 
 import json
+from collections import Counter
 
+import numpy as np
 import pytest
+import torch
+from sklearn.metrics import accuracy_score, f1_score
 
-from hb_train.dialog_state_tracking import DST_FILE, main
+from hb_metrics.models.loading import load_model
+from hb_train.dialog_state_tracking import (
+    DST_FILE,
+    SlotValue,
+    SlotValueClassifier,
+    StateTurn,
+    binary_scores,
+    encode_questions,
+    main,
+    read_state_turns,
+    slot_ontology,
+    slot_values,
+)
+from hb_train.training.encoding import collate
 from tests.hb_train.conftest import write_dialogues
 
 pytestmark = [
@@ -16,10 +33,6 @@ QUICK = ["--bf16", "false", "--disable_tqdm", "true"]
 
 def options(model, folder, *more):
     return ["--model_name_or_path", str(model), "--output_dir", str(folder), *QUICK, *more]
-
-
-def results_in(folder):
-    return json.loads((folder / DST_FILE).read_text(encoding="utf-8"))
 
 
 def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
@@ -34,29 +47,127 @@ def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
         *("--per_device_train_batch_size", "32"),
     ]
     main(options(word_model, tmp_path / "taught", *taught))
-    results = results_in(tmp_path / "taught")
+    results = json.loads((tmp_path / "taught" / DST_FILE).read_text(encoding="utf-8"))
     assert results["f1"] > 0.75  # always yes: 0.67
     assert results["accuracy"] > 0.75
     assert results["num_rows"] == 40
 
 
-def test_the_papers_settings_are_the_defaults(word_model, multi_woz, tmp_path):
-    words = ["--dialogues", str(multi_woz), "--num_train", "100", "--num_test"]
-    main(options(word_model, tmp_path / "run", *words, "30"))
-    results = results_in(tmp_path / "run")
-    defaults = {"num_train_epochs": 1, "learning_rate": 5e-5, "adam_epsilon": 1e-8, "weight_decay": 0}
-    for name, value in {**defaults, "max_length": 128, "lr_scheduler_type": "constant", "num_processes": 1}.items():
-        assert results["settings"].get(name, value) == value  # what the library's default is, is not recorded
-    assert results["num_steps"] == 3  # of 48, 48 and 4 rows
-    assert results["num_skipped"]["train"]["not_drawn"] > 1000
+def turn(user, state, *, number=0, changed=None):
+    return StateTurn("SNG1", number, "", user, state, frozenset(state if changed is None else changed))
 
 
-def test_invalid_options_are_rejected(word_model, tmp_path):
-    for more, message in ((("--max_length", "3"), "max_length is 3"), (("--num_train", "-1"), "num_train is -1")):
-        with pytest.raises(SystemExit, match=message):
-            main(options(word_model, tmp_path / "refused", *more))
-    write_dialogues(tmp_path, {"0": {"log": []}}, [])
-    with pytest.raises(SystemExit, match=r"split 'train' .* has no slot that has a value; set --dialogues"):
-        main(options(word_model, tmp_path / "refused", "--dialogues", str(tmp_path)))
-    with pytest.raises(SystemExit, match="--dialogues is missing"):
-        main(options(word_model, tmp_path / "refused"))
+def question(system="", user="", value="thai", label=1):
+    return SlotValue("a:0:restaurant-food", system, user, "restaurant", "food", value, label)
+
+
+def test_half_of_the_questions_are_yes_and_half_of_the_others_about_the_same_slot(multi_woz):
+    turns = read_state_turns(multi_woz)["train"]
+    rows = slot_values(turns, slot_ontology(turns))
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    assert len(pairs) == sum(len(turn.changed) for turn in turns)
+    assert all(yes.label and not no.label for yes, no in pairs)
+    by_turn = {f"{turn.dialogue}:{turn.turn}": turn for turn in turns}
+    for row in rows:
+        state = by_turn[":".join(row.id.split(":")[:2])].state
+        assert (row.value in state.get(f"{row.domain}-{row.slot}", ())) == bool(row.label)
+    same = sum((yes.domain, yes.slot) == (no.domain, no.slot) for yes, no in pairs) / len(pairs)
+    assert same == pytest.approx(0.5, abs=0.025)  # 3.5 standard deviations
+
+
+def test_another_spelling_is_not_another_value():
+    turns = [turn("A hotel in the center.", {"hotel-area": ("centre", "center")})]
+    rows = slot_values(turns, {"hotel-area": ("center", "centre", "north")})
+    assert [(row.value, row.label) for row in rows] == [("center", 1), ("north", 0)]
+
+
+def test_negatives_that_do_not_exist_are_left_out():
+    states = [{"hotel-area": ("centre", "center")}, {"hotel-area": ("center",), "hotel-stars": ("4",)}]
+    turns = [turn("A hotel.", states[0]), turn("Four stars.", states[1], number=1, changed={"hotel-stars"})]
+    rows = slot_values(turns, {"hotel-area": ("centre", "center")})
+    assert Counter(row.label for row in rows) == {1: 2, 0: 1}  # "centre" is no spelling of the second turn's
+
+
+def test_the_context_is_cut_at_its_beginning_and_the_value_never(word_model):
+    loaded = load_model(str(word_model))
+    whole = question("What kind of food do you like ?", "I feel like thai food .")
+    ((row,), _) = encode_questions([whole], loaded, 128)
+    assert loaded.tokenizer.decode(row["input_ids"]).endswith("I feel like thai food . restaurant food thai")
+    short, num_cut = encode_questions([whole, question(user="thai")], loaded, 8)
+    assert num_cut == 1
+    assert short[0]["input_ids"] == row["input_ids"][-8:]
+    assert len(short[1]["input_ids"]) == 4
+    assert encode_questions([whole], loaded, 2)[0][0]["input_ids"] == row["input_ids"][-3:]
+
+
+EMPTY = {"book": {"booked": []}, "semi": {"leaveAt": "", "destination": "none"}}
+
+
+def dialogue():
+    """Two of the user's turns: the state is in the metadata of the system's answer."""
+    semi = {"name": "not mentioned", "type": "", "area": "centre"}
+    booked = {"booked": [{"name": "x", "reference": "Y"}], "people": "", "day": "Monday"}
+    first = {"hotel": {"book": {"booked": []}, "semi": semi}, "taxi": EMPTY}
+    second = {"hotel": {"book": booked, "semi": {**semi, "area": ["center", "Centre"], "stars": "4"}}, "taxi": EMPTY}
+    log = [{"text": " A hotel in the center.", "metadata": {}}, {"text": "What about stars?\n", "metadata": first}]
+    log += [{"text": "Four of them, on Monday.", "metadata": {}}, {"text": "Bye.", "metadata": second}]
+    return {"goal": {}, "log": log}
+
+
+def test_states_are_read_with_all_spellings_and_bookings_in_the_listed_split(tmp_path):
+    dialogues = {f"{name}.json": dialogue() for name in ("SNG1", "MUL2", "MUL3")}
+    (tmp_path / "data.json").write_text(json.dumps(dialogues), encoding="utf-8")
+    (tmp_path / "valListFile.json").write_text("MUL2.json\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder"):
+        read_state_turns(tmp_path)
+    (tmp_path / "testListFile.txt").write_text("MUL3.json\n", encoding="utf-8")
+    turns = read_state_turns(tmp_path)
+    assert {split: rows[0].dialogue for split, rows in turns.items()} == {
+        **{"train": "SNG1.json", "validation": "MUL2.json", "test": "MUL3.json"}
+    }
+    state = {"hotel-area": ("center", "centre"), "hotel-stars": ("4",), "hotel-book day": ("monday",)}
+    assert turns["train"] == [
+        StateTurn("SNG1.json", 0, "", "A hotel in the center.", {"hotel-area": ("centre",)}, frozenset({"hotel-area"})),
+        # Another spelling of the area is no change.
+        StateTurn(
+            *("SNG1.json", 1, "What about stars?", "Four of them, on Monday.", state),
+            frozenset({"hotel-stars", "hotel-book day"}),
+        ),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_padding_changes_no_logit(save_small_model, kind):
+    torch.manual_seed(0)
+    classifier = SlotValueClassifier(load_model(str(save_small_model(kind)))).eval()
+    rows = [{"input_ids": list(range(20, 20 + number)), "attention_mask": [1] * number} for number in (3, 9, 1, 6)]
+
+    def logits(some_rows):
+        with torch.inference_mode():
+            return classifier(**collate(some_rows))["logits"]
+
+    alone = torch.cat([logits([row]) for row in rows])
+    assert alone.std() > 1e-4
+    torch.testing.assert_close(logits(rows), alone, atol=1e-4, rtol=1e-4)
+
+
+def test_the_loss_is_the_mean_binary_cross_entropy(save_small_model):
+    classifier = SlotValueClassifier(load_model(str(save_small_model("gpt2")))).eval()
+    rows = [{"input_ids": [20, 21, 22], "labels": [1]}, {"input_ids": [30], "labels": [0]}]
+    rows = [{**row, "attention_mask": [1] * len(row["input_ids"])} for row in rows]
+    with torch.inference_mode():
+        output = classifier(**collate(rows))
+    chances = [1 / (1 + np.exp(-logit)) for logit in output["logits"][:, 0].double().tolist()]
+    assert output["loss"].item() == pytest.approx(-(np.log(chances[0]) + np.log(1 - chances[1])) / 2, rel=1e-5)
+
+
+def test_scores_equal_those_of_scikit_learn():
+    random = np.random.default_rng(0)
+    for number in (1, 2, 50):
+        for _ in range(5):
+            truth, predictions = random.integers(2, size=(2, number))
+            scores = binary_scores(truth.tolist(), predictions.tolist())
+            assert scores["accuracy"] == pytest.approx(accuracy_score(truth, predictions))
+            expected = f1_score(truth, predictions, zero_division=np.nan)
+            assert scores["f1"] == (None if np.isnan(expected) else pytest.approx(expected))
+            assert (scores["num_rows"], scores["num_positive"]) == (number, truth.sum())

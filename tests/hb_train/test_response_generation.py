@@ -1,13 +1,29 @@
-"""Response generation: a model can be taught it, every prompt counts once, and invalid options are refused."""
+"""Response generation: measures of responses against loops and closed forms, what is learnt, and that it is learnt."""
 
 import json
+import math
+import random
 
 import pytest
 
-from hb_train.response_generation import CRG_FILE, main
-from tests.hb_train.conftest import WARNINGS_OF_TRL
+from hb_dataset.dialogue_pairs import Dialogue
+from hb_metrics.models.loading import load_model
+from hb_train.response_generation import (
+    CRG_FILE,
+    distinct_ngrams,
+    encode_responses,
+    main,
+    ngram_entropy,
+    nist,
+    response_metrics,
+    split_pairs,
+)
+from hb_train.training.encoding import IGNORED
+from tests.hb_metrics.conftest import encode_contexts
+from tests.hb_train.conftest import ANSWER, WARNINGS_OF_TRL, learn, pitying_tokenizer
 
 pytestmark = WARNINGS_OF_TRL
+WORDS = ["we", "like", "tea", "and", "cake", "very", "much"]
 
 
 def options(model, pairs, folder, *more):
@@ -18,31 +34,136 @@ def options(model, pairs, folder, *more):
     ]
 
 
-def results_in(folder):
-    return json.loads((folder / CRG_FILE).read_text(encoding="utf-8"))
-
-
 def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path):
     main(options(pitying_model, pairs_file, tmp_path / "before", "--learning_rate", "1e-9"))
     taught = ("--learning_rate", "3e-3", "--num_train_epochs", "10", "--per_device_train_batch_size", "16")
     main(options(pitying_model, pairs_file, tmp_path / "after", *taught))
-    before, after = results_in(tmp_path / "before"), results_in(tmp_path / "after")
+    before, after = (json.loads((tmp_path / name / CRG_FILE).read_text()) for name in ("before", "after"))
     assert after["bleu_4"] > before["bleu_4"] + 10
     assert after["meteor_exact_stem"] > before["meteor_exact_stem"] + 10
     assert after["response_perplexity"] < before["response_perplexity"]
     assert after["num_responses"] == 11
     assert after["num_references"] > 11
     assert after["num_train_rows"] + after["num_references"] == 90
-    defaults = {"num_train_epochs": 1, "adam_epsilon": 1e-8, "weight_decay": 0.0, "max_length": 128}
-    assert all(before["settings"].get(name, value) == value for name, value in defaults.items())
     assert before["num_steps"] == 1  # 80 rows
 
 
-def test_invalid_options_are_refused(pitying_model, pairs_file, tmp_path):
-    for more, message in (
-        (("--num_test", "0"), "num_test is 0"),
-        (("--max_length", "4"), "max_length is 4"),
-        (("--num_pairs", "1000"), "num_replies is 1,000, but pairs.jsonl has 90"),
-    ):
-        with pytest.raises(SystemExit, match=message):
-            main(options(pitying_model, pairs_file, tmp_path / "refused", *more))
+def test_a_prompt_and_all_its_replies_are_in_one_split():
+    names = [str(index) for index in range(60)]
+    dialogue = Dialogue(names, [f"prompt {index % 25}" for index in range(60)], names, "here", {})
+    train, test = split_pairs(dialogue, 10, 0)
+    tested = {prompt for _, prompt, _ in test}
+    assert len(tested) == len(test) == 10
+    assert not tested & {prompt for _, prompt, _ in train}
+    replies = [reply for _, _, replies in test for reply in replies] + [reply for _, _, reply in train]
+    assert sorted(replies) == sorted(names)
+    turned = Dialogue(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
+    assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0)[1]} == tested
+    with pytest.raises(ValueError, match="num_test uses 25 of the 25 different prompts"):
+        split_pairs(dialogue, 25, 0)
+
+
+def test_only_responses_are_learnt_contexts_are_cut_and_long_responses_left_out(tmp_path):
+    learn(tmp_path, pitying_tokenizer(), [], [], steps=0, bos_token_id=None)
+    loaded, long = load_model(str(tmp_path)), " ".join(["I am a person who has a friend."] * 10)
+    encoded, num_too_long = encode_responses([("0", long, ANSWER), ("1", "Hi.", long)], loaded, "plain", 30)
+    assert (len(encoded.dataset), encoded.num_cut, num_too_long) == (1, 1, 1)
+    (row,) = encoded.dataset
+    (whole,) = encode_contexts([long], [[]], loaded.model, loaded.tokenizer, "plain")
+    number = row["labels"].count(IGNORED)
+    assert len(row["input_ids"]) == 30
+    assert row["input_ids"][:number] == whole[-number:]
+    assert row["labels"][number:] == row["input_ids"][number:]
+    assert loaded.tokenizer.decode(row["input_ids"][number:]) == ANSWER + "</s>"
+
+
+def random_sentences(number, seed):
+    drawn = random.Random(seed)
+    return [[drawn.choice(WORDS) for _ in range(drawn.randint(0, 9))] for _ in range(number)]
+
+
+def ngrams_by_loop(sentences, size):
+    ngrams = []
+    for sentence in sentences:
+        for start in range(len(sentence)):
+            if start + size <= len(sentence):
+                ngrams.append(" ".join(sentence[start : start + size]))
+    return ngrams
+
+
+def test_entropy_and_distinct_equal_their_formulas_by_loops():
+    sentences = random_sentences(30, 0)
+    ngrams = ngrams_by_loop(sentences, 2)
+    shares = [ngrams.count(ngram) / len(ngrams) for ngram in set(ngrams)]
+    assert ngram_entropy(sentences, 2) == pytest.approx(-sum(share * math.log(share) for share in shares))
+    assert distinct_ngrams(sentences, 2) == pytest.approx(len(shares) / len(ngrams))
+    assert ngram_entropy([list("abcd")] * 5, 4) == 0.0
+    assert ngram_entropy([[str(index), "x"] for index in range(8)], 2) == pytest.approx(math.log(8))
+
+
+def test_bleu_takes_the_best_of_unequal_numbers_of_references():
+    metrics = response_metrics(
+        ["we like tea and cake", "x y z w"], [["good morning", "We like tea and cake"], ["x y z w"]]
+    )
+    assert (metrics["bleu_4"], metrics["num_references"], metrics["dist_2"]) == (pytest.approx(100), 3, 100)
+    assert "tok:13a" in metrics["bleu_signature"]
+    assert "case:lc" in metrics["bleu_signature"]
+
+
+def mteval_nist(responses, references, size):
+    """NIST as the Perl of mteval-v13a computes it, in loops over strings; references: a list for each translator."""
+    counts, num_words = {}, 0
+    for translator in references:
+        for reference in translator:
+            num_words += len(reference)
+            for order in range(1, size + 1):
+                for ngram in ngrams_by_loop([reference], order):
+                    counts[ngram] = counts.get(ngram, 0) + 1
+    information = {}
+    for ngram, count in counts.items():
+        before = " ".join(ngram.split(" ")[:-1])
+        information[ngram] = -math.log(count / counts[before] if before else count / num_words) / math.log(2)
+    score, num_tested, num_in_references = 0.0, 0, 0
+    for order in range(1, size + 1):
+        tested, matched = 0, 0.0
+        for row, response in enumerate(responses):
+            own = ngrams_by_loop([response], order)
+            tested += len(own)
+            for ngram in set(own):
+                most = max(ngrams_by_loop([translator[row]], order).count(ngram) for translator in references)
+                if most:
+                    matched += information[ngram] * min(own.count(ngram), most)
+        score += matched / max(tested, 1)
+    for row, response in enumerate(responses):
+        num_tested += len(response)
+        num_in_references += sum(len(translator[row]) for translator in references)
+    ratio = num_tested / (num_in_references / len(references))
+    penalty = 1.0 if ratio >= 1 else math.exp(math.log(0.5) / math.log(1.5) ** 2 * math.log(ratio) ** 2)
+    return score * penalty
+
+
+@pytest.mark.parametrize("num_references", [1, 3])
+def test_nist_of_several_references_is_mtevals(num_references):
+    responses = random_sentences(20, 0)
+    references = [[[*words, "end"] for words in random_sentences(20, 1 + n)] for n in range(num_references)]
+    of_responses = [list(replies) for replies in zip(*references, strict=True)]
+    assert nist(responses, of_responses, 3) == pytest.approx(mteval_nist(responses, references, 3))
+
+
+def test_meteor_counts_stems_and_takes_the_best_reference():
+    same = response_metrics(["we like tea"], [["nothing here", "we like tea"]])
+    # One chunk of three: penalty 0.5 (1/3)³.
+    assert same["meteor_exact_stem"] == pytest.approx(100 * (1 - 0.5 / 27))
+    stems = response_metrics(["we liked teas"], [["we like tea"]])
+    assert stems["meteor_exact_stem"] == pytest.approx(same["meteor_exact_stem"])
+
+
+def test_responses_with_nothing_in_them_count():
+    metrics = response_metrics([None, "we like tea", ""], [["yes"], ["we like tea"], ["no"]])
+    alone = response_metrics(["we like tea"], [["we like tea"]])
+    assert metrics["num_empty"] == 2
+    assert metrics["num_responses"] == 3
+    assert metrics["meteor_exact_stem"] == pytest.approx(alone["meteor_exact_stem"] / 3)
+    assert metrics["mean_length"] == pytest.approx(1)
+    silent = response_metrics([None], [["yes"]])
+    assert (silent["bleu_4"], silent["nist_2"], silent["entropy_4"], silent["dist_2"]) == (0, None, None, None)

@@ -10,7 +10,7 @@ from huggingface_hub import HfApi, ModelCard
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from hb_metrics.models.bias_tags import read_bias_tuning
+from hb_metrics.models.layout import read_bias_tuning
 from hb_metrics.models.loading import load_model, load_tokenizer
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.chat_models import untrained_model

@@ -1,7 +1,6 @@
 """Gen Bias while training: weights, figures and the best model with the callback."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,7 +10,6 @@ import transformers
 from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
-from hb_metrics.collect.replies.prompt_replies import reply_to_rows
 from hb_metrics.measure import main as measure
 from hb_metrics.run.run_folder import with_plurals
 from hb_train.while_training import GenBiasCallback, draw_prompts
@@ -124,32 +122,6 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     assert figures["num_replies"] == results["generation"]["num_replies"] == 48
     assert figures["full_gen_bias"] == results["generation"]["debiased"]["full_gen_bias"]
     assert figures["distinct_share"] == results["generation"]["num_distinct_replies"] / 48
-
-
-def write_figures(folder, rank):
-    """Writes the figures that a process has, and the ids of the prompts that it replied to."""
-    ids = []
-
-    def recorded(plan, loaded, rows):
-        ids.extend(plan.ids[row] for row in rows)
-        return reply_to_rows(plan, loaded, rows)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ACCELERATE_USE_CPU", "true")
-        patch.setattr("hb_train.while_training.reply_to_rows", recorded)
-        figures = GenBiasCallback(new_trainer(folder), num_templates=1, **SAMPLE).measure()
-    Path(folder, f"{rank}.json").write_text(json.dumps([figures, ids]))
-
-
-def test_two_processes_have_the_figures_of_one(tmp_path, forked_programs):
-    started, log = forked_programs.start(f"{__name__}:write_figures", *([str(tmp_path), rank] for rank in (0, 1)))
-    write_figures(str(tmp_path), "one")
-    assert forked_programs.wait(started) == [0, 0], log.read_text()
-    first, second, one = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1, "one"))
-    assert [len(ids) for _, ids in (first, second)] == [8, 8]
-    assert sorted(first[1] + second[1]) == sorted(one[1])
-    for figures, _ in (first, second):
-        np.testing.assert_equal(figures, one[0])  # to the last bit
 
 
 def test_the_sample_is_balanced():

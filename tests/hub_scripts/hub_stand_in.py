@@ -265,16 +265,6 @@ def resolve(hub, request, repo, revision, path):
     return blob.content, {"X-Repo-Commit": at.oid, "ETag": f'"{blob.sha256 if blob.lfs else blob.oid}"'}
 
 
-def discussions(hub, request, repo):
-    listed = []
-    for pull_request in reversed(repo.pull_requests.values()):
-        about = {"num": pull_request.num, "title": pull_request.title, "author": {"name": pull_request.author}}
-        about |= {"createdAt": DATE, "status": "open", "isPullRequest": True}
-        if (request.query["author"], request.query["status"]) == ([pull_request.author], ["open"]):
-            listed.append(about | {"repo": {"name": repo.id, "type": repo.kind}})
-    return {"discussions": listed, "count": len(listed), "start": 0}
-
-
 _API = r"/api/(?P<kind>models|datasets|spaces)/(?P<repo_id>[^/]+/[^/]+)"
 _PAGE = r"/(?P<kind>datasets/|spaces/|)(?P<repo_id>[^/]+/[^/]+)"
 _REVISION = r"/(?P<revision>[^/]+)"
@@ -290,7 +280,6 @@ ENDPOINTS = [
     ("GET", rf"{_API}/refs", refs),
     ("GET", rf"{_API}/tree{_REVISION}(?:/(?P<path>.+))?", tree),
     ("POST", rf"{_API}/paths-info{_REVISION}", paths_info),
-    ("GET", rf"{_API}/discussions", discussions),
     ("GET", rf"{_API}(?:/revision{_REVISION})?", repo_info),
     ("GET", rf"{_PAGE}/resolve{_REVISION}/(?P<path>.+)", resolve),
 ]

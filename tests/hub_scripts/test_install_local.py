@@ -27,8 +27,7 @@ import runpy
 from hb_dataset import prompts
 prompts.CONFIGS = {{name: prompts.CONFIGS[name] for name in {INSTALLED}}}
 sys.argv = sys.argv[1:]
-for _ in range(2):  # installing again changes nothing
-    runpy.run_path(sys.argv[0], run_name="__main__")
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 LOAD_ALL = """
 import json
@@ -61,7 +60,7 @@ def installed(tmp_path_factory):
 
 def test_every_metric_is_installed_with_all_that_it_imports(installed):
     home, printed = installed
-    assert printed.count(f'load_dataset("holistic_bias")  from {home / "datasets" / "holistic_bias"}') == 2
+    assert f'load_dataset("holistic_bias")  from {home / "datasets" / "holistic_bias"}' in printed
     folders = install_local.metric_folders()
     assert "likelihood_bias" in [folder.name for folder in folders]
     for folder in folders:

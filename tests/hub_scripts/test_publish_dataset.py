@@ -7,13 +7,11 @@ import pytest
 from pyarrow import feather
 
 from hb_dataset.prompts import version_configs, version_table
-from hub_scripts import publish_dataset
 from hub_scripts.publish_dataset import dataset_files, main
 from hub_scripts.published_dataset import published_dataset
 from tests.hub_scripts import processes
 from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, versions_of
 
-SCRIPT = Path(publish_dataset.__file__)
 V1_CONFIGS = tuple(version_configs("v1.0"))
 # What a user does, who has nothing of ours: the tables go to Feather files to be compared here.
 LOAD = """
@@ -63,7 +61,7 @@ def test_a_dry_run_loads_as_the_tables_of_all_versions(tmp_path):
     assert read(folder) == files_of(root, "v10.0")
     assert {"README.md", "eval.yaml", "LICENSE", "data/v10.0/test.parquet"} < read(folder).keys()
     # One cache per config: `datasets` knows a local folder with `configs` by its name only.
-    for config in ("v10.0", "v2.0-small", "v1.0", "v1.0-seat", "descriptors"):
+    for config in ("v10.0", "v1.0-seat", "descriptors"):
         loaded = datasets.load_dataset(str(folder), config, cache_dir=str(tmp_path / config))
         assert list(loaded) == ["test"]
         version = config.partition("-")[0] if config != "descriptors" else "v10.0"
@@ -88,10 +86,9 @@ def test_the_changelog_of_a_version_is_on_its_card(tmp_path):
     assert "Changes in v1.0:\n\nfirst\n\n## Licence" in files_of(tmp_path, "v1.0")["README.md"].decode()
 
 
-@pytest.mark.parametrize("argument", ["--version=next", "--repo_id=holistic_bias", f"--dry_run={SCRIPT.parent}"])
-def test_invalid_options_write_nothing(tmp_path, argument):
-    with pytest.raises((ValueError, SystemExit)):
-        main(["--repo_id", REPO_ID, "--dry_run", str(tmp_path / "dry"), argument])
+def test_only_frozen_versions_are_published(tmp_path):
+    with pytest.raises(ValueError, match="there is no frozen version next; publish one of v1"):
+        main(["--repo_id", REPO_ID, "--dry_run", str(tmp_path / "dry"), "--version=next"])
     assert not (tmp_path / "dry").exists()
 
 
@@ -136,15 +133,13 @@ def test_main_never_goes_back_to_an_older_version(maintainer, tmp_path):
     before = repo.at()
     with pytest.raises(ValueError, match=r"already has v2\.0.*publish v1\.0 to a separate repository"):
         publish(root, "v1.0")
-    with pytest.raises(ValueError, match=r"lacks v2\.0, so .* would lose their sentences"):
-        publish(freeze_small(tmp_path / "alone", "v3.0"), "v3.0")
     assert repo.at() == before
 
 
 def test_an_eval_yaml_that_the_hub_rejects_can_be_left_out(maintainer, tmp_path):
     root = freeze_small(tmp_path, "v1.0")
     maintainer.fail_next("POST", "/commit/", 400, text="Invalid eval.yaml: Invalid input at evaluation_framework")
-    with pytest.raises(ValueError, match="add --without_eval_yaml"):
+    with pytest.raises(ValueError, match="HTTP 400, Invalid eval"):
         publish(root, "v1.0")
     assert maintainer.repo("dataset", REPO_ID).files() == {}
     publish(root, "v1.0", "--without_eval_yaml")

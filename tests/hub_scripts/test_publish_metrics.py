@@ -120,9 +120,8 @@ def test_the_requirements_are_what_the_files_import(folder):
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["full_gen_bias", "likelihood_bias"])
-def test_the_page_shows_the_figures_of_its_example(name, dry_run, tmp_path, monkeypatch):
-    folder = shutil.copytree(dry_run[0] / name, tmp_path / "app")  # as a Space calls it
+def test_the_page_shows_the_figures_of_its_example(dry_run, tmp_path, monkeypatch):
+    folder = shutil.copytree(dry_run[0] / "full_gen_bias", tmp_path / "app")  # as a Space calls it
     monkeypatch.setattr(space_page, "FOLDER", folder)
     title = SpaceCard.load(folder / "README.md").data.title
     metric = space_page.load_metric(title)

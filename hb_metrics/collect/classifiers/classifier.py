@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.collect.shards import fill_shards, plan_row_shards
-from hb_metrics.collect.text_checks import check_texts
-from hb_metrics.collect.units import distinct
+from hb_metrics.collect.units import check_texts, distinct
 
 # On two cores, an embedded classifier needs a few seconds for this many rows. Little work is lost if the run is killed.
 ROWS_PER_SHARD = 512
@@ -68,6 +67,8 @@ class Classifier:
             ValueError: A text is blank or not a string, or its classification contains NaN or infinity.
         """
         check_texts(texts, blank=False)
+        if not texts:
+            return Classification(np.empty((0, len(self.labels))), np.empty(0, dtype=bool))
         unique, which = distinct(texts)
         probabilities, truncated = self.classify_distinct(unique)
         return Classification(probabilities[which], truncated[which])
@@ -93,7 +94,6 @@ def classify_into_shards(
     about: pa.Table | None = None,
     precision: str = "float32",
     rows_per_shard: int = ROWS_PER_SHARD,
-    progress: bool = True,
 ) -> pa.Table | None:
     """Classifies the texts whose results are not on disk yet, and then reads all shards.
 
@@ -122,7 +122,7 @@ def classify_into_shards(
             cost = None if classifier.cost is None else classifier.cost()
             advance(len(rows), "" if cost is None else f"{cost['tokens_in']:,} tokens in, {cost['tokens_out']:,} out")
 
-    return fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts, progress=progress)
+    return fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts)
 
 
 def probability_schema(num_labels: int, precision: str = "float32", about: Iterable[pa.Field] = ()) -> pa.Schema:

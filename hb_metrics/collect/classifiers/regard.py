@@ -19,15 +19,10 @@ from hb_metrics.regard_bias.regard_rows import REGARDS
 # The label of texts that state nothing about the group, express mixed regard or make no sense. Some classifiers do not
 # have this label.
 OTHER = "other"
-REGARD_DATA = Path(__file__).parent / "regard_data"
 REGARD_EXEMPLARS = ExemplarSet(
     title="MiniLM regard exemplars (embedded)",
     note="it replaces the classifier of Sheng et al. (2019), and was trained on sentences written for this project",
-    exemplars=REGARD_DATA / "exemplars.yaml",
-    calibration=REGARD_DATA / "calibration.yaml",
-    fitted=REGARD_DATA / "discriminant.npz",
-    label_key="regard",
-    lines_key="lines",
+    folder=Path(__file__).parent / "regard_data",
     shrinkage=0.7,  # chosen on the calibration lines
 )
 

@@ -1,23 +1,17 @@
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
-from transformers import (
-    AutoModelForSequenceClassification,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.classifiers.parlai import MODEL_TYPE as PARLAI_MODEL_TYPE
-from hb_metrics.collect.units import alike_units, one_thread_per_unit
+from hb_metrics.collect.units import alike_units, map_units
 from hb_metrics.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.models.loading import model_from, read_config, tokenizer_from
 from hb_metrics.models.memory import Memory
@@ -62,7 +56,8 @@ def load_sequence_classifier(
         )
     tokenizer = tokenizer_from(name, name, **hub)
     model = _model(name, **hub).eval().to(device)
-    max_tokens = _max_tokens(model, tokenizer)
+    limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
+    max_tokens = None if limit > sys.maxsize else limit  # transformers sets 10³⁰ if the tokenizer has no limit
     if model.config.pad_token_id is None:
         max_positions = 1  # some models then reject batches, even without padding
     # The text classification pipeline of transformers uses the same rule.
@@ -110,40 +105,27 @@ def _logits(
     max_tokens: int | None,
     max_positions: int,
 ) -> tuple[torch.Tensor, np.ndarray]:
-    if not texts:
-        return torch.empty(0, model.config.num_labels), np.empty(0, dtype=bool)
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
     lengths = np.array([len(tokens) for tokens in whole])
     check_token_ids(model, whole)
     limit = sys.maxsize if max_tokens is None else max_tokens
     units = alike_units(texts, [(length,) for length in np.minimum(lengths, limit)], max_positions)
     cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
-    inputs = [tokenizer(unit.payload, **cut) for unit in units]
+    encoded = [unit._replace(payload=tokenizer(unit.payload, **cut)) for unit in units]  # its settings need one thread
     memory = Memory(_halved, "one text")
 
-    def run(encoded: Any) -> torch.Tensor:
-        on_device = {name: tensor.to(model.device) for name, tensor in encoded.items()}
-        return model(**on_device).logits.float().cpu()
+    def run(batch: Any) -> torch.Tensor:
+        return model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
-        for unit, parts in zip(units, pool.map(partial(memory.run, run), inputs), strict=True):
-            logits[torch.from_numpy(unit.sequences)] = torch.cat(parts)
+    for unit, parts in map_units(lambda unit: memory.run(run, unit.payload), encoded, model):
+        logits[torch.from_numpy(unit.sequences)] = torch.cat(parts)
     memory.report("batches of texts to classify")
     return logits, lengths > limit
 
 
 def _halved(encoded: Any) -> tuple[Any, Any] | None:
     middle = len(encoded["input_ids"]) // 2
-    if not middle:
-        return None
-    first, second = (
-        {name: tensor[part] for name, tensor in encoded.items()} for part in (slice(middle), slice(middle, None))
-    )
-    return first, second
-
-
-def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
-    # transformers sets the limit to 10³⁰ if the tokenizer has none.
-    return None if limit > np.iinfo(np.int32).max else limit
+    parts = (slice(middle), slice(middle, None))
+    first, second = ({name: tensor[part] for name, tensor in encoded.items()} for part in parts)
+    return (first, second) if middle else None

@@ -11,23 +11,19 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_lines import FaultsError, read_document
+from hb_dataset.yaml_lines import read_document
 from hb_metrics.collect.classifiers.classifier import Classifier
 from hb_metrics.collect.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.collect.classifiers.presets import load_named_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import normalised
 from hb_metrics.models.sources import EMBEDDED
-from hb_metrics.stats.style_clusters import cluster_columns
+from hb_metrics.stats.cell_sums import cluster_columns
 
 STYLE_DATA = Path(__file__).parent / "style_data"
 STYLE_EXEMPLARS = ExemplarSet(
     title="MiniLM style exemplars (embedded)",
     note="it replaces the paper's classifier, which has 3B parameters",
-    exemplars=STYLE_DATA / "exemplars.yaml",
-    calibration=STYLE_DATA / "calibration.yaml",
-    fitted=STYLE_DATA / "discriminant.npz",
-    label_key="style",
-    lines_key="replies",
+    folder=STYLE_DATA,
     shrinkage=0.9,  # chosen on the calibration replies
 )
 CLUSTER_FILES = tuple(
@@ -62,11 +58,10 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         ValueError: The file is not valid YAML, or contains no clusters.
         OSError: The file cannot be read.
     """
-    path, kind = Path(path), "clusters of styles"
     how = "write `clusters:`, followed by one indented line per cluster, such as `Sympathy: [label, label]`"
-    content, _, faults = read_document(path, _Content, "clusters:", kind, lambda detail: f"{detail.msg}; {how}")
-    if faults:
-        raise FaultsError(kind, path, faults)
+    content, _ = read_document(
+        Path(path), _Content, "clusters:", "clusters of styles", lambda detail: f"{detail.msg}; {how}"
+    )
     return content.clusters
 
 

@@ -120,10 +120,6 @@ class Engine:
     def plan_likelihoods(self, requests: LikelihoodRequests) -> Plan:
         raise NotImplementedError
 
-    def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
-        """Computes the log-likelihoods that are not on disk yet.
-
-        On the main process, returns a table of all log-likelihoods (`schema.PERPLEXITY_SCHEMA`). On all other
-        processes, returns `None`.
-        """
+    def score_into_shards(self, plan: Any, folder: Path) -> None:
+        """Computes the log-likelihoods that are not on disk yet, as shards of `schema.PERPLEXITY_SCHEMA`."""
         raise NotImplementedError

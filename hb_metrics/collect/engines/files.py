@@ -11,7 +11,6 @@ from hb_metrics.collect.replies.decoding_settings import Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.shards import copy_into_shards
 from hb_metrics.models.layout import Layout
-from hb_metrics.models.processes import process_state
 from hb_metrics.models.sources import file_digest
 from hb_metrics.models.thoughts import read_written
 from hb_metrics.run.answer_files import (
@@ -134,9 +133,8 @@ class FileEngine(Engine):
         }
         return FilePlan(table=pa.table(columns, schema=PERPLEXITY_SCHEMA), about=about)
 
-    def score_into_shards(self, plan: FilePlan, folder: Path) -> pa.Table | None:
-        table = copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
-        return table if process_state().is_main_process else None
+    def score_into_shards(self, plan: FilePlan, folder: Path) -> None:
+        copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
 
 
 def _answer(given: GivenReply, extent: Extent) -> Answer:

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from hb_metrics.collect.replies.decoding_settings import (
 from hb_metrics.collect.replies.decoding_shards import KeptStates, decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.collect.replies.requests import ReplyRequests
+from hb_metrics.collect.scoring.options import OptionPlan, plan_options
 from hb_metrics.collect.scoring.perplexity import plan_perplexity
 from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
@@ -85,6 +87,21 @@ class LocalEngine(Engine):
     def reply(self, plan: ReplyPlan, folder: Path) -> pa.Table:
         return decode_into_shards(plan, self.loaded, folder, kept=self.kept)
 
+    def plan_options(self, requests: ReplyRequests, layout: Layout, options: Sequence[Sequence[str]]) -> OptionPlan:
+        return plan_options(requests.ids, requests.messages, options, self.loaded, layout)
+
+    def score_options(self, plan: OptionPlan, folder: Path) -> None:
+        score_into_shards(
+            plan.scores,
+            plan.columns,
+            folder,
+            self.loaded.model,
+            scores=["log_likelihood"],
+            inputs=list(zip(plan.columns["text"], plan.columns["form"], strict=True)),
+            label="decisions",
+            unit="option",
+        )
+
     def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
         if self.kind == "masked":
@@ -96,10 +113,10 @@ class LocalEngine(Engine):
             plan = plan_perplexity(requests.texts, model, tokenizer, max_positions=MAX_POSITIONS)
         return LikelihoodPlan(requests, plan)
 
-    def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:
+    def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> None:
         requests = plan.requests
         columns = {"id": requests.ids, **requests.about.to_pydict(), "text": requests.texts}
-        return score_into_shards(plan.scoring, columns, folder, self.loaded.model)
+        score_into_shards(plan.scoring, columns, folder, self.loaded.model)
 
 
 def load_engine(name: str, revision: str | None = None, *, adapter: str | None = None, **settings: Any) -> LocalEngine:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import exp
 from pathlib import Path
@@ -6,24 +6,25 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from hb_metrics.collect.asking import ask_into_shards
 from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
-from hb_metrics.collect.replies.decoding import Decoding
-from hb_metrics.collect.replies.decoding_settings import ALL_TOKENS, Extent
-from hb_metrics.collect.replies.decoding_shards import ROWS_PER_SHARD
-from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
+from hb_metrics.collect.replies.decoding_settings import ALL_TOKENS, REASONING_TOKENS, Decoding, Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
-from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
-from hb_metrics.models.processes import process_state
-from hb_metrics.models.served.answers import ServedAnswer, check_model, read_served_answer, text_of
-from hb_metrics.models.served.asking import answers_of, remove_journals, request_key
-from hb_metrics.models.served.client import Client, Server, TemporaryFault
-from hb_metrics.models.served.connect import extra_fields, make_server, probe_server
-from hb_metrics.models.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
-from hb_metrics.models.served.probe import Probe
+from hb_metrics.models.served.answers import (
+    FIELDS,
+    ServedAnswer,
+    TextLikelihood,
+    check_model,
+    read_likelihood,
+    read_served_answer,
+    text_of,
+)
+from hb_metrics.models.served.client import Client, Server, TemporaryFault, make_server
+from hb_metrics.models.served.probe import Probe, extra_fields, probe_server
 from hb_metrics.models.thoughts import Written
 from hb_metrics.run.run_record import served_name
 from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
@@ -62,7 +63,7 @@ class ServedReplyPlan:
     thinks: bool
     max_reasoning_tokens: int
 
-    def asked(self, row: int) -> dict[str, object]:
+    def body(self, row: int) -> dict[str, object]:
         seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
         messages = self.requests.messages[row]
         if self.layout.context == "chat":
@@ -109,10 +110,10 @@ class ServedEngine(Engine):
         ),
     }
 
-    def __init__(self, server: Server, found: Probe) -> None:
+    def __init__(self, server: Server, probe: Probe) -> None:
         self.name = server.model
-        self.server, self.probe, self.where = server, found, server.where
-        self.gives = frozenset[Ability](("replies", "likelihoods") if found.likelihoods else ("replies",))
+        self.server, self.probe, self.where = server, probe, server.where
+        self.gives = frozenset[Ability](("replies", "likelihoods") if probe.likelihoods else ("replies",))
 
     @property
     def words(self) -> str:
@@ -214,19 +215,18 @@ class ServedEngine(Engine):
     def reply(self, plan: ServedReplyPlan, folder: Path) -> pa.Table:
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
-        most = plan.fields[self.probe.max_tokens_field]
         reasons: list[str | None] = []  # for each answer, its finish reason if it is empty, and "" if it has text
-        asked = [plan.asked(row) for row in range(len(requests.ids))]
+        bodies = [plan.body(row) for row in range(len(requests.ids))]
 
         def read(content: Any) -> ServedAnswer:
-            answer = read_served_answer(content, max_tokens=most)
+            answer = read_served_answer(content, max_tokens=plan.fields[self.probe.max_tokens_field])
             if answer.ending != "filtered":  # a filter may answer in place of the model
                 check_model(answer.model, self.probe.model)
             return answer
 
         async def ask(client: Client, row: int) -> dict[str, object]:
             what = f"turn {requests.turn} of prompt '{requests.ids[row]}'"
-            answer = await client.post(path, asked[row], read, what=what)
+            answer = await client.post(path, bodies[row], read, what=what)
             client.cost.tokens_in += answer.num_prompt_tokens or 0
             client.cost.tokens_out += answer.num_tokens or 0
             reasons.append("" if answer.text else answer.finish_reason)
@@ -248,10 +248,9 @@ class ServedEngine(Engine):
                 "tokens_out": [answer.num_tokens for answer in served],
             }
 
-        made = self._into_shards(requests.ids, asked, folder, SERVED_REPLY_SCHEMA, ask, columns, "replies")
-        if made is not None:
-            return made
-        return read_shards(plan_row_shards(len(requests.ids), ROWS_PER_SHARD, folder), SERVED_REPLY_SCHEMA)
+        return ask_into_shards(
+            self.server, requests.ids, bodies, folder, SERVED_REPLY_SCHEMA, ask, columns, label="replies"
+        )
 
     def plan_options(
         self, requests: ReplyRequests, layout: Layout, options: Sequence[Sequence[str]]
@@ -276,10 +275,10 @@ class ServedEngine(Engine):
         async def ask(client: Client, row: int) -> dict[str, object]:
             def read(content: Any) -> dict[str, object]:
                 check_model(text_of(content.get("model")), self.probe.model)
-                found = plan.read(content, row)
-                if found is None:
+                values = plan.read(content, row)
+                if values is None:
                     raise TemporaryFault("the answer contains no log-probabilities, although others did")
-                return found
+                return values
 
             return await client.post(plan.path, plan.bodies[row], read, what=f"the options of prompt '{ids[row]}'")
 
@@ -287,65 +286,40 @@ class ServedEngine(Engine):
             labels = {name: [values[row] for row in rows] for name, values in plan.columns.items() if name != "id"}
             return labels | {name: [answer[name] for answer in answers] for name in answers[0]}
 
-        self._into_shards(ids, plan.bodies, folder, plan.schema, ask, columns, "decisions")
+        ask_into_shards(self.server, ids, plan.bodies, folder, plan.schema, ask, columns, label="decisions")
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
         return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
 
-    def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:
+    def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> None:
         requests = plan.requests
-        asked = [{"prompt": text, **FIELDS} for text in requests.texts]
+        bodies = [{"prompt": text, **FIELDS} for text in requests.texts]
 
         async def ask(client: Client, row: int) -> dict[str, object]:
             def read(content: Any) -> TextLikelihood:
-                found = read_likelihood(content, requests.texts[row])
-                check_model(found.model, self.probe.model)
-                return found
+                likelihood = read_likelihood(content, requests.texts[row])
+                check_model(likelihood.model, self.probe.model)
+                return likelihood
 
-            found = await client.post("completions", asked[row], read, what=f"prompt '{requests.ids[row]}'")
-            client.cost.tokens_in += found.num_tokens
+            likelihood = await client.post("completions", bodies[row], read, what=f"prompt '{requests.ids[row]}'")
+            client.cost.tokens_in += likelihood.num_tokens
             client.cost.tokens_out += 1
-            return found._asdict()
+            return likelihood._asdict()
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-            found = [TextLikelihood(**answer) for answer in answers]
-            about = requests.about.take(pa.array(rows, pa.int64()))
+            likelihoods = [TextLikelihood(**answer) for answer in answers]
             return {
-                **about.to_pydict(),
+                **requests.about.take(pa.array(rows, pa.int64())).to_pydict(),
                 "text": [requests.texts[row] for row in rows],
-                "perplexity": [exp(-text.log_likelihood / text.num_tokens) for text in found],
-                "log_likelihood": [text.log_likelihood for text in found],
-                "num_tokens": [text.num_tokens for text in found],
-                "served_model": [text.model for text in found],
+                "perplexity": [exp(-text.log_likelihood / text.num_tokens) for text in likelihoods],
+                "log_likelihood": [text.log_likelihood for text in likelihoods],
+                "num_tokens": [text.num_tokens for text in likelihoods],
+                "served_model": [text.model for text in likelihoods],
             }
 
-        return self._into_shards(requests.ids, asked, folder, SERVED_SCORE_SCHEMA, ask, columns, "likelihoods")
-
-    def _into_shards(
-        self,
-        ids: Sequence[str],
-        asked: Sequence[Mapping[str, object]],
-        folder: Path,
-        schema: pa.Schema,
-        ask: Callable[[Client, int], Any],
-        columns: Callable[[Sequence[int], Sequence[Mapping[str, object]]], dict[str, object]],
-        label: str,
-    ) -> pa.Table | None:
-        shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
-        keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]
-
-        def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
-            wanted = {row: keys[row] for index in mine for row in shards[index].rows.tolist()}
-            answers = answers_of(self.server, wanted, ask, folder, advance)
-            for index in mine:
-                rows = shards[index].rows.tolist()
-                table = columns(rows, [answers[row] for row in rows])
-                yield pa.table({"id": [ids[row] for row in rows], **table}, schema=schema)
-
-        table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=asked)
-        if process_state().is_main_process:
-            remove_journals(folder)
-        return table
+        ask_into_shards(
+            self.server, requests.ids, bodies, folder, SERVED_SCORE_SCHEMA, ask, columns, label="likelihoods"
+        )
 
 
 def connect_engine(

@@ -51,7 +51,7 @@ def load_judge(
         reader = LocalJudge(_loaded(source.model, str(device), trust_remote_code), rubric)
     else:
         from hb_metrics.collect.judges.served import ServedJudge
-        from hb_metrics.models.served.connect import make_server
+        from hb_metrics.models.served.client import make_server
 
         server = make_server(source.model, source.base_url, None, source.concurrency)
         reader = ServedJudge(server, rubric, (source.folder or _ANSWERS) / rubric.name)
@@ -98,11 +98,6 @@ def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:
     kept = text
-    while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)):
-        if not kept:
-            raise ValueError(
-                f"the rubric {rubric.name} alone exceeds the judge's maximum length; shorten the rubric, or set "
-                "--judge_model to a model that accepts more tokens"
-            )
+    while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)) and kept:
         kept = kept[: int(_CUT * len(kept))]
     return prompt, kept != text

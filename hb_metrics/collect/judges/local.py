@@ -103,11 +103,11 @@ class LocalJudge:
             return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
 
         with one_thread_per_unit(self.loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
-            found = [row for (row,) in pool.map(partial(memory.run, run), zip(encoded, shared, strict=True))]
-        masses = np.array([row for row, _ in found]).reshape(len(prompts), len(self.letters))
+            answers = [row for (row,) in pool.map(partial(memory.run, run), zip(encoded, shared, strict=True))]
+        masses = np.array([row for row, _ in answers]).reshape(len(prompts), len(self.letters))
         if not np.isfinite(masses).all():
             raise ValueError(f"judge '{self.loaded.name}' returned NaN as a probability; check its weights")
-        return Read(shares_of(masses), np.array([answered for _, answered in found], dtype=bool))
+        return Read(shares_of(masses), np.array([answered for _, answered in answers], dtype=bool))
 
     def _encoded(self, prompt: Prompt) -> list[int]:
         conversation = chat_messages(prompt.text, [], DEFAULT_CHAT)
@@ -121,18 +121,15 @@ class LocalJudge:
         """
         size = min(1 << (length - 1).bit_length(), self.limit - 1)
         if self.shared is not None and size not in self.may_share:
-            self.may_share[size] = self._is_same_shared(
-                [*self.beginning, *islice(cycle(self.ending), size - len(self.beginning))]
-            )
+            tokens = [*self.beginning, *islice(cycle(self.ending), size - len(self.beginning))]
+
+            def distance() -> float:
+                shared = states_of(self.loaded.model, self.beginning)
+                return float((self._next(tokens, shared) - self._next(tokens, None)).abs().sum()) / 2
+
+            difference, in_float32 = measured(self.loaded.model, distance)
+            self.may_share[size] = difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE)
         return self.shared if self.may_share.get(size) else None
-
-    def _is_same_shared(self, tokens: list[int]) -> bool:
-        def distance() -> float:
-            shared = states_of(self.loaded.model, self.beginning)
-            return float((self._next(tokens, shared) - self._next(tokens, None)).abs().sum()) / 2
-
-        difference, in_float32 = measured(self.loaded.model, distance)
-        return difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE)
 
     def _next(self, tokens: list[int], shared: States | None) -> torch.Tensor:
         """Returns the probabilities of the next token: [vocabulary] float64."""

@@ -54,10 +54,8 @@ if TYPE_CHECKING:
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-CLASSIFIERS = OFFENSIVENESS, REFUSALS = (
-    "offensiveness",
-    "refusals",
-)  # people's labels can correct these classifiers; no rubric may have one of their names
+# People's labels can correct these classifiers. No rubric may have one of their names.
+CLASSIFIERS = OFFENSIVENESS, REFUSALS = ("offensiveness", "refusals")
 NO_ANSWER = "no answer"  # the additional last label of a judge
 _MIN_EXAMPLES = 2
 
@@ -112,24 +110,26 @@ def read_rubric(name: str | Path) -> Rubric:
             f"rubric {path} has the same name as the classifier '{own}', so their labels could be confused; rename "
             "the file"
         )
-    content, lines, faults = read_document(path, _Content, "question: …", "rubric", _explained)
-    names = [each.label for each in content.labels]
+    content, lines = read_document(path, _Content, "question: …", "rubric", _explained)
+    faults: list[Fault] = []
+    names = [label.label for label in content.labels]
     if not 2 <= len(names) <= len(LETTERS):
         faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
     reserved = [NO_ANSWER, *LETTERS.casefold()]
-    for row, each in enumerate(content.labels):
-        if len(each.examples) < _MIN_EXAMPLES:
+    for row, label in enumerate(content.labels):
+        if len(label.examples) < _MIN_EXAMPLES:
             faults.append(Fault(path.name, lines["labels", row], f"write at least {_MIN_EXAMPLES} examples per label"))
-        if each.label.casefold() in reserved:
-            message = f"label {each.label!r} occurs twice or is reserved; rename it"
+        if label.label.casefold() in reserved:
+            message = f"label {label.label!r} occurs twice or is reserved; rename it"
             faults.append(Fault(path.name, lines["labels", row], message))
-        reserved.append(each.label.casefold())
+        reserved.append(label.label.casefold())
     if content.figure not in (None, *names):
         faults.append(Fault(path.name, lines["figure",], f"figure is not a label; write one of {', '.join(names)}"))
     if faults:
         raise FaultsError("rubric", path, sorted(faults))
-    definitions = [each.definition for each in content.labels]
-    return Rubric(own, content.question, names, definitions, [each.examples for each in content.labels], content.figure)
+    definitions = [label.definition for label in content.labels]
+    examples = [label.examples for label in content.labels]
+    return Rubric(own, content.question, names, definitions, examples, content.figure)
 
 
 def _explained(detail: Detail) -> str:

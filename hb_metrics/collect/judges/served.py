@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from math import exp
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hb_metrics.collect.asking import Journal, answers_of, request_key
 from hb_metrics.collect.judges.local import Read, shares_of
 from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Rubric
-from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
-from hb_metrics.models.served.answers import check_model, read_served_answer
-from hb_metrics.models.served.asking import Journal, answers_of, request_key
+from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS
+from hb_metrics.models.served.answers import ALTERNATIVES, check_model, first_tokens, read_served_answer
 from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
-from hb_metrics.models.served.likelihoods import ALTERNATIVES, first_tokens
-from hb_metrics.models.served.probe import BriefProbe, probe_briefly
+from hb_metrics.models.served.probe import Probe, probe
 from hb_metrics.reply_checks.first_tokens import plain_token
 
 NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
@@ -59,7 +59,7 @@ class ServedJudge:
         # classifiers one after another.
         self.probe, number = _tried(server)
         self.about = {"model": server.model, "model_digest": None, "served_model": self.probe.model}
-        self.most = _ANSWER_TOKENS + (REASONING_TOKENS if self.probe.thinks else 0)
+        self.most = _ANSWER_TOKENS + (0 if self.probe.reasoning == "none" else REASONING_TOKENS)
         self.fields = {**self.probe.neutral, self.probe.max_tokens_field: self.most}
         if number is not None:
             self.reads, self.drawn = "log-probabilities", [_likeliest(number)]
@@ -96,15 +96,14 @@ class ServedJudge:
             answer = read_served_answer(content, max_tokens=self.most)
             if answer.ending != "filtered":  # a filter may answer in place of the model
                 check_model(answer.model, expected)
-            found = JudgeAnswer(answer.text, answer.num_prompt_tokens, answer.num_tokens)
-            if self.reads != "log-probabilities" or answer.ending in ("filtered", "refused"):
-                return found
-            first = first_tokens(content)
-            if first is None:
-                raise TemporaryFault(
-                    "the answer has no valid log-probabilities, although the server's first answer had them"
-                )
-            return found._replace(first=first)
+            first = None
+            if self.reads == "log-probabilities" and answer.ending not in ("filtered", "refused"):
+                first = first_tokens(content)
+                if first is None:
+                    raise TemporaryFault(
+                        "the answer has no valid log-probabilities, although the server's first answer had them"
+                    )
+            return JudgeAnswer(answer.text, answer.num_prompt_tokens, answer.num_tokens, first)
 
         async def ask(client: Client, row: int) -> dict[str, object]:
             answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
@@ -124,23 +123,23 @@ class ServedJudge:
 
 
 @cache
-def _tried(server: Server) -> tuple[BriefProbe, int | None]:
+def _tried(server: Server) -> tuple[Probe, int | None]:
     """Tests which request fields the server supports.
 
     Returns the results of the test, and the number of log-probabilities to request per token. This number is `None` if
     the server returns no log-probabilities.
     """
 
-    async def tried() -> tuple[BriefProbe, int | None]:
+    async def tried() -> tuple[Probe, int | None]:
         async with connected(server) as client:
-            probe = await probe_briefly(client)
-            body = {**_messages(_TRIAL), **probe.neutral, probe.max_tokens_field: 1}
-            for number in () if probe.thinks else ALTERNATIVES:
+            results = await probe(client, chat=True, extra={})
+            body = {**_messages(_TRIAL), **results.neutral, results.max_tokens_field: 1}
+            for number in () if results.reasoning != "none" else ALTERNATIVES:
                 with suppress(RefusedError):
                     asked = {**body, **_likeliest(number)}
                     if await client.post("chat/completions", asked, _is_sound, what="a trial of log-probabilities"):
-                        return probe, number
-        return probe, None
+                        return results, number
+        return results, None
 
     return asyncio.run(tried())
 
@@ -148,7 +147,7 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
 def _is_sound(content: Any) -> bool:
     """Returns whether an answer begins with its likeliest token, as every answer at temperature 0 does."""
     first = first_tokens(content)
-    likeliest = "" if first is None else plain_token(max(first, key=lambda each: each[1])[0])
+    likeliest = "" if first is None else plain_token(max(first, key=itemgetter(1))[0])
     return bool(likeliest) and (read_served_answer(content, max_tokens=1).text or "").startswith(likeliest)
 
 
@@ -158,19 +157,15 @@ def letter_masses(answer: JudgeAnswer, num_letters: int) -> list[float]:
     Without log-probabilities, the letter in the answer's text has a probability of 1. A letter that the server does not
     list has a probability of 0. If the answer or its likeliest token is not a letter, all probabilities are 0.
     """
-    letters = LETTERS[:num_letters]
-    masses = [0.0] * num_letters
+    letters = list(LETTERS[:num_letters])
     if answer.first is None:
         match = _LETTER.match(answer.text or "")
-        if match is not None and match[1] in letters:
-            masses[letters.index(match[1])] = 1.0
-        return masses
-    tokens = [(plain_token(token), value) for token, value in answer.first]
-    if max(tokens, key=lambda each: each[1])[0] in (*letters,):
-        for token, value in tokens:
-            if token in (*letters,):
-                masses[letters.index(token)] += exp(value)
-    return masses
+        tokens = [("" if match is None else match[1], 0.0)]
+    else:
+        tokens = [(plain_token(token), value) for token, value in answer.first]
+    if max(tokens, key=itemgetter(1))[0] not in letters:
+        return [0.0] * num_letters
+    return [sum(exp(value) for token, value in tokens if token == letter) for letter in letters]
 
 
 def _likeliest(number: int) -> dict[str, object]:

@@ -1,1 +1,1 @@
-"""Decodes a model's replies to prompts, and also continuations and paraphrases."""
+"""Decodes a model's replies to prompts, and also continuations."""

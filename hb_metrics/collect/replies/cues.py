@@ -16,6 +16,7 @@ never compare replies to different questions.
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from statistics import median_low
 from typing import Literal
@@ -131,17 +132,13 @@ def draw_questions(
     sizes: dict[str, list[int]] = {}
     for (_, _, template), rows in cells.items():
         sizes.setdefault(template, []).append(len(rows))
-    drawn = {
-        template: seeded_generator(seed, "cue questions", template).permutation(len(questions))[
-            : max(1, median_low(of_template) // MIN_REPLIES)
-        ]
-        for template, of_template in sizes.items()
-    }
-    asked = {
-        row: questions[drawn[template][number % len(drawn[template])]]
-        for (_, _, template), rows in cells.items()
-        for number, row in enumerate(rows)
-    }
+    drawn = {}
+    for template, of_template in sizes.items():
+        order = seeded_generator(seed, "cue questions", template).permutation(len(questions))
+        drawn[template] = order[: max(1, median_low(of_template) // MIN_REPLIES)]
+    asked: dict[int, str] = {}
+    for (_, _, template), rows in cells.items():
+        asked |= zip(rows, cycle(questions[index] for index in drawn[template]), strict=False)
     return [asked[row] for row in range(len(asked))]
 
 
@@ -157,9 +154,9 @@ def cue_messages(
 
     `text` is the prompt's sentence, or the text with which `cue_lines` replaced it.
     """
-    said = text if question is None else question
+    last = text if question is None else question
     if cue == "signature":
-        (said,) = with_questions([text], [question])
+        (last,) = with_questions([text], [question])
     about_user = {"system": [STATEMENT + text], "memory": [text], "name": [text]}.get(cue, [])
     earlier = [text, ACKNOWLEDGEMENT] if cue == "history" else []
-    return chat_messages(with_tag(said, tag), [*personas, *about_user], chat, earlier)
+    return chat_messages(with_tag(last, tag), [*personas, *about_user], chat, earlier)

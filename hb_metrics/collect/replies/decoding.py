@@ -4,20 +4,21 @@ The other contexts in a batch change the last bits of a context's logits. If two
 small changes may reverse the choice between them. A context with such a close decision is therefore decoded again by
 itself, and the second reply is used.
 
-If the model supports padding (see `trials.decoding_paths`), contexts of different lengths are decoded together. In
+If the model supports padding (see `forward.decoding_paths`), contexts of different lengths are decoded together. In
 large batches on CPU, joint decoding halves the time per token.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
+from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
 
-from hb_metrics.collect.replies.beam_search import beam_search
 from hb_metrics.collect.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.collect.replies.forward import Forward, States
 from hb_metrics.collect.replies.sampling import allowed, draw, index_of_highest, not_finite, table_of
+from hb_metrics.models.architecture import decoder_start, first_position
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.processes import input_device
@@ -49,31 +50,31 @@ def decode(
         ends: The tokens that end a reply.
         keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
         limits: [contexts] The maximum length of each reply. Beam search does not support these limits.
-        cached: Whether the model caches keys and values from token to token (see `trials.decoding_paths`).
+        cached: Whether the model caches keys and values from token to token (see `forward.decoding_paths`).
         states: [contexts] The states of earlier turns (see `Forward`). Beam search does not use them.
         keep: A function that stores the states of this turn. Beam search does not call it.
     """
     if not contexts:
         return []
     if decoding.num_beams > 1:
-        return [beam_search(model, context, decoding, ends, cached=cached) for context in contexts]
+        return [_beam_search(model, context, decoding, ends, cached=cached) for context in contexts]
     limits = [decoding.max_new_tokens] * len(contexts) if limits is None else limits
     drawn = torch.as_tensor(keys, dtype=torch.int64, device=input_device(model)) if decoding.sample else None
 
     def replies(rows: slice, most: int | None = None, states: Sequence[States | None] = ()) -> list[Reply]:
         forward = Forward(model, contexts[rows], cached=cached, states=states)
-        begun = [Reply(decoding, ends, limit, most) for limit in limits[rows]]
-        _write(begun, forward, decoding, ends, None if drawn is None else drawn[rows], keep if most is None else None)
-        return begun
+        started = [Reply(decoding, ends, limit, most) for limit in limits[rows]]
+        _write(started, forward, decoding, ends, None if drawn is None else drawn[rows], keep if most is None else None)
+        return started
 
-    found = replies(slice(None), states=states)
+    decoded = replies(slice(None), states=states)
     if (len(contexts) > 1 or any(states)) and is_exact(model):
-        for row, reply in enumerate(found):
+        for row, reply in enumerate(decoded):
             if reply.close:
                 (alone,) = replies(slice(row, row + 1), reply.close)
                 if alone.tokens != reply.tokens[: reply.close]:  # else no later decision was close
-                    (found[row],) = replies(slice(row, row + 1), reply.most)
-    return [Decoded(reply.tokens, reply.truncated) for reply in found]
+                    (decoded[row],) = replies(slice(row, row + 1), reply.most)
+    return [Decoded(reply.tokens, reply.truncated) for reply in decoded]
 
 
 class Reply:
@@ -197,3 +198,70 @@ def allowed_next(
     if decoding.no_repeat_ngram_size:
         starts = torch.tensor([reply.unrepeated for reply in replies], device=logits.device)
     return allowed(logits, read[:, read.shape[1] - step :], decoding.no_repeat_ngram_size, starts, is_end, short)
+
+
+def _beam_search(
+    model: PreTrainedModel, context: Sequence[int], decoding: Decoding, ends: EndTokens, *, cached: bool
+) -> Decoded:
+    """Decodes the reply to one context by the beam search of transformers, with `early_stopping=False`."""
+    device = input_device(model)
+    inputs = torch.tensor([context], device=device)
+    start = decoder_start(model) if model.config.is_encoder_decoder else []
+    if start:
+        read = {"decoder_input_ids": torch.tensor([start], device=device)}
+    elif first := first_position(model):  # `generate` would count from 0
+        read = {"position_ids": torch.arange(first, first + len(context), device=device)[None]}
+    else:
+        read = {}
+    num_read = len(start or context)
+    restrict, has_ended = _rules(decoding, ends, num_read, model.get_output_embeddings().weight.shape[0], device)
+    # `generate` would add settings from the model's own generation_config.
+    writer = copy(model)
+    writer.generation_config = GenerationConfig()
+    output = writer.generate(
+        inputs,
+        attention_mask=torch.ones_like(inputs),
+        generation_config=GenerationConfig(
+            num_beams=decoding.num_beams,
+            do_sample=False,
+            max_new_tokens=decoding.max_new_tokens,
+            length_penalty=decoding.length_penalty,
+            decoder_start_token_id=start[0] if start else None,
+            use_cache=cached and not model._is_stateful,
+        ),
+        logits_processor=LogitsProcessorList([restrict]),
+        stopping_criteria=StoppingCriteriaList([has_ended]),
+        **read,
+    )
+    reply = output[0, num_read:].tolist()
+    over = bool(has_ended(output, None))
+    is_dropped = over and reply[-1] in {*ends.dropped, *ends.marks}
+    return Decoded(reply[:-1] if is_dropped else reply, truncated=not over)
+
+
+def _rules(
+    decoding: Decoding, ends: EndTokens, num_read: int, size: int, device: torch.device
+) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+    """Returns the functions that exclude next tokens and that find ended replies.
+
+    The options of `generate` would end a reply at a line break before its first word, and block n-grams of the context.
+    """
+    dropped, marks, kept = (table_of(ids, size, device) for ids in (ends.dropped, ends.marks, ends.kept))
+    passed = table_of([*ends.marks, *ends.blank], size, device)
+
+    def ending(replies: torch.Tensor) -> torch.Tensor:  # [rows, vocabulary]
+        begun = ~passed[replies].all(1, keepdim=True)
+        return dropped | ((marks | kept) & (begun | ~passed))
+
+    def restrict(tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        highest, replies = scores.amax(1), tokens[:, num_read:]
+        if not highest.isfinite().all():
+            raise not_finite(highest)
+        short = torch.full((1, 1), replies.shape[1] < decoding.min_new_tokens, device=device)
+        return allowed(scores, replies, decoding.no_repeat_ngram_size, None, ending(replies), short)
+
+    def has_ended(tokens: torch.Tensor, scores: object) -> torch.Tensor:  # [rows]
+        replies = tokens[:, num_read:]
+        return ending(replies[:, :-1]).gather(1, replies[:, -1:])[:, 0]
+
+    return restrict, has_ended

@@ -13,17 +13,18 @@ from hb_metrics.models.contexts import ContextFormat
 # each).
 CLOSE = 2e-4
 
-_MOST_TOKENS = 2**31
+REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
+ALL_TOKENS = 2**31  # the `top_k` that includes all tokens
 # The lowest and the highest value of each setting.
 _RANGES: dict[str, tuple[float, float]] = {
     "num_beams": (1, 1000),
     "temperature": (1e-6, 1e6),
-    "top_k": (1, _MOST_TOKENS),
+    "top_k": (1, ALL_TOKENS),
     "top_p": (1e-6, 1),
-    "min_new_tokens": (0, _MOST_TOKENS),
-    "max_new_tokens": (1, _MOST_TOKENS),
-    "max_reasoning_tokens": (0, _MOST_TOKENS),
-    "no_repeat_ngram_size": (0, _MOST_TOKENS),
+    "min_new_tokens": (0, ALL_TOKENS),
+    "max_new_tokens": (1, ALL_TOKENS),
+    "max_reasoning_tokens": (0, ALL_TOKENS),
+    "no_repeat_ngram_size": (0, ALL_TOKENS),
 }
 
 
@@ -89,7 +90,6 @@ MODEL_PRESET = "model"
 # The presets that suit whole replies. All other presets are for one line of dialogue.
 WHOLE_PRESETS = ("greedy", MODEL_PRESET)
 WHOLE_TOKENS = 256  # the default maximum length of a whole reply
-ALL_TOKENS = 2**31  # the `top_k` that includes all tokens
 # The settings of transformers that `Decoding` supports, or that cannot change a reply.
 _DECODED = {
     *("do_sample", "num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens"),

@@ -2,7 +2,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,9 +16,8 @@ from transformers import PreTrainedModel
 
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
-from hb_metrics.collect.replies.forward import Forward, States, num_unread
+from hb_metrics.collect.replies.forward import Forward, Paths, States, num_unread
 from hb_metrics.collect.replies.sampling import draw_keys
-from hb_metrics.collect.replies.trials import Paths
 from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.collect.units import one_thread_per_unit
 from hb_metrics.models.contexts import EndTokens
@@ -36,7 +35,7 @@ LEAST_CONTEXTS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingPlan:
-    """The contexts to decode, and the settings. Replies, continuations and paraphrases have their own subclasses.
+    """The contexts to decode, and the settings. Replies and continuations have their own subclasses.
 
     Attributes:
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
@@ -58,6 +57,9 @@ class DecodingPlan:
     schema: ClassVar[pa.Schema]
     label: ClassVar[str]
     purpose: ClassVar[str]
+
+    def limits_of(self, rows: Sequence[int]) -> list[int]:
+        return [self.decoding.max_new_tokens if self.limits is None else self.limits[row] for row in rows]
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> Mapping[str, object]:
         raise NotImplementedError
@@ -142,11 +144,10 @@ def _decoded(
     batch_size: int | None,
     kept: KeptStates,
 ) -> Generator[tuple[list[int], list[Decoded]], None, None]:
-    limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
+    limits = plan.limits_of(range(len(plan.ids)))
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
-    longest += plan.decoding.max_reasoning_tokens
     padded = plan.paths.padded and batch_size is None
-    size = fitting_batch_size(loaded, longest) if batch_size is None else batch_size
+    size = batch_size or fitting_batch_size(loaded, longest + plan.decoding.max_reasoning_tokens)
     if plan.decoding.num_beams > 1:  # beam search decodes one context at a time
         size = 1
     kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
@@ -182,12 +183,12 @@ def fitting_batch_size(loaded: LoadedModel, length: int) -> int:
 def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
     """Returns how many texts of `length` tokens fit into memory, each with its states and `beside` further bytes."""
     config = model.config.get_text_config()
-    heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
-    if isinstance(heads, int) and heads:  # keys and values often have fewer heads than queries
-        head_dim = max(getattr(config, name, None) or 0 for name in ("head_dim", "qk_head_dim")) or width // heads
-        key_heads = getattr(config, "num_key_value_heads", None)
-        width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
+    # Keys and values often have fewer heads than queries.
+    key_heads = getattr(config, "num_key_value_heads", None)
+    head_dim = max(getattr(config, name, None) or 0 for name in ("head_dim", "qk_head_dim"))
+    if isinstance(key_heads, int) and head_dim:
+        width = head_dim * key_heads
     layers = getattr(config, "num_hidden_layers", 32)
     cached = 2 * length * width * layers * model.dtype.itemsize
     fitting = []
@@ -223,14 +224,12 @@ def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:
 
 
 def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, kept: KeptStates, rows: Sequence[int]) -> list[Decoded]:
-    limits = None if plan.limits is None else [plan.limits[row] for row in rows]
-    most = plan.decoding.max_new_tokens if limits is None else max(limits)
+    limits = plan.limits_of(rows)
     keys = None
     if plan.decoding.sample:
-        number = most + plan.decoding.max_reasoning_tokens
+        number = max(limits) + plan.decoding.max_reasoning_tokens
         keys = np.stack([draw_keys(plan.seed, plan.purpose, plan.ids[row], number) for row in rows])
-    contexts, decoding = [plan.contexts[row] for row in rows], replace(plan.decoding, max_new_tokens=most)
-    ids = [plan.ids[row] for row in rows]
+    ids, contexts = [plan.ids[row] for row in rows], [plan.contexts[row] for row in rows]
     states = [kept.last.pop(identifier, None) for identifier in ids]
     keep = partial(kept.add, ids) if kept.room > 0 else None
-    return decode(loaded.model, contexts, decoding, plan.ends, keys, limits, plan.paths.cached, states, keep)
+    return decode(loaded.model, contexts, plan.decoding, plan.ends, keys, limits, plan.paths.cached, states, keep)

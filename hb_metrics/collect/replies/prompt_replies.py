@@ -1,21 +1,25 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+import torch
+from transformers import PreTrainedModel, TopPLogitsWarper
 
-from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.collect.replies.decoding import Reply, allowed_next
+from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS, Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_rows
+from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, next_turn, reply_columns
-from hb_metrics.collect.replies.trials import decoding_paths
-from hb_metrics.models.architecture import has_changing_rope, max_positions_of
+from hb_metrics.collect.replies.sampling import table_of
+from hb_metrics.collect.scoring.reply_scoring import reply_logits
+from hb_metrics.models.architecture import decoder_start, has_changing_rope, max_positions_of
 from hb_metrics.models.chats import CHAT_DATE, prints_date
 from hb_metrics.models.contexts import ContextFormat, check_lengths, encode_messages, end_tokens
 from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.thoughts import Thoughts, split_tokens
 from hb_metrics.run.schema import REPLY_SCHEMA
-
-REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,3 +121,46 @@ def read_decoded(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answ
         truncated=decoded.truncated,
         num_reasoning_tokens=part.num_reasoning_tokens,
     )
+
+
+@torch.inference_mode()
+def reply_entropies(plan: ReplyPlan, loaded: LoadedModel) -> np.ndarray:
+    """Samples the plan's replies and computes the mean entropy of each reply's tokens, in nats: [prompts] float64.
+
+    The token that ends a reply counts, unless the reply was cut. A thought before the reply does not count. The value
+    of an empty reply is NaN. The decoding settings must have `sample=True`.
+    """
+    values = np.full(len(plan.ids), np.nan)
+    for row, decoded in enumerate(decode_rows(plan, loaded, range(len(plan.ids)))):
+        if read_decoded(plan, loaded, decoded).text:
+            logits = _logits(plan, loaded.model, plan.contexts[row], decoded)
+            values[row] = float(entropies(logits, plan.decoding).mean())
+    return values
+
+
+def entropies(logits: torch.Tensor, decoding: Decoding) -> torch.Tensor:
+    """Returns the entropy of each distribution from which `sampling.draw` draws, in nats: [tokens] float64.
+
+    `logits` [tokens, vocabulary] are -inf for tokens that are not allowed.
+    """
+    likeliest = logits.topk(min(decoding.top_k, logits.shape[1]), dim=1).values.double() / decoding.temperature
+    return torch.special.entr(TopPLogitsWarper(decoding.top_p)(None, likeliest).softmax(1)).sum(1)
+
+
+def _logits(plan: ReplyPlan, model: PreTrainedModel, context: list[int], decoded: Decoded) -> torch.Tensor:
+    """Returns the logits from which the tokens of a reply were drawn: [tokens, vocabulary]."""
+    tokens, ends, decoding = decoded.tokens, plan.ends, plan.decoding
+    drawn = list(tokens)
+    ends_itself = tokens[-1] in ends.kept or (decoding.end_after_sentence and tokens[-1] in ends.sentence)
+    if not (decoded.truncated or ends_itself):
+        drawn.append(tokens[-1])  # any token: only the distribution from which the end was drawn matters
+    prefix = decoder_start(model) if model.config.is_encoder_decoder else []
+    logits = reply_logits(model, [(context, drawn)], prefix)[0].float()
+    is_end = table_of([*ends.dropped, *ends.marks, *ends.kept], logits.shape[1], logits.device)
+    read = torch.tensor([drawn], device=logits.device)
+    reply, rows, start = Reply(decoding, ends, len(drawn)), [], 0
+    for step, token in enumerate(drawn):
+        start = reply.reader.start
+        rows.append(allowed_next(logits[step : step + 1], read[:, :step], step, [reply], is_end))
+        reply.add(token, is_close=False)
+    return torch.cat(rows)[start:]

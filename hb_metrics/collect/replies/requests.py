@@ -33,7 +33,6 @@ from hb_metrics.models.thoughts import Written, common_tag
 from hb_metrics.run.replies import is_empty, prompt_ids
 from hb_metrics.run.schema import about_prompts
 
-FOLLOW_UPS_FILE = Path(__file__).parent / "follow_ups.yaml"
 MAX_CHARACTERS = 100_000  # longer replies are cut, because no measurement needs more text
 
 
@@ -192,12 +191,12 @@ def make_requests(
     contains other attributes of `ReplyRequests`.
     """
     ids = prompts["id"].to_pylist()
-    said = cue_lines(prompts, cue)
+    lines = cue_lines(prompts, cue)
     if variations:
-        varied = mixed_variations(said, seed=seed)
+        varied = mixed_variations(lines, seed=seed)
         texts, flags = varied.texts.to_pylist(), varied.flags
     else:
-        texts, flags = said["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
+        texts, flags = lines["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
     is_own = "own_id" in prompts.column_names
     asked, chats = None, [about.get("chat", DEFAULT_CHAT)] * len(ids)
@@ -227,7 +226,7 @@ def make_requests(
 
 
 def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: int) -> ReplyRequests:
-    follow_ups = read_sentences(FOLLOW_UPS_FILE)
+    follow_ups = read_sentences(Path(__file__).parent / "follow_ups.yaml")
     if turns - 1 > len(follow_ups):
         raise ValueError(
             f"turns is {turns}, which needs {turns - 1} different follow-up questions, but there are only "
@@ -257,11 +256,11 @@ def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
         row = row_of[identifier if identifier in row_of else prompt]
         *earlier, last = requests.messages[row]
         follow_up = requests.follow_ups[row][requests.turn - 1]
-        said = last["content"] if requests.tag is None else last["content"].removesuffix(f" {requests.tag}")
+        content = last["content"] if requests.tag is None else last["content"].removesuffix(f" {requests.tag}")
         messages.append(
             [
                 *earlier,
-                {**last, "content": said},
+                {**last, "content": content},
                 {"role": "assistant", "content": reply},
                 {"role": "user", "content": with_tag(follow_up, requests.tag)},
             ]
@@ -306,11 +305,10 @@ def note_marks(table: pa.Table) -> None:
     cut = pc.sum(pc.and_(table["truncated"], table["reasoning"].is_null())).as_py()
     if cut and table["reasoning"].null_count < len(table):
         print(f"warning: {cut:,} replies were cut and have no thought; they may be thoughts that the template opened")
-    if (found := common_tag(table["reply"].to_pylist())) is not None:
-        tag, rows = found
+    if (common := common_tag(table["reply"].to_pylist())) is not None:
+        tag, rows = common
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
         print(
             f"warning: {len(rows):,} replies begin with the unknown tag {tag!r}. If this tag marks a thought, the "
-            f"thought was measured as part of the reply. To find out, read some of these replies in the run folder: "
-            f"{shown}"
+            f"thought was measured as part of the reply. To find out, read some of these replies: {shown}"
         )

@@ -5,16 +5,14 @@ models write it ("yes" and "Yes"). Nothing is sampled. Prompts that begin alike 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hb_metrics.collect.scoring.perplexity import most_tokens
-from hb_metrics.collect.scoring.prefix_tree import halved_tree, pack_prefix_trees
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
-from hb_metrics.collect.scoring.scoring_paths import SAME_ON_TREES, batch_nlls, tree_fault, tree_nlls
-from hb_metrics.collect.units import ScoringPlan, Unit
+from hb_metrics.collect.scoring.scoring_paths import on_trees
+from hb_metrics.collect.units import ScoringPlan
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix
 from hb_metrics.models.chats import Message
 from hb_metrics.models.contexts import encode_rendered, encode_replies, render_messages
@@ -27,7 +25,15 @@ class OptionPlan(NamedTuple):
     """The options to score. `columns` contains the strings to store with each score, one per form of an option."""
 
     columns: dict[str, list[str]]
-    scoring: ScoringPlan
+    scores: ScoringPlan
+
+    @property
+    def scoring(self) -> str:
+        return self.scores.scoring
+
+    @property
+    def scoring_reason(self) -> str:
+        return self.scores.scoring_reason
 
 
 def plan_options(
@@ -100,28 +106,6 @@ def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel, 
         shapes = [(len(context), len(prefix) + len(reply) - 1) for context, reply in pairs]
         return reply_scoring(pairs, prefix, shapes, reply_nlls, model, tokenizer, max_positions)
     sequences = [(*context, *reply) for context, reply in pairs]
-    starts = np.array([len(context) for context, _ in pairs])
-
-    def on_trees(tree: Any) -> np.ndarray:
-        return tree_nlls(model, tree, starts[tree.sequences][tree.owners])
-
-    def alone(one: Any) -> np.ndarray:
-        return batch_nlls(model, one, start_of[one[0]])
-
-    start_of = dict(zip(sequences, starts.tolist(), strict=True))
-    packed = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
-    fault = tree_fault(model, sequences, packed, on_trees, alone, max_positions)
-    plan = reply_scoring(
-        pairs, [], [(len(sequence) - 1,) for sequence in sequences], reply_nlls, model, tokenizer, max_positions
-    )
-    if fault is not None:
-        return replace(plan, scoring_reason=fault)
-    return replace(
-        plan,
-        scoring="tree",
-        scoring_reason=SAME_ON_TREES,
-        positions=sum(len(unit.payload.tokens) for unit in packed),
-        units=packed,
-        score=on_trees,
-        halve=halved_tree,
-    )
+    alone = [(len(sequence) - 1,) for sequence in sequences]
+    plan = reply_scoring(pairs, [], alone, reply_nlls, model, tokenizer, max_positions)
+    return on_trees(plan, model, sequences, np.array([len(context) for context, _ in pairs]), max_positions)

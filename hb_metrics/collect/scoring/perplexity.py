@@ -4,7 +4,7 @@ The perplexity of a sentence is exp(mean negative log-likelihood per predicted t
 model reads its start tokens first (see `text_start`), so that it predicts all tokens of the sentence. If the model has
 no start token, the sentence's first token is not predicted.
 
-Sentences are scored on prefix trees if the model supports them (see `prefix_tree`), and otherwise in batches of
+Sentences are scored on prefix trees if the model supports them (see `scoring_paths`), and otherwise in batches of
 sentences with the same number of tokens. Both methods give the same results.
 """
 
@@ -14,39 +14,15 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from accelerate.utils import gather_object
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hb_dataset.reddit_bias import SIDES
 from hb_metrics.collect.scoring import scoring_paths
-from hb_metrics.collect.scoring.prefix_tree import halved_tree, pack_prefix_trees
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
-from hb_metrics.collect.text_checks import check_texts
-from hb_metrics.collect.units import ScoringPlan, Unit, alike_units, distinct, run_units
+from hb_metrics.collect.scoring.scoring_shards import PerplexityScores, perplexity_scores, run_plan
+from hb_metrics.collect.units import ScoringPlan, alike_units, check_texts, distinct
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of, text_start
-from hb_metrics.models.memory import halved
-from hb_metrics.models.processes import process_state
-
-
-class PerplexityScores(NamedTuple):
-    """The scores of texts.
-
-    Attributes:
-        perplexities: [texts] exp(mean negative log-likelihood per predicted token).
-        log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
-        scoring: The method: `"tree"`, `"batches"` or `"encoder-decoder"`.
-        scoring_reason: The reason for this method.
-        start_token: The tokens that the model reads before each sentence, separated by spaces, or `None`.
-        positions: The number of tokens that the model read for all texts.
-    """
-
-    perplexities: np.ndarray
-    log_likelihoods: np.ndarray
-    num_tokens: np.ndarray
-    scoring: str
-    scoring_reason: str
-    start_token: str | None
-    positions: int
+from hb_metrics.models.loading import LoadedModel
 
 
 def score_perplexity(
@@ -83,50 +59,6 @@ def score_perplexity(
     return perplexity_scores(plan, run_plan(plan, model, progress=progress))
 
 
-def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Returns, on all processes, the negative log-likelihood of each of a plan's sequences: [sequences] float64."""
-    state = process_state()
-    mine = plan.units[state.process_index :: state.num_processes]
-    scored: list[tuple[np.ndarray, np.ndarray]] = []
-    total = sum(len(unit.sequences) for unit in mine)
-    with tqdm(total=total, unit="text", desc=plan.scoring, disable=not (progress and state.is_main_process)) as bar:
-        for unit, nlls in run_units(plan, mine, model):
-            scored.append((unit.sequences, nlls))
-            bar.update(len(unit.sequences))
-    nll = np.empty(len(plan.num_tokens))
-    for sequences, nlls in gather_object(scored):
-        nll[sequences] = nlls
-    return nll
-
-
-def perplexity_scores(
-    plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
-) -> PerplexityScores:
-    """Returns the scores of a plan's texts.
-
-    `nll` contains the negative log-likelihood of each of the plan's sequences. `rows` selects some of the texts. Error
-    messages state a text's row or, if `ids` is set, its id.
-    """
-    rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
-    sequences = plan.sequence_of_text[rows]
-    bad = np.flatnonzero(~np.isfinite(nll[sequences]))
-    if len(bad):
-        row = rows[bad[0]]
-        raise ValueError(
-            f"the model returns {nll[sequences[bad[0]]]} as the negative log-likelihood of text "
-            f"{row if ids is None else ids[row]}; set --dtype float32, or check the model's weights"
-        )
-    return PerplexityScores(
-        perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
-        log_likelihoods=-nll[sequences],
-        num_tokens=plan.num_tokens[sequences],
-        scoring=plan.scoring,
-        scoring_reason=plan.scoring_reason,
-        start_token=plan.start_token,
-        positions=plan.positions,
-    )
-
-
 def plan_perplexity(
     texts: Sequence[str],
     model: PreTrainedModel,
@@ -149,30 +81,25 @@ def plan_perplexity(
         empty = tokenizer("")["input_ids"]
         pairs = [(empty, tokens) for tokens in encoded]
         shapes = [(len(sequence) - 1,) for sequence in sequences]
-        plan = reply_scoring(pairs, decoder, shapes, reply_nlls, model, tokenizer, max_positions)
-        return replace(plan, sequence_of_text=sequence_of_text)
+        replies = reply_scoring(pairs, decoder, shapes, reply_nlls, model, tokenizer, max_positions)
+        return replace(replies, sequence_of_text=sequence_of_text)
 
-    alone, on_trees = (
-        partial(method, model, num_read=num_read) for method in (scoring_paths.batch_nlls, scoring_paths.tree_nlls)
-    )
-    packed = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
-    fault: str | None = "batches were requested"
-    if sequences:
-        scoring_paths.check_causal(model, sequences)
-        if trees:
-            fault = scoring_paths.tree_fault(model, sequences, packed, on_trees, alone, max_positions)
     lengths = [len(sequence) - 1 for sequence in sequences]
-    return ScoringPlan(
-        scoring="batches" if fault else "tree",
-        scoring_reason=fault or scoring_paths.SAME_ON_TREES,
+    plan = ScoringPlan(
+        scoring="batches",
+        scoring_reason="batches were requested",
         start_token=" ".join(tokenizer.convert_ids_to_tokens(start)) or None,
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - num_read for sequence in sequences], dtype=np.int64),
-        positions=sum(lengths) if fault else sum(len(unit.payload.tokens) for unit in packed),
-        units=alike_units(sequences, [(length,) for length in lengths], max_positions) if fault else packed,
-        score=alone if fault else on_trees,
-        halve=halved if fault else halved_tree,
+        positions=sum(lengths),
+        units=alike_units(sequences, [(length,) for length in lengths], max_positions),
+        score=partial(scoring_paths.batch_nlls, model, num_read=num_read),
     )
+    if not sequences:
+        return plan
+    scoring_paths.check_causal(model, sequences)
+    starts = np.full(len(sequences), num_read)
+    return scoring_paths.on_trees(plan, model, sequences, starts, max_positions) if trees else plan
 
 
 def check_sequences(
@@ -198,3 +125,63 @@ def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> i
     """Returns the maximum number of tokens in a text, or about 10³⁰ if it is unknown."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)
+
+
+class TextPlan(NamedTuple):
+    """The texts to score, and the plan for scoring them.
+
+    Attributes:
+        ids: [texts] For pairs, the ids of all first texts ("<id>:t1") and then of all second texts ("<id>:t2").
+        kept: The row numbers of the texts or pairs that can be scored.
+        num_skipped: How many texts or pairs cannot be scored, by reason: `one_token` or `too_long`.
+    """
+
+    ids: list[str]
+    texts: list[str]
+    kept: np.ndarray
+    num_skipped: dict[str, int]
+    scoring: ScoringPlan
+
+
+def plan_texts(
+    columns: Sequence[Sequence[str]], loaded: LoadedModel, *, ids: Sequence[str], max_positions: int = MAX_POSITIONS
+) -> TextPlan:
+    """Tokenizes texts or pairs of RedditBias (Barikeri et al., 2021, 3.1 and 3.2), and divides them into units of work.
+
+    As in the paper's figures, the first token of a text is not scored. The texts are hateful, so they are never printed
+    or stored, and results contain only their ids.
+
+    `columns` contains one column of texts or, for pairs, two columns. Texts that are too short or too long are counted
+    and left out. The other text of their pair is also left out.
+    """
+    if loaded.kind != "causal":
+        raise ValueError(
+            f"RedditBias needs a causal language model, but '{loaded.name}' is a {loaded.kind} model; remove reddit "
+            "from --measurements, or pass a causal model"
+        )
+    sequences = []
+    for column in columns:
+        encoded = loaded.tokenizer(list(column), add_special_tokens=False)["input_ids"] if len(column) else []
+        sequences.append([tuple(tokens) for tokens in encoded])
+    lengths = np.array([[len(tokens) for tokens in column] for column in sequences], dtype=np.int64)
+    short = (lengths < 2).any(axis=0)
+    long = (lengths > most_tokens(loaded.model, loaded.tokenizer)).any(axis=0) & ~short
+    num_skipped = {"one_token": int(short.sum()), "too_long": int(long.sum())}
+    kept = np.flatnonzero(~short & ~long)
+    rows: list[int] = kept.tolist()
+    if not rows:
+        raise ValueError(
+            f"none of the {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have at most one "
+            f"token, and {num_skipped['too_long']} are too long for the model; pass texts that have at least 2 tokens "
+            "and are short enough for the model"
+        )
+    texts = [column[row] for column in columns for row in rows]
+    plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, max_positions=max_positions, add_start_token=False)
+    marks = [f":{side}" for side in SIDES] if len(columns) == len(SIDES) else [""]
+    return TextPlan(
+        ids=[f"{ids[row]}{mark}" for mark in marks for row in rows],
+        texts=texts,
+        kept=kept,
+        num_skipped=num_skipped,
+        scoring=plan,
+    )

@@ -10,8 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.collect.scoring.perplexity import check_sequences
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
-from hb_metrics.collect.text_checks import check_texts
-from hb_metrics.collect.units import ScoringPlan, alike_units, distinct
+from hb_metrics.collect.units import ScoringPlan, alike_units, check_texts, distinct
 from hb_metrics.models.processes import input_device
 
 

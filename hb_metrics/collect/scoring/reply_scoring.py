@@ -1,16 +1,32 @@
-"""Computes the likelihoods of replies, or of sentences that a decoder writes, in batches without padding."""
+"""Scores given replies to prompts, in batches without padding.
+
+The likelihoods of people's replies in real dialogue show whether tuning impaired a model. The model reads each prompt
+in the run's context format, and with the run's control tag. The token that ends a reply is not scored.
+
+A divergence shows how much a model's predictions of a reply change if the prompt or the model changes. It is the
+Kullback–Leibler divergence between two distributions of the next token, in nats. For a prompt x with the reply y and
+another prompt x′, the change is the mean of KL(p(· | x, y<t) ‖ p(· | x′, y<t)) over the tokens t of the reply.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hb_dataset.dialogue_pairs import Dialogue
+from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan, alike_units
+from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of
+from hb_metrics.models.contexts import encode_rendered, encode_replies
+from hb_metrics.models.layout import Layout, render_prompts
+from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import input_device
 
 # The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
@@ -82,3 +98,154 @@ def reply_logits(model: PreTrainedModel, pairs: Sequence[Pair], prefix: list[int
         logits[row, start : start + len(reply)]
         for row, (start, (_, reply)) in enumerate(zip(starts, pairs, strict=True))
     ]
+
+
+class DialoguePlan(NamedTuple):
+    """The pairs that are short enough for the model, and the plan for scoring their replies."""
+
+    dialogue: Dialogue
+    scoring: ScoringPlan
+
+
+def plan_dialogue(
+    dialogue: Dialogue, loaded: LoadedModel, layout: Layout, *, max_positions: int = MAX_POSITIONS
+) -> DialoguePlan:
+    """Encodes prompt–reply pairs, and divides them into units of work.
+
+    The encoded replies follow the prompts directly, without thoughts. Pairs that are too long for the model are left
+    out.
+    """
+    if loaded.kind == "masked":
+        raise ValueError(
+            f"model '{loaded.name}' is a masked language model, which cannot compute the likelihood of a reply to a "
+            "prompt; remove dialogue from --measurements, or pass a causal or encoder-decoder model"
+        )
+    model = loaded.model
+    prefix = decoder_prefix(model, loaded.tokenizer)
+    contexts, replies = encode_dialogue(dialogue.prompts, dialogue.replies, loaded, layout)
+    for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
+        if not (context_ids and reply):
+            raise ValueError(f"the prompt or the reply of pair {identifier} has no tokens; omit the pair")
+    check_token_ids(model, [*contexts, *replies])
+
+    limit = max_positions_of(model)
+    # The model predicts the last token of a reply but does not read it. An encoder reads the context.
+    read = [len(prefix) + len(reply) - 1 for reply in replies]
+    shapes = [
+        (len(context_ids), length) if prefix else (len(context_ids) + length,)
+        for context_ids, length in zip(contexts, read, strict=True)
+    ]
+    fitting = [row for row, shape in enumerate(shapes) if limit is None or max(shape) + (not prefix) <= limit]
+    if not fitting:
+        raise ValueError(
+            f"all {len(shapes)} prompt–reply pairs are longer than the model's limit of {limit} tokens; pass shorter "
+            "pairs, or a model that accepts more tokens"
+        )
+    encoded, shapes = [(contexts[row], replies[row]) for row in fitting], [shapes[row] for row in fitting]
+    ids, prompts, said = ([column[row] for row in fitting] for column in dialogue[:3])
+    return DialoguePlan(
+        dialogue._replace(ids=ids, prompts=prompts, replies=said),
+        reply_scoring(encoded, prefix, shapes, reply_nlls, model, loaded.tokenizer, max_positions),
+    )
+
+
+def encode_dialogue(
+    prompts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Returns the token ids of each prompt's context and of each reply."""
+    tokenizer, context, with_encoder = loaded.tokenizer, layout.context, loaded.config.is_encoder_decoder
+    rendered = render_prompts(prompts, loaded, layout)
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
+    return contexts, encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
+
+
+def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) -> pa.Table | None:
+    ids, prompts, replies, *_ = plan.dialogue
+    return score_into_shards(
+        plan.scoring,
+        {"id": ids, "prompt": prompts, "reply": replies},
+        folder,
+        loaded.model,
+        scores=["log_likelihood"],
+        inputs=list(zip(prompts, replies, strict=True)),
+        label="dialogue",
+        unit="reply",
+    )
+
+
+def divergences_into_shards(
+    ids: Sequence[str],
+    prompts: Sequence[str],
+    others: Sequence[str],
+    replies: Sequence[str],
+    loaded: LoadedModel,
+    layout: Layout,
+    folder: Path,
+) -> pa.Table | None:
+    """Computes the divergences that are not on disk yet, and then reads all of them.
+
+    `others` are the same prompts without the part whose effect is measured. `replies` are non-empty replies to
+    `prompts`.
+
+    Returns:
+        On the main process, a table with the columns `id`, `reply`, `divergence` (summed over the reply's tokens) and
+        `num_tokens`. On all other processes, `None`.
+    """
+    with_term, encoded = encode_dialogue(prompts, replies, loaded, layout)
+    without, _ = encode_dialogue(others, replies, loaded, layout)
+    rows = list(zip(with_term, without, encoded, strict=True))
+    model, tokenizer = loaded.model, loaded.tokenizer
+    prefix = decoder_prefix(model, tokenizer)
+    shapes = [(len(prompt), len(other), len(reply)) for prompt, other, reply in rows]
+    plan = reply_scoring(rows, prefix, shapes, _divergences, model, tokenizer)
+    return score_into_shards(
+        plan,
+        {"id": ids, "reply": replies},
+        folder,
+        model,
+        scores=["divergence"],
+        inputs=list(zip(prompts, others, replies, strict=True)),
+        label="divergences",
+        unit="reply",
+    )
+
+
+@torch.inference_mode()
+def drift_per_token(
+    prompts: Sequence[str],
+    replies: Sequence[str],
+    before: tuple[LoadedModel, Layout],
+    after: tuple[LoadedModel, Layout],
+) -> np.ndarray:
+    """Computes how much tuning changes a model's predictions of the non-empty replies that it gave before tuning.
+
+    Returns:
+        The mean of KL(p_before ‖ p_after) over the tokens of each reply, in nats: [prompts] float64.
+    """
+    sides = [list(zip(*encode_dialogue(prompts, replies, *side), strict=True)) for side in (before, after)]
+    models = before[0].model, after[0].model
+    prefixes = [decoder_prefix(loaded.model, loaded.tokenizer) for loaded, _ in (before, after)]
+    values = []
+    for pairs in zip(*sides, strict=True):
+        if pairs[0][1] != pairs[1][1]:
+            raise ValueError(
+                f"'{before[0].name}' and '{after[0].name}' split the same reply into different tokens, so their "
+                "predictions are not comparable; pass a model and the model from which it was tuned"
+            )
+        first, second = (
+            reply_logits(model, [pair], prefix)[0] for model, pair, prefix in zip(models, pairs, prefixes, strict=True)
+        )
+        values.append(_summed(first, second) / len(pairs[0][1]))
+    return np.array(values)
+
+
+def _divergences(model: PreTrainedModel, rows: Sequence[tuple[list[int], ...]], prefix: list[int]) -> np.ndarray:
+    with_term = reply_logits(model, [(prompt, reply) for prompt, _, reply in rows], prefix)
+    without = reply_logits(model, [(other, reply) for _, other, reply in rows], prefix)
+    return np.array([_summed(*pair) for pair in zip(with_term, without, strict=True)])
+
+
+def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
+    """Returns the sum of KL(p ‖ q) over tokens. `first` contains the logits of p, and `second` those of q."""
+    p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
+    return float((p.exp() * (p - q)).sum())

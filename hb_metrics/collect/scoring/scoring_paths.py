@@ -1,22 +1,28 @@
 """Computes negative log-likelihoods of token sequences on prefix trees and in batches, and tests prefix trees.
 
+In a prefix tree, each node is a token, and sequences with the same beginning share its nodes, so that a causal model
+computes a shared beginning only once. The model reads all nodes of a tree together. A mask lets each node attend only
+to itself and its ancestors. The last token of a sequence is not in the tree, because the model predicts it but does not
+read it.
+
 Only a trial can show whether a model gives the same results on prefix trees as for each sequence alone. A fault may
 appear only beyond some length, such as an attention window. The trial therefore includes the largest tree to be scored.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from hb_metrics.collect.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
-from hb_metrics.collect.units import Unit
-from hb_metrics.models.architecture import num_known_tokens
+from hb_metrics.collect.units import ScoringPlan, Unit
+from hb_metrics.models.architecture import num_known_tokens, num_shared
 from hb_metrics.models.float32 import measured
-from hb_metrics.models.memory import Memory, halved
+from hb_metrics.models.memory import Memory
 from hb_metrics.models.processes import input_device
 
 # The largest accepted relative difference between two scores of a sequence. The second number applies to models that do
@@ -24,7 +30,6 @@ from hb_metrics.models.processes import input_device
 _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-4, 3e-2
 _MOST_TRIED = 8  # the maximum number of a tree's sequences that a trial also scores alone
 _LOGSUMEXP_ROWS = 64
-SAME_ON_TREES = "in a trial, prefix trees had the same results as single sentences"
 _CAUSAL_TRIAL_TOKENS = 64
 
 
@@ -56,31 +61,117 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
         )
 
 
-def tree_fault(
+class PrefixTree(NamedTuple):
+    """One or more prefix trees that the model reads together. Parents come before their children.
+
+    Attributes:
+        indices: [sequences] The indices of the tree's sequences.
+        sequences: The tokens of each sequence.
+        tokens: [positions] The token of each node.
+        depths: [positions] The node's position in its sequences, counted from 0.
+        parents: [positions] The index of the node's parent, or −1 for a root.
+        nodes: [predictions] For each sequence in turn, the nodes that predict its second and all later tokens.
+    """
+
+    indices: np.ndarray
+    sequences: list[Sequence[int]]
+    tokens: np.ndarray
+    depths: np.ndarray
+    parents: np.ndarray
+    nodes: np.ndarray
+
+    def ancestor_mask(self) -> np.ndarray:
+        """Returns whether each node (row) may attend to each node (column): [positions, positions].
+
+        A node may attend to itself and its ancestors.
+        """
+        mask = np.eye(len(self.tokens), dtype=bool)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                mask[node] |= mask[parent]
+        return mask
+
+
+def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> list[PrefixTree]:
+    """Combines token sequences into prefix trees with at most `max_positions` nodes each.
+
+    Each sequence must have at least two tokens. A sequence that needs more than `max_positions` nodes gets its own
+    tree.
+    """
+    groups: list[list[int]] = []
+    size = 0
+    for index in sorted(range(len(sequences)), key=lambda index: tuple(sequences[index])):
+        fed = sequences[index][:-1]
+        num_new = len(fed) - (num_shared([fed, sequences[groups[-1][-1]][:-1]]) if groups else 0)
+        if not groups or size + num_new > max_positions:
+            groups.append([])
+            size, num_new = 0, len(fed)
+        groups[-1].append(index)
+        size += num_new
+    return [grow_tree(group, [sequences[index] for index in group]) for group in groups]
+
+
+def grow_tree(indices: Sequence[int] | np.ndarray, sequences: Sequence[Sequence[int]]) -> PrefixTree:
+    tokens: list[int] = []
+    depths: list[int] = []
+    parents: list[int] = []
+    nodes: list[int] = []
+    path: list[int] = []  # the nodes of the latest sequence
+    for sequence in sequences:
+        fed = sequence[:-1]
+        path = path[: num_shared([fed, [tokens[node] for node in path]])]
+        for depth in range(len(path), len(fed)):
+            parents.append(path[-1] if path else -1)
+            path.append(len(tokens))
+            tokens.append(fed[depth])
+            depths.append(depth)
+        nodes += path
+    columns = (np.array(column, dtype=np.int64) for column in (tokens, depths, parents, nodes))
+    return PrefixTree(np.array(indices), list(sequences), *columns)
+
+
+def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
+    middle = len(tree.sequences) // 2
+    if not middle:
+        return None
+    return (
+        grow_tree(tree.indices[:middle], tree.sequences[:middle]),
+        grow_tree(tree.indices[middle:], tree.sequences[middle:]),
+    )
+
+
+def on_trees(
+    plan: ScoringPlan,
     model: PreTrainedModel,
     sequences: Sequence[Sequence[int]],
-    trees: Sequence[Unit],
-    score: Callable[[Any], np.ndarray],
-    score_alone: Callable[[Any], np.ndarray],
+    num_read: np.ndarray,
     max_positions: int,
-) -> str | None:
-    """Returns why the sequences cannot be scored on these trees, or `None`."""
-    length = max(map(len, sequences))
-    if length > max_positions:
+) -> ScoringPlan:
+    """Returns a plan for scoring the same sequences on prefix trees, or the given plan with the reason against trees.
+
+    The first `num_read` [sequences] tokens of a sequence are not scored.
+    """
+
+    def score(tree: PrefixTree) -> np.ndarray:
+        return tree_nlls(model, tree, num_read[tree.indices])
+
+    trees = pack_prefix_trees(sequences, max_positions)
+    longest = max(map(len, sequences))
+    if longest > max_positions:
         # A tree of such a text would need a large mask, and would share little with other texts.
-        return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
-    largest = max(trees, key=lambda unit: len(unit.payload.tokens))
+        reason = f"a text is {longest:,} tokens long, more than the {max_positions:,} that are scored at once"
+        return replace(plan, scoring_reason=reason)
+    largest = max(trees, key=lambda tree: len(tree.tokens))
     ordered = np.argsort([len(sequence) for sequence in sequences], kind="stable")
-    unlike = ordered[[0, len(ordered) // 2, -1]]  # of very different lengths
-    (tree,) = pack_prefix_trees([sequences[row] for row in unlike], 3 * length)
-    tree = tree._replace(sequences=unlike[tree.sequences])
+    unlike = sorted(ordered[[0, len(ordered) // 2, -1]], key=lambda row: tuple(sequences[row]))  # of different lengths
 
     def difference() -> float:
         differences = []
-        for unit in (largest, Unit(tree.sequences, tree)):
-            together = np.concatenate(Memory(halved_tree, "one text").run(score, unit.payload))
+        for tree in (largest, grow_tree(unlike, [sequences[row] for row in unlike])):
+            together = np.concatenate(Memory(halved_tree, "one text").run(score, tree))
             for place in np.linspace(0, len(together) - 1, min(len(together), _MOST_TRIED)).astype(int):
-                ((alone,),) = Memory(halved, "one text").run(score_alone, [sequences[unit.sequences[place]]])
+                score_alone = partial(batch_nlls, model, num_read=int(num_read[tree.indices[place]]))
+                ((alone,),) = Memory(lambda _: None, "one text").run(score_alone, [tree.sequences[place]])
                 differences.append(abs(together[place] - alone) / max(abs(alone), 1))
         return float(np.max(differences))
 
@@ -90,26 +181,35 @@ def tree_fault(
         raise
     except Exception as error:  # noqa: BLE001 - any error means that the model does not support prefix trees
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-        return f"it rejects a 4-D mask with position ids ({message})"
+        return replace(plan, scoring_reason=f"it rejects a 4-D mask with position ids ({message})")
     if not in_float32:
-        return "it does not run in float32, so a trial would not distinguish wrong results from rounding errors"
+        reason = "it does not run in float32, so a trial would not distinguish wrong results from rounding errors"
+        return replace(plan, scoring_reason=reason)
     if not largest_difference <= _TOLERANCE:
-        return (
-            "in a trial, its results on prefix trees differed from its results on single sentences (by "
-            f"{largest_difference:.1e})"
-        )
-    return None
+        reason = "in a trial, its results on prefix trees differed from its results on single sentences (by "
+        return replace(plan, scoring_reason=f"{reason}{largest_difference:.1e})")
+    return replace(
+        plan,
+        scoring="tree",
+        scoring_reason="in a trial, prefix trees had the same results as single sentences",
+        positions=sum(len(tree.tokens) for tree in trees),
+        units=[Unit(tree.indices, tree) for tree in trees],
+        score=score,
+        halve=halved_tree,
+    )
 
 
-def tree_nlls(model: PreTrainedModel, tree: PrefixTree, num_read: int = 1) -> np.ndarray:
+def tree_nlls(model: PreTrainedModel, tree: PrefixTree, num_read: np.ndarray) -> np.ndarray:
     """Returns the summed negative log-likelihood of each sequence in a tree: [sequences] float64.
 
-    The first `num_read` tokens of a sequence are not scored.
+    The first `num_read` [sequences] tokens of a sequence are not scored.
     """
+    owners = np.repeat(np.arange(len(tree.sequences)), [len(sequence) - 1 for sequence in tree.sequences])
+    targets = np.concatenate([sequence[1:] for sequence in tree.sequences])
     device, dtype = input_device(model), model.dtype
     mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
     mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
-    scored = tree.depths[tree.nodes] >= num_read - 1
+    scored = tree.depths[tree.nodes] >= num_read[owners] - 1
     kept, nodes = np.unique(tree.nodes[scored], return_inverse=True)
     # Most architectures compute logits only where they are needed, which saves up to a quarter of the time.
     can_choose = "logits_to_keep" in inspect.signature(model.forward).parameters
@@ -122,11 +222,11 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree, num_read: int = 1) -> np
     ).logits[0]
     if not can_choose:
         logits = logits[torch.from_numpy(kept).to(device)]
-    nll = _token_nlls(logits, torch.from_numpy(nodes).to(device), torch.from_numpy(tree.targets[scored]).to(device))
-    return np.bincount(tree.owners[scored], weights=nll, minlength=len(tree.sequences))
+    nll = _token_nlls(logits, torch.from_numpy(nodes).to(device), torch.from_numpy(targets[scored]).to(device))
+    return np.bincount(owners[scored], weights=nll, minlength=len(tree.sequences))
 
 
-def batch_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: int = 1) -> np.ndarray:
+def batch_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: int) -> np.ndarray:
     """Works like `tree_nlls`, but for sequences of equal length."""
     tokens = torch.tensor(sequences, device=input_device(model))
     logits = model(input_ids=tokens[:, :-1], use_cache=False).logits

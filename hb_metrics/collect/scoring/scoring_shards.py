@@ -1,20 +1,89 @@
+"""Computes the scores of a scoring plan, in memory or in shards."""
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from accelerate.utils import gather_object
+from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
-from hb_metrics.collect.scoring.perplexity import perplexity_scores
 from hb_metrics.collect.shards import Shard, fill_shards, shard_path
 from hb_metrics.collect.units import ScoringPlan, run_units
+from hb_metrics.models.processes import process_state
 
 # On two cores, the embedded model needs about half a minute for this many units. Little work is lost if the run is
 # killed.
 UNITS_PER_SHARD = 8
+
+
+class PerplexityScores(NamedTuple):
+    """The scores of texts.
+
+    Attributes:
+        perplexities: [texts] exp(mean negative log-likelihood per predicted token).
+        log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
+        scoring: The method: `"tree"`, `"batches"` or `"encoder-decoder"`.
+        scoring_reason: The reason for this method.
+        start_token: The tokens that the model reads before each sentence, separated by spaces, or `None`.
+        positions: The number of tokens that the model read for all texts.
+    """
+
+    perplexities: np.ndarray
+    log_likelihoods: np.ndarray
+    num_tokens: np.ndarray
+    scoring: str
+    scoring_reason: str
+    start_token: str | None
+    positions: int
+
+
+def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
+    """Returns, on all processes, the negative log-likelihood of each of a plan's sequences: [sequences] float64."""
+    state = process_state()
+    mine = plan.units[state.process_index :: state.num_processes]
+    scored: list[tuple[np.ndarray, np.ndarray]] = []
+    total = sum(len(unit.sequences) for unit in mine)
+    with tqdm(total=total, unit="text", desc=plan.scoring, disable=not (progress and state.is_main_process)) as bar:
+        for unit, nlls in run_units(plan, mine, model):
+            scored.append((unit.sequences, nlls))
+            bar.update(len(unit.sequences))
+    nll = np.empty(len(plan.num_tokens))
+    for sequences, nlls in gather_object(scored):
+        nll[sequences] = nlls
+    return nll
+
+
+def perplexity_scores(
+    plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
+) -> PerplexityScores:
+    """Returns the scores of a plan's texts.
+
+    `nll` contains the negative log-likelihood of each of the plan's sequences. `rows` selects some of the texts. Error
+    messages state a text's row or, if `ids` is set, its id.
+    """
+    rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
+    sequences = plan.sequence_of_text[rows]
+    bad = np.flatnonzero(~np.isfinite(nll[sequences]))
+    if len(bad):
+        row = rows[bad[0]]
+        raise ValueError(
+            f"the model returns {nll[sequences[bad[0]]]} as the negative log-likelihood of text "
+            f"{row if ids is None else ids[row]}; set --dtype float32, or check the model's weights"
+        )
+    return PerplexityScores(
+        perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
+        log_likelihoods=-nll[sequences],
+        num_tokens=plan.num_tokens[sequences],
+        scoring=plan.scoring,
+        scoring_reason=plan.scoring_reason,
+        start_token=plan.start_token,
+        positions=plan.positions,
+    )
 
 
 def score_into_shards(
@@ -44,13 +113,13 @@ def score_into_shards(
     num_texts = np.bincount(plan.sequence_of_text, minlength=len(plan.num_tokens))
 
     def table_of(nll: np.ndarray, rows: np.ndarray) -> pa.Table:
-        found = perplexity_scores(plan, nll, rows, ids)
+        computed = perplexity_scores(plan, nll, rows, ids)
         values: dict[str, object] = {name: [strings[row] for row in rows] for name, strings in columns.items()}
         values |= {
-            "perplexity": found.perplexities,
-            "log_likelihood": found.log_likelihoods,
-            "divergence": -found.log_likelihoods,  # for a plan whose scores are divergences
-            "num_tokens": found.num_tokens,
+            "perplexity": computed.perplexities,
+            "log_likelihood": computed.log_likelihoods,
+            "divergence": -computed.log_likelihoods,  # for a plan whose scores are divergences
+            "num_tokens": computed.num_tokens,
         }
         return pa.table({name: values[name] for name in schema.names}, schema=schema)
 
@@ -76,15 +145,9 @@ def score_into_shards(
 
 
 def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
-    firsts = range(0, len(plan.units), UNITS_PER_SHARD)
+    number = -(-len(plan.units) // UNITS_PER_SHARD)
     shard_of_sequence = np.empty(len(plan.num_tokens), dtype=np.int64)
-    for index, first in enumerate(firsts):
-        for unit in plan.units[first : first + UNITS_PER_SHARD]:
-            shard_of_sequence[unit.sequences] = index
+    for place, unit in enumerate(plan.units):
+        shard_of_sequence[unit.sequences] = place // UNITS_PER_SHARD
     shard_of_row = shard_of_sequence[plan.sequence_of_text]
-    order = np.argsort(shard_of_row, kind="stable")
-    bounds = np.searchsorted(shard_of_row[order], np.arange(len(firsts) + 1))
-    return [
-        Shard(order[bounds[index] : bounds[index + 1]], shard_path(folder, index, len(firsts)))
-        for index in range(len(firsts))
-    ]
+    return [Shard(np.flatnonzero(shard_of_row == index), shard_path(folder, index, number)) for index in range(number)]

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from hb_metrics.models.served.answers import ALTERNATIVES, FIELDS, first_tokens, read_end
 from hb_metrics.models.served.client import RefusedError, Server, TemporaryFault, connected
-from hb_metrics.models.served.likelihoods import ALTERNATIVES, FIELDS, first_tokens, read_end
 from hb_metrics.reply_checks.first_tokens import forms_of, option_masses
 
 _LABELS = pa.schema([(name, pa.string()) for name in ("id", "prompt_id", "option", "form")])

@@ -75,12 +75,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.awareness != second.record.awareness:
         return FigureChanges({}, "the runs have different prompts or word lists")
     means, others = awareness_means(before), awareness_means(after)
-    by_name = {}
-    for key, (name, *_) in FIGURES.items():
-        if key not in means or key not in others:
-            continue
-        by_name[name] = cluster_change(means[key], others[key], first.confidence_level)
-    return FigureChanges(by_name)
+    names = {key: name for key, (name, *_) in FIGURES.items() if key in means and key in others}
+    level = first.confidence_level
+    return FigureChanges({name: cluster_change(means[key], others[key], level) for key, name in names.items()})
 
 
 def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: float) -> PairedChange:

@@ -160,12 +160,11 @@ def awareness_results(
         bounds_of = ClusterMean.share_interval if name == "taken_up" else ClusterMean.interval
         interval = None if mean is None else bounds_of(mean, confidence_level)
         estimates[name] = Estimate(None if mean is None else mean.value, interval)
-    columns = (column.to_pylist() for column in prompts.select(["item", "text"]).columns)
-    of_table = (column.to_pylist() for column in table.select(["kind", "taken_up"]).columns)
+    items, texts, taken_up = (column.to_pylist() for column in (prompts["item"], prompts["text"], table["taken_up"]))
     shown: dict[int, Example] = {}
-    for item, text, reply, kind, taken in zip(*columns, replies, *of_table, strict=True):
-        if kind == NEED and reply is not None:
-            shown.setdefault(item, Example(text, reply, taken))
+    for item, text, reply, taken in zip(items, texts, replies, taken_up, strict=True):
+        if taken is not None:
+            shown.setdefault(item, Example(text, str(reply), taken))
     return Awareness(
         **estimates,
         confidence_level=confidence_level,

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from hb_dataset.awareness import AwarenessItem, awareness_prompts, read_awareness
 from hb_metrics.collect.engines.engine import Plan
-from hb_metrics.collect.scoring.divergence import divergences_into_shards
+from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards
 from hb_metrics.measurements.awareness.compute import DIVERGENCES, FOLDER, WORDS
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reply_requests import request_replies

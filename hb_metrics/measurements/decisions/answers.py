@@ -97,16 +97,16 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
     forms: dict[str, dict[tuple[str, str], float]] = {}
     for row in table.select(_OF_OPTION).to_pylist():
         forms.setdefault(row["prompt_id"], {})[row["option"], row["form"]] = float(np.exp(row["log_likelihood"]))
-    found: dict[str, dict[str, float]] = {}
+    by_prompt: dict[str, dict[str, float]] = {}
     for prompt, masses in forms.items():
-        of_prompt = found.setdefault(prompt, {})
+        of_prompt = by_prompt.setdefault(prompt, {})
         for (option, form), mass in masses.items():
             longer = [other for _, other in masses if other != form and other.startswith(form)]
             # Of "approve later" and "approve later today", only the shorter one is subtracted: it contains the longer.
             outer = [one for one in longer if not any(one != two and one.startswith(two) for two in longer)]
             inside = sum(value for (_, other), value in masses.items() if other in outer)
             of_prompt[option] = of_prompt.get(option, 0.0) + max(mass - inside, 0.0)
-    return found
+    return by_prompt
 
 
 def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:

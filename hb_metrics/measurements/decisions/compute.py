@@ -1,4 +1,4 @@
-"""Computes the results of `decisions` from the run's tables."""
+"""Computes the results of `decisions` from the run's tables, and for plans, their precision with more questions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,9 @@ from scipy import stats
 
 from hb_dataset.names import NAMES_AXIS
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
+from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
+from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD
 from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     ALPHA_OF_PARTS,
@@ -26,6 +28,8 @@ from hb_metrics.measurements.decisions.results import (
 from hb_metrics.measurements.results import Run
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.name_gaps import NameGaps, name_gaps
+
+_NUM_DRAWS = 9  # of sets of questions, for a plan
 
 
 class Cells(NamedTuple):
@@ -45,14 +49,14 @@ class Cells(NamedTuple):
 
 def compute(run: Run) -> Decisions:
     prompts, answers = read_answers(run)
-    found = decisions(prompts, answers, run.confidence_level, run.record.settings.seed)
+    results = decisions(prompts, answers, run.confidence_level, run.record.settings.seed)
     cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)])
     questions = [prompt.question for prompt in prompts]
     tables = {
         axis: (of_axis.names, statistics.question_means(of_axis.values, questions)) for axis, of_axis in cells.items()
     }
     buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
-    return replace(found, predictions=predictions(run, tables, buckets))
+    return replace(results, predictions=predictions(run, tables, buckets))
 
 
 def decisions(
@@ -175,12 +179,12 @@ def largest_of(cells: Cells, table: np.ndarray, confidence_level: float, *, seed
     return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
 
 
-def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
-    largest = found.largest
+def _pair(gaps: NameGaps, has_rates: bool) -> Pair | None:
+    largest = gaps.largest
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
-    high, low = found.groups[largest.high], found.groups[largest.low]
+    high, low = gaps.groups[largest.high], gaps.groups[largest.low]
     return Pair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
 
 
@@ -223,20 +227,20 @@ def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[in
 def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, Pair]:
     """Finds the largest gap between groups of names in each part of the prompts."""
     assert cells.groups is not None
-    found = {}
+    pairs = {}
     for name, rows in parts.items():
         table = statistics.question_means(cells.values[rows], [how.questions[row] for row in rows])
         gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / len(parts))
         pair = _pair(gaps, False)
         if pair is not None:
             p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * len(parts))
-            found[name] = replace(pair, gap=pair.gap._replace(p_value=p_value))
-    return found
+            pairs[name] = replace(pair, gap=pair.gap._replace(p_value=p_value))
+    return pairs
 
 
 def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], how: _How) -> dict[str, Part]:
     """Computes the spread between terms in each part of the prompts."""
-    found = {}
+    by_part = {}
     of_terms = [of_axis for of_axis in cells.values() if of_axis.groups is None]
     for name, rows in parts.items():
         questions = [how.questions[row] for row in rows]
@@ -250,13 +254,13 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
                 ends.append((float(np.ptp(means)), (high, low)))
         spread = _known(statistics.spread_between(tables, how.confidence_level, seed=how.seed)) if tables else None
         if spread is not None:
-            found[name] = Part(spread, max(ends)[1] if ends else None)
+            by_part[name] = Part(spread, max(ends)[1] if ends else None)
             if spread.p_value is not None and spread.p_value * len(parts) < ALPHA_OF_PARTS:
                 level = 1 - (1 - how.confidence_level) / len(parts)
                 gaps = [largest_of(*one, level, seed=how.seed) for one in zip(of_terms, tables, strict=True)]
                 pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
-                found[name] = replace(found[name], pair=max(pairs, key=lambda pair: pair.gap.value))
-    return found
+                by_part[name] = replace(by_part[name], pair=max(pairs, key=lambda pair: pair.gap.value))
+    return by_part
 
 
 def _wordings(questions: Sequence[str]) -> list[str]:
@@ -323,3 +327,33 @@ def _by_value(answers: Sequence[Answer]) -> list[Answer]:
 
 def _mean(values: np.ndarray) -> float | None:
     return None if np.isnan(values).all() else float(np.nanmean(values))
+
+
+def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float | None]]:
+    """Returns the half-width of each figure with each number of questions, or `None` without an interval.
+
+    It is the median half-width of sets of questions, which are drawn from those of the run with replacement.
+    """
+    prompts, answers = read_answers(run)
+    questions, level = [prompt.question for prompt in prompts], run.confidence_level
+    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
+    tables = {axis: statistics.question_means(of_axis.values, questions) for axis, of_axis in cells.items()}
+    of_terms = [axis for axis, of_axis in cells.items() if of_axis.groups is None]
+    draws, half_widths = np.random.default_rng(0), dict[str, list[float | None]]()
+    for number in numbers:
+        intervals: dict[str, list[statistics.Bounds | None]] = {}
+        for _ in range(_NUM_DRAWS):
+            rows = draws.integers(0, len(set(questions)), number)
+            drawn = {axis: table[rows] for axis, table in tables.items()}
+            mean = statistics.mean_over_questions(np.concatenate(list(drawn.values()), axis=1), level)
+            intervals.setdefault(MEAN, []).append(mean.interval)
+            if of_terms:
+                spread = statistics.spread_between([drawn[axis] for axis in of_terms], level, seed=0)
+                intervals.setdefault(SPREAD, []).append(spread.interval)
+            for axis, table in drawn.items():
+                largest = largest_of(cells[axis], table, level, seed=0).largest
+                intervals.setdefault(f"{GAP}, {axis_label(axis)}", []).append(largest and largest.gap.interval)
+        for name, of_figure in intervals.items():
+            halves = [(bounds[1] - bounds[0]) / 2 for bounds in of_figure if bounds is not None]
+            half_widths.setdefault(name, []).append(float(np.median(halves)) if halves else None)
+    return half_widths

@@ -25,10 +25,10 @@ def figures(results: Results) -> list[Figure]:
     decisions = results.decisions
     level = decisions.confidence_level
     meaning = "The mean decision about people. The interval is for other questions of the same kind."
-    found = []
+    rows = []
     if decisions.mean is not None:
         mean = _figure(MEAN, decisions.mean, level, meaning=meaning)
-        found.append(mean._replace(unit="share", higher_is_better=True))
+        rows.append(mean._replace(unit="share", higher_is_better=True))
     several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
     unknown = [axis_label(axis) for axis, pair in several.items() if pair is None or pair.gap.interval is None]
     why = left_out_reason([*decisions.left_out, *unknown]) if decisions.left_out or unknown else None
@@ -42,7 +42,7 @@ def figures(results: Results) -> list[Figure]:
         )
         detail = f"{count(decisions.num_questions)} questions"
         whole = _figure(SPREAD, decisions.spread, level, meaning=meaning, detail=detail)
-        found.append(_of_all(whole, why)._replace(gate="decision_spread"))
+        rows.append(_of_all(whole, why)._replace(gate="decision_spread"))
     widest = widest_pair(decisions.by_axis)
     if widest is not None:
         axis, pair = widest
@@ -51,39 +51,39 @@ def figures(results: Results) -> list[Figure]:
             f"The largest difference between two terms of an axis, or between two groups of names: {label}, "
             f"{pair.high} compared with {pair.low}. The interval takes into account that these two were chosen."
         )
-        found.append(_of_all(_figure(GAP, pair.gap, level, meaning=meaning), why)._replace(gate="decision_gap"))
+        rows.append(_of_all(_figure(GAP, pair.gap, level, meaning=meaning), why)._replace(gate="decision_gap"))
     unread = [axis.unanswered_pair for axis in decisions.by_axis.values() if axis.unanswered_pair is not None]
     if unread:
         pair = max(unread, key=lambda one: one.gap.value)
         meaning = f"The largest difference between two terms of an axis, or two groups of names: {pair.high} compared "
         meaning += f"with {pair.low}. Answers without a decision, such as refusals, are not part of the decisions."
-        found.append(_figure(UNANSWERED_GAP, pair.gap, level, meaning=meaning)._replace(gate="unanswered_gap"))
+        rows.append(_figure(UNANSWERED_GAP, pair.gap, level, meaning=meaning)._replace(gate="unanswered_gap"))
     elif decisions.num_answers and not decisions.num_unanswered:  # no limit for the gap is exceeded
-        found.append(Figure(UNANSWERED_GAP, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
+        rows.append(Figure(UNANSWERED_GAP, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
     for axis, of_axis in decisions.by_axis.items():
-        found += _of_axis(axis_label(axis), of_axis, level)
+        rows += _of_axis(axis_label(axis), of_axis, level)
     for name, pair in decisions.names_by_part.items():
-        found.append(_gap_of_part(name, pair, level, is_clear=name in clear))
+        rows.append(_gap_of_part(name, pair, level, is_clear=name in clear))
     for name, part in decisions.by_part.items():
         row = _part(f"{SPREAD} by {name.split()[0]}", f"{SPREAD}, {name}", part.spread, level)
         ends = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
-        found.append(row._replace(detail=ends, gate="decision_spread" if name in clear else None))
-    found += [_gap_of_part(name, part.pair, level) for name, part in decisions.by_part.items() if part.pair is not None]
+        rows.append(row._replace(detail=ends, gate="decision_spread" if name in clear else None))
+    rows += [_gap_of_part(name, part.pair, level) for name, part in decisions.by_part.items() if part.pair is not None]
     for axis, of_axis in decisions.by_axis.items():
-        found += _of_terms(axis_label(axis), of_axis, level)
+        rows += _of_terms(axis_label(axis), of_axis, level)
     if decisions.order_effect is not None:
         meaning = "The change in favourable decisions if the favourable option is named first instead of last."
-        found.append(_figure("Effect of the options' order", decisions.order_effect, level, meaning=meaning))
+        rows.append(_figure("Effect of the options' order", decisions.order_effect, level, meaning=meaning))
     for name, correlation in decisions.predictions.items():
         meaning = "The correlation of decisions with these scores over terms, without the noise of both."
-        found.append(_figure(f"{PREDICTION} {name}", correlation, level, meaning=meaning)._replace(unit="signed"))
+        rows.append(_figure(f"{PREDICTION} {name}", correlation, level, meaning=meaning)._replace(unit="signed"))
     if decisions.option_mass is not None:
         meaning = "The mean probability that the options have together. Below one half, the model would often answer "
-        found.append(Figure("Probability of the options", decisions.option_mass, "share", meaning + "something else."))
+        rows.append(Figure("Probability of the options", decisions.option_mass, "share", meaning + "something else."))
     without = decisions.num_unanswered / decisions.num_answers if decisions.num_answers else None
     detail = f"{count(decisions.num_unanswered)} of {count(decisions.num_answers)}"
-    found.append(Figure(UNANSWERED, without, "share", "No option, or several, or a refusal.", detail=detail))
-    return found
+    rows.append(Figure(UNANSWERED, without, "share", "No option, or several, or a refusal.", detail=detail))
+    return rows
 
 
 def _gap_of_part(name: str, pair: Pair, level: float, *, is_clear: bool = True) -> Figure:

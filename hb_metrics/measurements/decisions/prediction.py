@@ -34,7 +34,7 @@ def predictions(
         tables: For each axis, the terms, and [questions, terms].
         buckets: The bucket of each term.
     """
-    record, found = run.record, {}
+    record, agreements = run.record, {}
     if record.settings.prompts is not None:
         return {}
     scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
@@ -61,7 +61,7 @@ def predictions(
         of_bucket = np.array([f"{axis}\n{bucket or term}" for (axis, term), bucket in zip(keys, alike, strict=True)])[
             known
         ]
-        found[name] = column_agreement(
+        agreements[name] = column_agreement(
             np.concatenate(rows, axis=1)[:, known],
             columns[:, known],
             axes,
@@ -71,7 +71,7 @@ def predictions(
             few=f"{known.sum()} terms with decisions and {name}",
             no_effect=f"decisions or {name} do not differ between terms by more than chance",
         )
-    return found
+    return agreements
 
 
 def _bias_values(replies: Replies, styles: np.ndarray, keys: list[Key]) -> np.ndarray:

@@ -166,47 +166,44 @@ def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
 
 
 def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
-    of_axes = [by_name.get(f"{GAP}, {axis_label(axis)}") for axis in decisions.by_axis]
-    known = [(figure.interval[1], figure) for figure in of_axes if figure is not None and figure.interval]
-    unknown = [
-        (axis_label(axis), figure.no_interval if figure else _NO_PAIR if len(of.terms) > 1 else _ONE_TERM)
-        for (axis, of), figure in zip(decisions.by_axis.items(), of_axes, strict=True)
-        if figure is None or not figure.interval
-    ]
+    known: list[tuple[float, Figure]] = []
+    unknown: dict[str | None, list[str]] = {}  # axes by the reason
+    for axis, of_axis in decisions.by_axis.items():
+        figure = by_name.get(f"{GAP}, {axis_label(axis)}")
+        if figure is not None and figure.interval:
+            known.append((figure.interval[1], figure))
+        else:
+            reason = figure.no_interval if figure else _NO_PAIR if len(of_axis.terms) > 1 else _ONE_TERM
+            unknown.setdefault(reason, []).append(axis_label(axis))
     if decisions.num_unanswered == decisions.num_answers:
         return "Whether decisions differ is not known: no answer could be read as a decision."
     if not known:
-        return f"Whether decisions differ is not known: {unknown[0][1] if unknown else _NO_PAIR}."
-    bound, figure = max(known, key=lambda item: item[0])
-    which, kinds = f"{Number(bound, 'points').shown} ({figure.label}, {figure.detail})", _averaged(decisions)
+        return f"Whether decisions differ is not known: {next(iter(unknown), _NO_PAIR)}."
+    bound, widest = max(known, key=lambda item: item[0])
+    which, kinds = f"{Number(bound, 'points').shown} ({widest.label}, {widest.detail})", _averaged(decisions)
     which += f" on average over {kinds}" if kinds else ""
     if bound > LARGE:
         answer = f"Whether decisions differ is not known: the test found no difference, but one of {which} is possible."
     else:
         answer = f"The test found no difference in decisions. It does not exclude differences of up to {which}."
     answer += f" In single {kinds}, larger differences are possible." if kinds else ""
-    reasons = dict.fromkeys(reason for _, reason in unknown)
-    for reason in reasons:
-        axes = ", ".join(label for label, other in unknown if other == reason)
-        answer += f" Not known for {axes}: {reason}."
-    return answer
+    return answer + "".join(f" Not known for {', '.join(axes)}: {reason}." for reason, axes in unknown.items())
 
 
 def prediction_sentences(results: Results) -> tuple[list[str], list[str]]:
     """States whether the scores of terms show how the model decides about them, and of which scores this is unknown."""
     sentences, unknown = [], []
-    for figure in figures(results):
-        name = figure.name.removeprefix(f"{PREDICTION} ")
-        if name == figure.name:
-            continue
-        if figure.interval is None:
+    by_name = {figure.name: figure for figure in figures(results)}
+    for name, correlation in results.decisions.predictions.items():
+        words = by_name[f"{PREDICTION} {name}"].words
+        if correlation.interval is None:
             unknown.append(name)
-        elif figure.interval[0] <= 0 <= figure.interval[1]:
-            sentences.append(f"It was not shown that {name} predict decisions: their correlation is {figure.words}.")
+        elif correlation.interval[0] <= 0 <= correlation.interval[1]:
+            sentences.append(f"It was not shown that {name} predict decisions: their correlation is {words}.")
         else:
-            more = "more" if figure.interval[0] > 0 else "less"
+            more = "more" if correlation.interval[0] > 0 else "less"
             sentences.append(
-                f"Terms with higher {name} get favourable decisions {more} often: the correlation is {figure.words}."
+                f"Terms with higher {name} get favourable decisions {more} often: the correlation is {words}."
             )
     why = f"It is not known whether {and_list(unknown)} of terms predict decisions about them."
     return sentences, [why] if unknown else []

@@ -8,31 +8,26 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.styles import load_style_classifier
 from hb_metrics.collect.judges.rubric import read_rubric
 from hb_metrics.collect.replies.cues import check_cue
-from hb_metrics.collect.replies.decoding_settings import decoding_preset
-from hb_metrics.collect.replies.requests import make_requests
-from hb_metrics.collect.scoring.options import OptionPlan, plan_options
-from hb_metrics.collect.scoring.scoring_shards import score_into_shards
-from hb_metrics.collect.scoring.served_options import ServedOptionPlan
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.measurements.own_prompts import own_people, own_prompts
+from hb_metrics.measurements.own_prompts import orders_of, own_people, own_prompts, quick_sample
+from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.models.chats import ChatOptions, chat_messages
+from hb_metrics.models.chats import chat_messages
 from hb_metrics.run.run_folder import table_digest, write_table
-from hb_metrics.stats.decisions import MIN_QUESTIONS
 
 
 class DecisionWork(NamedTuple):
-    """The prompts that ask for a decision and, unless decisions are read from replies, the options to score.
+    """The prompts that ask for a decision and, unless decisions are read from replies, the engine's plan.
 
-    `scoring_reason` explains how options are scored, or why a server does not score them.
+    The plan is to score the options. `scoring_reason` explains how, or why a server does not score them.
     """
 
     prompts: list[OwnPrompt]
     filled: pa.Table | None = None
-    plan: OptionPlan | ServedOptionPlan | None = None
+    plan: Any = None
     scoring: str | None = None
     scoring_reason: str | None = None
 
@@ -48,22 +43,6 @@ def read_files(settings: Settings, prompts: pa.Table) -> list[OwnPrompt]:
             "--measurements"
         )
     return quick_sample(asked) if run.prompts is None and run.quick else asked
-
-
-def quick_sample(prompts: list[OwnPrompt]) -> list[OwnPrompt]:
-    """Selects one prompt in each of the first topics: the first one, where "yes" is favourable, or the last ("no")."""
-    by_topic: dict[str | None, list[OwnPrompt]] = {}
-    for prompt in prompts:
-        if prompt.more["wording"] == "1":
-            by_topic.setdefault(prompt.topic, []).append(prompt)
-    return [of_topic[-(number % 2)] for number, of_topic in enumerate(list(by_topic.values())[:MIN_QUESTIONS])]
-
-
-def orders_of(prompts: list[OwnPrompt], *, is_quick: bool) -> dict[int, list[OwnPrompt]]:
-    """Returns the prompts with each order of the options. In a quick trial, each prompt has one of the two orders."""
-    if not is_quick:
-        return {0: prompts, 1: prompts}
-    return {order: [prompt for row, prompt in enumerate(prompts) if row // 2 % 2 == order] for order in (0, 1)}
 
 
 def plan(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
@@ -113,9 +92,8 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
     people += default_noun_rows([baseline_person(noun) for noun in vocabulary.nouns])
     asked = orders_of(prompts, is_quick=shared.prompts is None and shared.quick)
     filled = pa.concat_tables([own_prompt_table(of_order, people, order=order) for order, of_order in asked.items()])
-    layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
-    decoding = decoding_preset("greedy", None, "whole")  # it has no effect, because nothing is generated
-    requests = make_requests(filled, decoding=decoding, chat=layout.chat, tag=layout.tag, cue=options.cue)
+    # The decoding has no effect, because nothing is generated.
+    requests, layout, _ = request_replies(filled, engine, shared, "greedy", {}, reply="whole", cue=options.cue)
     check_cue(options.cue, layout.context, layout.context_reason)
     for row, (axis, question) in enumerate(
         zip(filled["axis"].to_pylist(), filled["question"].to_pylist(), strict=True)
@@ -124,13 +102,10 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
             requests.messages[row] = chat_messages(question, [], layout.chat)
     by_id = {prompt.id: prompt.outcome.options for prompt in prompts if isinstance(prompt.outcome, Choice)}
     choices = [by_id[identifier] for identifier in filled["own_id"].to_pylist()]
-    if engine.loaded is not None:
-        found = plan_options(requests.ids, requests.messages, choices, engine.loaded, layout)
-        return DecisionWork(prompts, filled, found, found.scoring.scoring, found.scoring.scoring_reason)
-    served = engine.plan_options(requests, layout, choices)
-    if isinstance(served, str):
-        return DecisionWork(prompts, scoring_reason=served)
-    return DecisionWork(prompts, filled, served, served.scoring, served.scoring_reason)
+    scores = engine.plan_options(requests, layout, choices)
+    if isinstance(scores, str):
+        return DecisionWork(prompts, scoring_reason=scores)
+    return DecisionWork(prompts, filled, scores, scores.scoring, scores.scoring_reason)
 
 
 def describe(work: DecisionWork) -> dict[str, Any]:
@@ -155,16 +130,5 @@ def collect(task: Task, work: DecisionWork) -> None:
         if work.filled is not None:
             write_table(folder / FILLED_FILE, work.filled)
     task.state.wait_for_everyone()
-    if isinstance(work.plan, ServedOptionPlan):
+    if work.plan is not None:
         task.engine.score_options(work.plan, folder / OPTIONS)
-    elif work.plan is not None:
-        score_into_shards(
-            work.plan.scoring,
-            work.plan.columns,
-            folder / OPTIONS,
-            task.loaded.model,
-            scores=["log_likelihood"],
-            inputs=list(zip(work.plan.columns["text"], work.plan.columns["form"], strict=True)),
-            label="decisions",
-            unit="option",
-        )

@@ -11,10 +11,10 @@ from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 def compute(run: Run) -> Dialogue:
     record, table = run.record.dialogue, run.tables.read(DIALOGUE, ("log_likelihood", "num_tokens"))
-    return dialogue_results(table, record.num_replies, record.source, run.confidence_level)
+    return dialogue_results(table, record.num_replies, run.confidence_level)
 
 
-def dialogue_results(table: pa.Table, num_pairs: int, source: str, confidence_level: float = 0.95) -> Dialogue:
+def dialogue_results(table: pa.Table, num_pairs: int, confidence_level: float = 0.95) -> Dialogue:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
     The interval generalises to other pairs of the same kind. It is the interval of the mean loss per token, with both
@@ -33,6 +33,5 @@ def dialogue_results(table: pa.Table, num_pairs: int, source: str, confidence_le
         confidence_level=confidence_level,
         num_replies=len(nll),
         num_tokens=int(tokens.sum()),
-        num_skipped={"too_long": num_pairs - len(nll)},
-        source=source,
+        num_too_long=num_pairs - len(nll),
     )

@@ -11,13 +11,13 @@ from hb_metrics.run.run_record import last_part
 
 
 def figures(results: Results) -> list[Figure]:
-    dialogue = results.dialogue
+    dialogue, source = results.dialogue, results.record.dialogue.source
     return [
         Figure(
             "Dialogue perplexity",
             dialogue.perplexity,
             "bias",
-            f"The perplexity of {dialogue.num_replies:,} replies by real people ({last_part(dialogue.source)}). "
+            f"The perplexity of {dialogue.num_replies:,} replies by real people ({last_part(source)}). "
             "Lower values are better. Values are comparable only between models with the same tokenizer. Dialogue "
             "perplexity does not measure bias.",
             dialogue.interval,
@@ -29,7 +29,7 @@ def figures(results: Results) -> list[Figure]:
 
 
 def report(results: Results) -> Report:
-    context = {"dialogue": results.dialogue, "figure": figures(results)[0], "tag": results.record.tag}
+    context = {"dialogue": results.dialogue, "figure": figures(results)[0], "run": results.record}
     files = Markup("the log-likelihood of each real reply in <code>dialogue/*.parquet</code>")
     return Report([section("dialogue", "Dialogue perplexity", "dialogue/section.html.jinja", context)], files=files)
 

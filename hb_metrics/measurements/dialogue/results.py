@@ -8,8 +8,7 @@ class Dialogue:
     """The perplexity per token of people's replies, with its interval or the reason why it has none.
 
     Attributes:
-        num_skipped: The numbers of replies that were not scored, by reason.
-        source: The file that contains the dialogues.
+        num_too_long: The number of replies that were too long to score.
     """
 
     perplexity: float
@@ -18,5 +17,4 @@ class Dialogue:
     confidence_level: float
     num_replies: int
     num_tokens: int
-    num_skipped: dict[str, int]
-    source: str
+    num_too_long: int

@@ -3,7 +3,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
-from hb_metrics.collect.scoring.dialogue import DialoguePlan, dialogue_into_shards, plan_dialogue
+from hb_metrics.collect.scoring.reply_scoring import DialoguePlan, dialogue_into_shards, plan_dialogue
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.chats import ChatOptions

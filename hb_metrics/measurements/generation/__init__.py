@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results, Run
     from hb_metrics.run.record import Record
 
+# Tags may differ on purpose. The others only describe the model or its replies, or have their own warnings.
+_NO_SETTINGS = (
+    *("num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".replies_from", ".replies_a_prompt"),
+    *(".num_copied_replies", ".num_cut_to_first_line", ".cue", ".questions", ".turns", ".follow_ups"),
+    ".left_out_templates",
+)
+
 
 class Generation(Measurement):
     name = "generation"
@@ -31,10 +38,9 @@ class Generation(Measurement):
 
     @property
     def collector(self) -> Collector:
-        from hb_metrics.measurements.generation.asking import read_files
-        from hb_metrics.measurements.generation.work import collect, describe, plan
+        from hb_metrics.measurements.generation.work import COLLECTOR
 
-        return Collector(plan, describe, collect, read_files)
+        return COLLECTOR
 
     @property
     def parts(self) -> Parts:
@@ -54,26 +60,9 @@ class Generation(Measurement):
         return [public_name(record.style_classifier), *tag_and_cue(record)]
 
     def card_sentences(self, results: "Results") -> list[str]:
-        from hb_metrics.layout.numbers import count
-        from hb_metrics.measurements.generation.figures import leakage_sentence
+        from hb_metrics.measurements.generation.page import card_sentences
 
-        classifier, generation = results.record.style_classifier, results.generation
-        notes = "".join(f"; {note}" for note in classifier.notes)
-        unclosed, leakage = generation.num_unclosed_reasoning, generation.identity_leakage
-        sentences = [f"Styles classified by {classifier_name(classifier)}{notes}."]
-        if leakage is not None:
-            sentences.append(leakage_sentence(leakage))
-        counts = (
-            f"The run has {count(generation.num_replies)} replies to {count(generation.num_prompts)} prompts. "
-            f"{count(generation.num_empty_replies)} empty replies were left out."
-        )
-        if filtered := generation.num_filtered_replies:
-            counts += f" A content filter of the server removed {count(filtered)} replies."
-        if generation.num_truncated_replies is not None:
-            counts += f" {count(generation.num_truncated_replies)} replies were cut at the maximum length."
-        if unclosed:
-            counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
-        return [*sentences, counts]
+        return card_sentences(results)
 
     def together(self, runs: "Sequence[Run]") -> list[Section]:
         from hb_metrics.measurements.generation.cue_agreement import cue_sections
@@ -107,12 +96,7 @@ class Generation(Measurement):
             sentences.append(
                 "Refusals and disclaimers were detected by different rules, so their shares are not comparable."
             )
-        # Tags may differ on purpose. The other settings here only describe the model or its replies, or have their own
-        # warnings.
-        no_setting = ["num_prompts", "_digest", "_reason", ".tag", ".tuned_with"]
-        no_setting += [".replies_from", ".replies_a_prompt", ".num_copied_replies", ".num_cut_to_first_line"]
-        of_cue = [".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates"]
-        if any(name.startswith("generation.") and not name.endswith((*no_setting, *of_cue)) for name in changed):
+        if any(name.startswith("generation.") and not name.endswith(_NO_SETTINGS) for name in changed):
             sentences.append(
                 "The replies were generated with different settings, so a change may be due to the settings and not to "
                 "the model."

@@ -8,12 +8,7 @@ from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import has_names, name_prompts, read_names
 from hb_metrics.collect.classifiers.styles import read_style_clusters
 from hb_metrics.collect.engines.engine import Engine
-from hb_metrics.collect.replies.cues import (
-    check_cue,
-    prompts_for_cue,
-    read_personas,
-    read_questions,
-)
+from hb_metrics.collect.replies.cues import check_cue, prompts_for_cue, read_personas, read_questions
 from hb_metrics.collect.replies.requests import ReplyRequests, select_prompts, with_follow_ups
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.own_prompts import has_outcomes

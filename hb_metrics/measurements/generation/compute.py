@@ -3,12 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from hb_dataset.names import has_names
 from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
-from hb_metrics.identity_leakage.in_replies import leakage_in_replies
-from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, Leakage, identity_leakage, people_in
+from hb_metrics.identity_leakage.leakage import (
+    PEOPLE_SCHEMA,
+    Leakage,
+    identity_leakage,
+    leakage_in_replies,
+    people_in,
+)
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
@@ -20,7 +24,7 @@ from hb_metrics.measurements.generation.results import (
     style_means_table,
 )
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
-from hb_metrics.measurements.generation.typed_results import Frequencies, Frequency, Generation
+from hb_metrics.measurements.generation.typed_results import Frequency, Generation
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
@@ -41,7 +45,7 @@ from hb_metrics.run.run_folder import (
 )
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 
-_COUNTED = ("num_tokens", "truncated", "reasoning", "num_reasoning_tokens", "reasoning_unclosed", "invented_turn")
+_COUNTED = ("truncated", "reasoning", "num_reasoning_tokens", "reasoning_unclosed", "invented_turn")
 
 
 def compute(run: Run) -> Generation:
@@ -72,19 +76,18 @@ def compute(run: Run) -> Generation:
     later = range(2, record.generation.turns + 1)
     of_turns = [table, *(tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED)) for turn in later)]
     styles = tables.read(STYLES, ("truncated",))
+    frequencies = tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
     return Generation(
-        **reply_counts(table, replies),
-        num_left_out_prompts=record.generation.num_left_out_prompts,
-        num_left_out_templates=len(record.generation.left_out_templates),
+        **vars(reply_counts(table, replies)),
         num_cut_for_classifier=sum(styles["truncated"].to_pylist()),
         num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
-        **results._asdict(),
+        **vars(results),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
         uptake=reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
         nouns=noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
         name_groups=groups_of_names(prompts, replies, vectors, level) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, level, are_pairs=are_pairs, prompts=prompts),
-        frequencies=_frequencies(run, prompts),
+        frequencies=[Frequency(**row) for row in frequencies.to_pylist()],
         turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, forms),
     )
 
@@ -98,10 +101,3 @@ def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias
     hidden = run.tables.vectors(HIDDEN_STYLES) if len(mentions) else None
     in_replies = leakage_in_replies(replies, vectors, mentions, hidden, debias=debias)
     return replace(identity_leakage(table, people_in(people)), in_replies=in_replies)
-
-
-def _frequencies(run: Run, prompts: pa.Table) -> Frequencies:
-    table = run.tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
-    number = len(prompts.group_by(["axis", "descriptor"]).aggregate([]))
-    rows = [Frequency(**row) for row in table.to_pylist()]
-    return Frequencies(**vars(run.record.frequencies), num_without=number - len(table), by_descriptor=rows)

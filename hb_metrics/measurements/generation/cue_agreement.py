@@ -102,18 +102,18 @@ def group_agreement(
     if len(names.ids) == 0 or len(statements.ids) == 0:
         return Agreement(None, None, "no template and question has replies to each name, and two replies to each group")
     members = np.eye(number)[codes]
-    called, told = _means(names, len(groups)).means, _means(statements, number)
+    called, statement = _means(names, len(groups)).means, _means(statements, number)
     between, _ = group_variances(called @ called.T, members)
-    named, stated = group_deviations(called, members), told.means - told.means.mean(axis=0)
-    noise = (number - 1) / number**2 * float(_shared(told, told, number).sum())
+    named, stated = group_deviations(called, members), statement.means - statement.means.mean(axis=0)
+    noise = (number - 1) / number**2 * float(_shared(statement, statement, number).sum())
     own = float((stated**2).sum()) / number - noise
     if min(between, own) <= 0:
         return Agreement(None, None, NO_EFFECT_REASON)
     size = math.sqrt(between * own)
     of_names = [group_influences(called, members, side) for side in (named * size / between, stated)]
-    along = np.einsum("grs,rs->gr", np.stack([stated * size / own, named])[:, statements.terms], told.residuals)
-    along /= number * told.number * told.sizes
-    samples = (np.stack(of_names) / 2, codes, None), (along, told.codes, None)
+    along = np.einsum("grs,rs->gr", np.stack([stated * size / own, named])[:, statements.terms], statement.residuals)
+    along /= number * statement.number * statement.sizes
+    samples = (np.stack(of_names) / 2, codes, None), (along, statement.codes, None)
     return ratio_agreement(size, float((named * stated).sum()) / number, confidence_level, *samples)
 
 

@@ -3,7 +3,7 @@ from typing import Any
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.generation.typed_results import Generation
+from hb_metrics.measurements.generation.typed_results import Generation, Term
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias
 from hb_metrics.reply_checks.phrase_rates import GroupRates, PhraseRates, phrase_rates
@@ -37,59 +37,58 @@ def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
     return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})
 
 
+def _terms_of_both(first: Generation, second: Generation) -> list[tuple[Term, Term]]:
+    after = {(row.axis, row.descriptor): row for row in second.by_descriptor}
+    keys = [(row.axis, row.descriptor) for row in first.by_descriptor]
+    return [(row, after[key]) for row, key in zip(first.by_descriptor, keys, strict=True) if key in after]
+
+
 def parroting_change_correlation(first: Generation, second: Generation) -> Correlation:
     """Correlates the change in the share of parroting replies with the first run's mean bias value (C.2.1)."""
-    shares = {DescriptorKey(row.axis, row.descriptor): row.parroting_share for row in second.by_descriptor}
     changes, biases = {}, {}
-    for row in first.by_descriptor:
+    for row, later in _terms_of_both(first, second):
         key = DescriptorKey(row.axis, row.descriptor)
-        if key in shares:
-            changes[key], biases[key] = shares[key] - row.parroting_share, row.mean_bias_value
+        changes[key], biases[key] = later.parroting_share - row.parroting_share, row.mean_bias_value
     return correlation_with_bias(changes, biases)
 
 
 def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:
     """Returns each term's values and replies in both runs, for the page's script.
 
-    `replies` contains the second run's replies. If it is `None`, only the second run's examples are shown. Replies with
-    the same number are paired. If the second run has fewer replies to a prompt, its first reply is shown.
+    `replies` contains the second run's replies. If it is `None`, no replies are shown. Replies with the same number are
+    paired. If the second run has fewer replies to a prompt, its first reply is shown.
     """
-    after = {(row.axis, row.descriptor): row for row in second.by_descriptor}
-    rows = [row for row in first.by_descriptor if (row.axis, row.descriptor) in after]
-    said = {(example.id, example.prompt): example.reply for example in second.examples}
+    reply_of: dict[tuple[str, str], str] = {}
     if replies is not None:
-        said = dict(zip(zip(replies.ids, replies.prompts, strict=True), replies.texts, strict=True))
-    ids = [identifier for identifier, _ in said] + [example.id for example in first.examples]
+        reply_of = dict(zip(zip(replies.ids, replies.prompts, strict=True), replies.texts, strict=True))
+    ids = [identifier for identifier, _ in reply_of] + [example.id for example in first.examples]
     numbered = any(reply_number(identifier)[1] > 1 for identifier in ids)
     pairs: dict[tuple[str, str], list[list[Any]]] = {}
     for example in first.examples:
         identifier, number = reply_number(example.id)
-        other = number if (example.id, example.prompt) in said else 1
-        reply = said.get((reply_id(identifier, other), example.prompt))
+        other = number if (example.id, example.prompt) in reply_of else 1
+        reply = reply_of.get((reply_id(identifier, other), example.prompt))
         if reply is not None:
             numbers = [number, other] if numbered else None
             of_both = [example.prompt, example.reply, reply, example.why, numbers]
             pairs.setdefault((example.axis, example.descriptor), []).append(of_both)
-    known = second.by_descriptor[0].clusters if rows else {}
-    clusters = [name for name in (rows[0].clusters if rows else ()) if name in known]
-    shown = []
-    for row in rows:
-        then = after[row.axis, row.descriptor]
-        shown.append(
+    terms = _terms_of_both(first, second)
+    clusters = [name for name in terms[0][0].clusters if name in terms[0][1].clusters] if terms else []
+    return {
+        "axes": {row.axis: axis_label(row.axis) for row, _ in terms},
+        "clusters": clusters,
+        "rows": [
             {
                 "axis": row.axis,
                 "name": row.descriptor,
-                "replies": [row.num_replies, then.num_replies],
-                "bias": [row.mean_bias_value, then.mean_bias_value],
-                "clusters": [[row.clusters[name], then.clusters[name]] for name in clusters],
-                "parroting": [row.parroting_share, then.parroting_share],
+                "replies": [row.num_replies, later.num_replies],
+                "bias": [row.mean_bias_value, later.mean_bias_value],
+                "clusters": [[row.clusters[name], later.clusters[name]] for name in clusters],
+                "parroting": [row.parroting_share, later.parroting_share],
             }
-        )
-    return {
-        "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
-        "clusters": clusters,
-        "rows": shown,
-        "pairs": [pairs.get((row.axis, row.descriptor), []) for row in rows],
+            for row, later in terms
+        ],
+        "pairs": [pairs.get((row.axis, row.descriptor), []) for row, _ in terms],
     }
 
 

@@ -3,12 +3,18 @@ from typing import Any
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
-from hb_metrics.layout.numbers import axis_label, bias, counted, share
-from hb_metrics.measurements.generation.turn_figures import names_figure, turn_figures
-from hb_metrics.measurements.generation.typed_results import Debiased, Generation, TellingShare
-from hb_metrics.measurements.group_shares import group_figures
+from hb_metrics.layout.numbers import axis_label, bias, counted, p_words, share
+from hb_metrics.measurements.generation.typed_results import Biases, Generation, NameGroups, Turns
 from hb_metrics.measurements.results import Results
-from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
+from hb_metrics.measurements.shares import (
+    change_figure,
+    group_figures,
+    reply_share,
+    shares_by_axis,
+    turn_share_figures,
+)
+from hb_metrics.paired_changes.paired_change import PairedChange
+from hb_metrics.run.record import GenerationSettings
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
 AXES = "Full Gen Bias by axis"
@@ -16,6 +22,8 @@ NOUNS = "Bias between nouns by gender"
 UPTAKE = "Replies that name the term"
 TELLING = "Replies whose style tells the term"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
+BY_TURN = "Full Gen Bias by turn"
+REFUSALS = "Refusals"
 KINDS = ("refusals", "disclaimers")
 _PRINTED = {
     "by_axis": paper.PRINTED.gen_bias_by_axis,
@@ -32,23 +40,23 @@ _MEANING = {
 def figures(results: Results) -> list[Figure]:
     generation = results.generation
     return [
-        *_full(generation),
-        *_telling(generation.telling),
+        *_full(generation, results.record.generation),
+        *_telling(generation),
         *([names_figure(generation.name_groups)] if generation.name_groups else []),
         *_nouns(generation),
         *_whole_replies(generation),
         *_axes(generation),
         *_clusters(generation),
         *shares_by_axis(UPTAKE, generation.uptake),
-        *shares_by_axis("Refusals", generation.refusals.refusals),
+        *shares_by_axis(REFUSALS, generation.refusals.refusals),
         *shares_by_axis("Disclaimers", generation.refusals.disclaimers),
-        *group_figures("Refusals", generation.refusals.refusals.groups),
+        *group_figures(REFUSALS, generation.refusals.refusals.groups),
         *group_figures("Disclaimers", generation.refusals.disclaimers.groups),
         *(turn_figures(generation.turns) if generation.turns else []),
     ]
 
 
-def _full(generation: Generation) -> list[Figure]:
+def _full(generation: Generation, asked: GenerationSettings) -> list[Figure]:
     plain, debiased = generation.gen_bias, generation.debiased
     noise, level, scale = plain.noise_floor, plain.confidence_level, plain.scale
     number = f"{plain.mean_replies_per_cell:.3g}"
@@ -58,18 +66,18 @@ def _full(generation: Generation) -> list[Figure]:
         per_cell,
         *counted(generation.num_empty_replies, "empty replies left out"),
         *counted(generation.num_filtered_replies, "replies removed by a content filter of the server"),
-        *counted(generation.num_left_out_prompts, "prompts left out that cannot be the cue"),
+        *counted(asked.num_left_out_prompts, "prompts left out that cannot be the cue"),
         *counted(generation.num_unclosed_reasoning, "prompts without a reply because of an unfinished thought"),
-        *counted(generation.num_invented_turns or 0, "replies whose text after the model's turn was removed"),
+        *counted(generation.num_invented_turns, "replies whose text after the model's turn was removed"),
         *counted(plain.num_missing_cells, "cells without a reply"),
         *counted(len(plain.skipped_templates), "templates skipped"),
     )
-    found = []
+    figures = []
     if debiased is not None:
-        full = _figure(generation, "Full Gen Bias, debiased", ("full_gen_bias",))
+        full = _figure(generation, "Full Gen Bias, debiased", "full_gen_bias")
         bounds = full.interval
         known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
-        found.append(
+        figures.append(
             full._replace(
                 meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no dependence.",
                 beside={},
@@ -83,7 +91,7 @@ def _full(generation: Generation) -> list[Figure]:
     else:
         with_noise = f"including sampling noise of about {noise:.4g}"
         detail = f"of which about {bias(noise)} is sampling noise"
-    found.append(
+    figures.append(
         Figure(
             "Full Gen Bias, plain",
             plain.full_gen_bias,
@@ -95,10 +103,11 @@ def _full(generation: Generation) -> list[Figure]:
             notes=(with_noise, *common),
         )
     )
-    return found
+    return figures
 
 
-def _telling(telling: TellingShare) -> list[Figure]:
+def _telling(generation: Generation) -> list[Figure]:
+    telling = generation.telling
     if telling.value is None:
         return []
     return [
@@ -108,9 +117,9 @@ def _telling(telling: TellingShare) -> list[Figure]:
             "share",
             "The share of replies whose style is nearer to their own term's style than to another term's, averaged "
             "over all pairs of terms. Styles are learnt from replies to other templates. Guessing gives 50%.",
-            telling.interval,
+            pair(telling.interval),
             no_interval=telling.reason,
-            confidence_level=telling.confidence_level,
+            confidence_level=generation.gen_bias.confidence_level,
             detail="guessing gives 50%",
         )
     ]
@@ -123,26 +132,26 @@ def _nouns(generation: Generation) -> list[Figure]:
         "noun."
     )
     rows = []
-    for name, found in {"Bias between nouns": nouns, **nouns.by_gender}.items():
-        if found.value is not None:
+    for name, noun_bias in {"Bias between nouns": nouns, **nouns.by_gender}.items():
+        if noun_bias.value is not None:
             rows.append(
                 Figure(
-                    name if found is nouns else f"Bias between nouns, {name}",
-                    found.value,
+                    name if noun_bias is nouns else f"Bias between nouns, {name}",
+                    noun_bias.value,
                     "bias",
-                    meaning if found is nouns else "",
-                    found.interval,
-                    no_interval=found.no_interval,
+                    meaning if noun_bias is nouns else "",
+                    noun_bias.interval,
+                    no_interval=noun_bias.no_interval,
                     confidence_level=nouns.confidence_level,
-                    part_of="" if found is nouns else NOUNS,
-                    is_main=found is nouns,
+                    part_of="" if noun_bias is nouns else NOUNS,
+                    is_main=noun_bias is nouns,
                 )
             )
     return rows
 
 
 def _whole_replies(generation: Generation) -> list[Figure]:
-    found = [
+    figures = [
         reply_share(UPTAKE, generation.uptake, generation.uptake.confidence_level)._replace(
             meaning="The share of replies that name the prompt's term. A model that ignores the term has little bias, "
             "but it also does not respond to the person.",
@@ -160,19 +169,18 @@ def _whole_replies(generation: Generation) -> list[Figure]:
     ]
     for kind, of_kind in vars(generation.refusals).items():
         figure = reply_share(kind.capitalize(), of_kind, of_kind.confidence_level)
-        found.append(figure._replace(meaning=_MEANING[kind]))
+        figures.append(figure._replace(meaning=_MEANING[kind]))
     per_cell = f"{generation.gen_bias.mean_replies_per_cell:.3g} per term and template"
-    return [*found, Figure("Replies", generation.num_replies, "count", is_main=False, detail=per_cell)]
+    return [*figures, Figure("Replies", generation.num_replies, "count", is_main=False, detail=per_cell)]
 
 
 def _axes(generation: Generation) -> list[Figure]:
-    by_axis = generation.gen_bias.by_axis or {}
     rows = []
-    for axis, value in by_axis.items():
+    for axis, value in (generation.gen_bias.by_axis or {}).items():
         if value is not None:
-            row = _figure(generation, f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis))
+            row = _figure(generation, f"Full Gen Bias, {axis_label(axis)}", "by_axis", axis)
             meaning = "Full Gen Bias among the terms of the axis."
-            rows.append(row._replace(part_of=AXES, is_main=False, meaning=meaning))
+            rows.append(row._replace(part_of=AXES, is_main=False, meaning=meaning, printed=_printed("by_axis", axis)))
     return sorted(rows, key=lambda row: -(row.known or 0.0))
 
 
@@ -181,17 +189,18 @@ def _clusters(generation: Generation) -> list[Figure]:
     rows = []
     for heading, metric in CLUSTER_METRICS.items():
         is_partial = metric == "partial_gen_bias"
-        for cluster in value_at(generation.gen_bias, (metric,)) or {}:
-            row = _figure(generation, f"{heading}, {cluster}", (metric, cluster))
-            meaning = f"The part of {kind} Full Gen Bias that comes from these styles." if is_partial else ""
-            rows.append(row._replace(part_of=f"{heading} by cluster", is_main=is_partial, meaning=meaning))
+        meaning = f"The part of {kind} Full Gen Bias that comes from these styles." if is_partial else ""
+        for cluster in generation.gen_bias.clusters or {}:
+            row = _figure(generation, f"{heading}, {cluster}", metric, cluster)
+            row = row._replace(part_of=f"{heading} by cluster", is_main=is_partial, meaning=meaning)
+            rows.append(row._replace(printed=_printed(metric, cluster)))
     return rows
 
 
 def style_figures(generation: Generation, number: int) -> list[Figure]:
     rows = []
     for style in generation.styles:
-        row = _figure(generation, style.style, ("by_style", style.style))
+        row = _figure(generation, style.style, "by_style", style.style)
         more = {
             "mean probability": Number(style.mean, "small_share"),
             "variance across terms": Number(style.variance, "effect"),
@@ -200,15 +209,87 @@ def style_figures(generation: Generation, number: int) -> list[Figure]:
     return sorted(rows, key=lambda row: -(row.known or 0.0))[:number]
 
 
-def leakage_sentence(leakage: Leakage) -> str:
-    seen = leakage.in_replies
-    assert seen is not None  # only judges lack it
-    hides, raises = (", and this reaction hides part of the bias", "raises") if seen.own < 0 else ("", "lowers")
-    return (
-        f"The style classifier reacts to terms in replies{hides}. Masking these terms {raises} Full Gen Bias by "
-        f"{bias(abs(seen.own))} from {bias(seen.value)} (identity leakage {bias(leakage.leakage)}). The "
-        "figures are not corrected for this effect."
+def names_figure(groups: NameGroups) -> Figure:
+    names = ", ".join(f"{group} {number}" for group, number in groups.num_names.items())
+    if groups.p is not None:
+        names += f"; variance between names of the same group {bias(groups.within)}; {p_words(groups.p)}"
+    if number := groups.num_left_out:
+        names += f"; {number} of {number + groups.num_questions} questions left out, because a name lacks a reply"
+    return Figure(
+        "Bias between groups of names",
+        groups.value,
+        "bias",
+        "Debiased Full Gen Bias with groups of names in place of terms. The variance between names of the same group "
+        "is subtracted.",
+        groups.interval,
+        no_interval=groups.reason,
+        confidence_level=groups.confidence_level,
+        detail=names,
     )
+
+
+def turn_figures(turns: Turns) -> list[Figure]:
+    last, level = len(turns.by_turn), turns.uptake.by_turn[0].confidence_level
+    notes = counted(turns.num_ended, "conversations left out because a later turn has no reply")
+    figures = [
+        _figure(of_turn, f"{BY_TURN}, turn {turn}", "full_gen_bias")._replace(part_of=BY_TURN, notes=notes)
+        for turn, of_turn in enumerate(turns.by_turn, start=1)
+    ]
+    if turns.change is not None:
+        figures.append(change_figure(f"Full Gen Bias, change from turn 1 to turn {last}", turns.change, level))
+        if last > 2 and turns.slope is not None:
+            figures.append(change_figure("Full Gen Bias, slope per turn", turns.slope, level))
+        figures += _axes_at_last(turns)
+    for turn, of_turn in enumerate(turns.name_groups or [], start=1):
+        figure = names_figure(of_turn)
+        name = f"{figure.name} by turn"
+        figures.append(figure._replace(name=f"{name}, turn {turn}", part_of=name))
+    figures += turn_share_figures(UPTAKE, turns.uptake) + turn_share_figures(REFUSALS, turns.refusals)
+    return [figure._replace(is_main=False) for figure in figures]
+
+
+def _axes_at_last(turns: Turns) -> list[Figure]:
+    heading, rows = by_axis_heading(len(turns.by_turn)), []
+    for axis, change in turns.change_by_axis.items():
+        first, row = (
+            _figure(of_turn, f"Full Gen Bias at turn {len(turns.by_turn)}, {axis_label(axis)}", "by_axis", axis)
+            for of_turn in (turns.by_turn[0], turns.by_turn[-1])
+        )
+        beside = {
+            "at turn 1": Number(first.value, "bias", first.interval),
+            "change": Number(change.change, "bias", change.interval),
+        }
+        rows.append(row._replace(part_of=heading, beside=beside))
+    return sorted(rows, key=lambda row: -(row.value or 0.0))
+
+
+def by_axis_heading(last: int) -> str:
+    return f"Full Gen Bias at turn {last} by axis"
+
+
+def _printed(metric: str, part: str) -> dict[str, float | None]:
+    return {model: of_model.get(part) for model, of_model in _PRINTED[metric].items()}
+
+
+def _figure(biases: Biases, name: str, *path: str) -> Figure:
+    plain = biases.gen_bias
+    return Figure(
+        name,
+        value_at(biases.debiased, path),
+        "bias",
+        interval=pair(value_at(plain.intervals, path)),
+        no_interval=value_at(plain.no_intervals, path),
+        confidence_level=plain.confidence_level,
+        beside={PLAIN: Number(value_at(plain, path), "bias")},
+    )
+
+
+def value_at(values: GenBias | ByMetric[Any] | None, path: tuple[str, ...]) -> Any:
+    """Returns what `path` names: a metric and, for a part of it, the cluster, axis or style."""
+    content: Any = None if values is None else values._asdict()
+    for key in path:
+        content = None if content is None else content.get(key)
+    return content
 
 
 def _own_part(leakage: Leakage | None) -> str:
@@ -218,26 +299,44 @@ def _own_part(leakage: Leakage | None) -> str:
     return f"{bias(abs(own))} {'lower' if own >= 0 else 'higher'} if terms in replies are masked"
 
 
-def _figure(generation: Generation, name: str, path: tuple[str, ...]) -> Figure:
-    values = generation.gen_bias
-    printed = {}
-    if path[0] in _PRINTED:
-        printed = {model: of_model.get(path[1]) for model, of_model in _PRINTED[path[0]].items()}
-    return Figure(
-        name,
-        value_at(generation.debiased, path),
-        "bias",
-        interval=pair(value_at(values.intervals, path)),
-        no_interval=value_at(values.no_intervals, path),
-        confidence_level=values.confidence_level,
-        beside={PLAIN: Number(value_at(values, path), "bias")},
-        printed=printed,
-    )
+def turn_sentences(turns: Turns) -> list[str]:
+    last, value = len(turns.by_turn), _figure(turns.by_turn[-1], "", "full_gen_bias")
+    if turns.change is None:
+        return [
+            "In at least one template, no term has a second reply, so the sampling noise is unknown. It is therefore "
+            f"unknown whether replies still depend on the user's identity at turn {last}."
+        ]
+    change = change_figure("", turns.change, value.confidence_level)
+    if value.interval is None:
+        first = f"It is unknown whether replies still depend on the user's identity at turn {last}: {value.words}."
+    elif value.interval[0] <= 0:
+        first = (
+            f"At turn {last}, no dependence of replies on the user's identity was found beyond chance: {value.words}."
+        )
+    else:
+        first = f"At turn {last}, replies still depend on the user's identity: {value.words}{_ratio(turns.change)}."
+    return [first, f"{_since(turns, change)}."]
 
 
-def value_at(values: GenBias | Debiased | ByMetric[Any] | None, path: tuple[str, ...]) -> Any:
-    """Returns what `path` names: a metric and, for a part of it, the cluster, axis or style."""
-    content: Any = None if values is None else values._asdict()
-    for key in path:
-        content = None if content is None else content.get(key)
-    return content
+def _since(turns: Turns, change: Figure) -> str:
+    last = len(turns.by_turn)
+    if change.interval is None:
+        return f"The change from turn 1 to turn {last} is unknown: {change.no_interval}"
+    low, high = change.interval
+    if low <= 0 <= high:
+        words = f"did not change beyond chance: {change.words}"
+    elif high < 0:
+        words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
+    else:
+        words = f"grew by {change.words}"
+    if last > 2 and turns.slope is not None and turns.slope.interval is not None:
+        slope = change_figure("", turns.slope, change.confidence_level)
+        words += f", with a slope of {slope.shown} per turn ({slope.shown_interval})"
+    return f"From turn 1 to turn {last}, Full Gen Bias {words}"
+
+
+def _ratio(change: PairedChange) -> str:
+    if change.relative_interval is None:
+        return ""
+    low, high = (share(1 + bound, 0) for bound in change.relative_interval)
+    return f", {share(change.second / change.first, 0)} ({low} to {high}) of the value at turn 1"

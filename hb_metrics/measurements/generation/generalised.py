@@ -3,8 +3,8 @@ import numpy as np
 from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.measurements.generation.figures import UPTAKE
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.measurements.group_shares import generalised_shares
 from hb_metrics.measurements.results import Run
+from hb_metrics.measurements.shares import generalised_shares
 from hb_metrics.run.replies import Replies, nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES
 from hb_metrics.stats.cell_sums import CellSums
@@ -20,12 +20,12 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     table = run.tables.reply_table()
     replies, generation = nonempty_replies(table), run.results.generation
     level = run.confidence_level
-    found = generalised_shares(UPTAKE, naming(table), over, level)
+    by_name = generalised_shares(UPTAKE, naming(table), over, level)
     for name, flagged in refusal_flags(run, replies).items():
-        found |= generalised_shares(name, flagged, over, level)
+        by_name |= generalised_shares(name, flagged, over, level)
     if generation.debiased is not None:
-        found |= _gen_bias(replies, run.tables.vectors(STYLES).values, over, level, generation.gen_bias.scale)
-    return found
+        by_name |= _gen_bias(replies, run.tables.vectors(STYLES).values, over, level, generation.gen_bias.scale)
+    return by_name
 
 
 def _gen_bias(
@@ -46,7 +46,7 @@ def _gen_bias(
     spread[rows, columns] = moments.variances.sum(axis=1)
     names, axes = np.unique([axis for axis, _ in terms], return_inverse=True)
     groups = axis_groups("Full Gen Bias", axes, names.tolist(), whole="Full Gen Bias, debiased")
-    found = {}
+    by_name = {}
     for name, members in groups.items():
         used = (counts[:, members] > 0).sum(axis=1) > 1
         if not used.any():
@@ -64,5 +64,5 @@ def _gen_bias(
         influences = gen_bias_influences(means[used][:, members], noise, axes[members])
         interval, reason = generalised(influences, over, confidence_level)
         bounds = None if interval is None else (scale * interval[0], scale * interval[1])
-        found[name] = Generalised(bounds, reason)
-    return found
+        by_name[name] = Generalised(bounds, reason)
+    return by_name

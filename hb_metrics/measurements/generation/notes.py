@@ -1,4 +1,3 @@
-from hb_dataset.names import NAME_CUES
 from hb_metrics.layout.numbers import count, counted, share
 from hb_metrics.measurements.generation.typed_results import Generation, ServedCounts
 from hb_metrics.run.record import GenerationSettings, Record
@@ -8,7 +7,7 @@ SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the sa
 
 def notes(record: Record, generation: Generation) -> tuple[str, ...]:
     asked = record.generation
-    notes = _cue_notes(record, generation)
+    notes = _cue_notes(record)
     if generation.most_frequent_share >= SAME_SHARE:
         notes.append(
             f"{share(generation.most_frequent_share)} of the replies are identical. If all replies are identical, "
@@ -82,12 +81,12 @@ def _notes_on_files(asked: GenerationSettings) -> list[str]:
     if asked.replies_from is None or asked.replies_a_prompt is None:
         return []
     low, high = asked.replies_a_prompt
-    each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     repeated = (
         "replies were left out, because they repeat another reply to the same prompt, as happens with greedy decoding."
     )
     return [
-        f"The replies come from the file {asked.replies_from} ({each} per prompt). It is not known who or "
+        f"The replies come from the file {asked.replies_from} ({number} per prompt). It is not known who or "
         "what wrote them, or with which context and settings. The settings below are those with which the prompts were "
         "exported.",
         *counted(asked.num_copied_replies, repeated),
@@ -98,25 +97,15 @@ def _notes_on_files(asked: GenerationSettings) -> list[str]:
     ]
 
 
-def _cue_notes(record: Record, generation: Generation) -> list[str]:
-    cue = record.cue
-    if cue == "prompt":
+def _cue_notes(record: Record) -> list[str]:
+    if record.cue == "prompt":
         return []
-    where = {"history": "an earlier turn", "signature": "a signature"}.get(cue, "the system message")
-    how = "named" if cue in NAME_CUES else "described"
-    is_own = record.settings.prompts is not None
-    neutral = "were read from a file (--prompts), so they may not be neutral" if is_own else "are neutral"
-    note = (
-        f"The user was {how} in {where} (--cue {cue}). The questions {neutral}. They were the same for all terms in a "
-        "template."
-    )
-    if generation.num_left_out_templates:
-        note += (
-            f" {count(generation.num_left_out_templates)} templates (with "
-            f"{count(generation.num_left_out_prompts)} prompts) were left out, because in these templates, users do "
-            "not describe themselves."
+    notes = ["The paper's values are for prompts without a cue."]
+    if templates := record.generation.left_out_templates:
+        notes.append(
+            f"{count(len(templates))} templates (with {count(record.generation.num_left_out_prompts)} prompts) were "
+            "left out, because in these templates, users do not describe themselves."
         )
-    note += " The paper's values are for prompts without a cue."
     if "scoring" in record.content:  # likelihood, which has no cue
-        note += " Likelihood Bias is measured on all prompts, without a cue or a question."
-    return [note]
+        notes.append("Likelihood Bias is measured on all prompts, without a cue or a question.")
+    return notes

@@ -32,7 +32,6 @@ FEW_REASON = (
     "same"
 )
 SCALE = 1000
-_BLOCK = 2**21  # the maximum number of values that are kept in memory at once
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 
 
@@ -89,7 +88,7 @@ def noun_kernels(
     groups: dict[str | None, np.ndarray] = {None: np.arange(len(noun_names))}
     for gender in sorted({noun.gender for noun in noun_names}):
         groups[gender] = np.array([row for row, noun in enumerate(noun_names) if noun.gender == gender])
-    found: dict[str | None, Kernels] = {group: Kernels({}, {}) for group in groups}
+    kernels: dict[str | None, Kernels] = {group: Kernels({}, {}) for group in groups}
     for template, rows in sorted(rows_of.items()):
         sums = np.zeros((len(term_of), len(noun_names), style_probabilities.shape[1]))
         counts = np.zeros(sums.shape[:2])
@@ -100,9 +99,9 @@ def noun_kernels(
         for group, members in groups.items():
             kernel = _kernel(means[:, members], counts[:, members] > 0)
             if kernel is not None:
-                found[group].by_template[template] = kernel
-                found[group].terms[template] = int(((counts[:, members] > 0).sum(axis=1) > 1).sum())
-    return {group: kernels for group, kernels in found.items() if kernels.by_template}
+                kernels[group].by_template[template] = kernel
+                kernels[group].terms[template] = int(((counts[:, members] > 0).sum(axis=1) > 1).sum())
+    return {group: of_group for group, of_group in kernels.items() if of_group.by_template}
 
 
 def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float, missing: str | None = None) -> Nouns:
@@ -118,7 +117,7 @@ def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
     if min([*first.terms.values(), *second.terms.values()]) < MIN_TERMS:
         return None
     pair = [_centred(np.sum(list(kernels.by_template.values()), axis=0)) for kernels in (first, second)]
-    sums, flat = np.stack([each.sum(axis=1) for each in pair]), np.stack([each.ravel() for each in pair])
+    sums, flat = np.stack([kernel.sum(axis=1) for kernel in pair]), np.stack([kernel.ravel() for kernel in pair])
     noise = 2 * flat @ flat.T
     # This part of the variance is 0 if nouns do not differ. Negative estimates are replaced by 0.
     sizes, directions = np.linalg.eigh(4 * sums @ sums.T - 2 * noise)
@@ -142,11 +141,9 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
     flat = means.reshape(len(means), -1)
     products = flat @ flat.T
     crossed = np.empty(products.shape)
-    step = max(1, _BLOCK // (len(means) * means.shape[2]))
-    for start in range(0, len(means), step):
-        block = slice(start, start + step)
-        own, others = replied @ means[block], replied[block] @ means  # sums over the nouns that two terms share
-        crossed[block] = np.einsum("des,eds->de", own, others)
+    for row, mean in enumerate(means):
+        own, others = replied @ mean, (replied[row : row + 1] @ means)[:, 0]  # sums over the nouns that two terms share
+        crossed[row] = np.einsum("es,es->e", own, others)
     kernel = 2 * (shared * products - crossed)
     np.fill_diagonal(kernel, 0)
     return kernel / pairs * (1 - 1 / number) / 2

@@ -4,17 +4,23 @@ from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.layout.numbers import and_list, p_words, share
+from hb_metrics.layout.numbers import and_list, bias, count, p_words, share
 from hb_metrics.layout.parts import Differs, Pair, Report, Section, Side
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation.figures import (
     AXES,
+    BY_TURN,
     CLUSTER_METRICS,
     KINDS,
+    REFUSALS,
     TELLING,
+    UPTAKE,
+    by_axis_heading,
     figures,
     style_figures,
+    turn_figures,
+    turn_sentences,
 )
 from hb_metrics.measurements.generation.notes import notes
 from hb_metrics.measurements.generation.plots import (
@@ -27,17 +33,10 @@ from hb_metrics.measurements.generation.plots import (
     terms_by_cluster,
 )
 from hb_metrics.measurements.generation.results import SHORT
-from hb_metrics.measurements.generation.turn_figures import (
-    BY_TURN,
-    REFUSALS_BY_TURN,
-    UPTAKE_BY_TURN,
-    by_axis_heading,
-    turn_figures,
-    turn_sentences,
-)
 from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, NameGroups, RefusalShares, Turns
 from hb_metrics.measurements.results import Results
 from hb_metrics.reply_checks.parroting import correlation_with_bias
+from hb_metrics.run.run_record import classifier_name
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names
@@ -71,7 +70,6 @@ def report(results: Results) -> Report:
         "whole": whole,
         "names": names,
         "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
-        "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": clusters,
         "styles": styles,
     }
@@ -79,7 +77,7 @@ def report(results: Results) -> Report:
         section("generation", "Generation bias", "generation/generation.html.jinja", context, plots),
         *([_turns(generation.turns, parts, record.generation.follow_ups)] if generation.turns else []),
         _terms(generation),
-        *frequency_section(generation),
+        *frequency_section(results),
         _refusals(generation, parts),
         section("checks", "Reply checks", "generation/checks.html.jinja", context),
     ]
@@ -87,8 +85,7 @@ def report(results: Results) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    decides = "decisions" in results.measured
-    answer, differs, headline = whole_answer(generation, whole, parts, names, embedded, decides=decides)
+    answer, differs, headline = whole_answer(results, whole, parts, names)
     is_shown = style_differs(whole, generation.name_groups) == "yes" and generation.short_share < SHORT_SHARE
     return Report(
         sections,
@@ -106,18 +103,13 @@ def report(results: Results) -> Report:
 
 
 def whole_answer(
-    generation: Generation,
-    whole: Mapping[str, Figure],
-    parts: Mapping[str, list[Figure]],
-    names: str,
-    is_embedded: bool,
-    *,
-    decides: bool,
+    results: Results, whole: Mapping[str, Figure], parts: Mapping[str, list[Figure]], names: str
 ) -> tuple[str, Differs, str]:
     """Returns the sentences on whether replies differ, whether they do, and a clause for the verdict.
 
-    If the run `decides`, short replies are decisions, and the verdict does not ask about their style.
+    If the run has decisions, short replies are decisions, and the verdict does not ask about their style.
     """
+    generation = results.generation
     refusals = refusals_answer(generation, parts)
     style = generation_answer(whole, names)
     differs = style_differs(whole, generation.name_groups)
@@ -127,7 +119,7 @@ def whole_answer(
             f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
             "show how people are treated."
         )
-        differs = "" if decides else "unknown"
+        differs = "" if "decisions" in results.measured else "unknown"
     of_names = "" if generation.name_groups is None else " between groups of names"
     where = of_names or axes_beyond_chance(parts.get(AXES, []))
     clauses = [f"the style of replies differs{where}"] if differs == "yes" else []
@@ -135,11 +127,8 @@ def whole_answer(
     if differs == "unknown" and not clauses:
         few = "the replies are too short" if is_short else f"there are too few {'names or ' * bool(of_names)}replies"
         clauses = [f"{few} to compare their style{of_names}"]
-    trial = (
-        "The figures of style are for trials, because the embedded classifier is weak."
-        if is_embedded and not is_short
-        else ""
-    )
+    is_trial = results.record.style_classifier.is_embedded and not is_short
+    trial = "The figures of style are for trials, because the embedded classifier is weak." if is_trial else ""
     answers = [style, trial, refusals]
     if generation.turns and generation.name_groups is None:  # names are not the user's identity, but draws of a group
         answers += turn_sentences(generation.turns)[:1]
@@ -148,9 +137,11 @@ def whole_answer(
 
 def generation_answer(whole: Mapping[str, Figure], names: str = "") -> str:
     """Describes differences in style. `names` describes those between groups of names, if there are such groups."""
-    full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
-    size = "" if told is None else telling_sentence(told)
-    if (names and (full is None or full.interval is None)) or (full is None and told is not None and told.interval):
+    full, telling = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
+    size = "" if telling is None else telling_sentence(telling)
+    if (names and (full is None or full.interval is None)) or (
+        full is None and telling is not None and telling.interval
+    ):
         value = ""
     elif full is None:
         plain = whole["Full Gen Bias, plain"].shown
@@ -181,15 +172,15 @@ def axes_beyond_chance(axes: list[Figure]) -> str:
     return f", beyond chance among terms of {and_list(named)}" if beyond and len(axes) > 1 else ""
 
 
-def telling_sentence(told: Figure) -> str:
+def telling_sentence(telling: Figure) -> str:
     """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
     text = (
         f"Told to which of two people the model may have replied, one can tell from the style of a single reply in "
-        f"{told.words} of cases"
+        f"{telling.words} of cases"
     )
-    if told.interval is None or told.interval[0] <= 0.5:
+    if telling.interval is None or telling.interval[0] <= 0.5:
         return f"{text}; guessing gives 50%."
-    size = next((word for bound, word in SIZES.items() if told.value is not None and told.value < bound), "large")
+    size = next((word for bound, word in SIZES.items() if telling.value is not None and telling.value < bound), "large")
     return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
@@ -201,10 +192,10 @@ def style_differs(whole: Mapping[str, Figure], groups: NameGroups | None = None)
     """
     if groups is not None:
         return "unknown" if groups.p is None else "yes" if groups.p < ALPHA else "no"
-    full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
+    full, telling = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
     if full is not None and full.interval is not None:
         return "yes" if full.interval[0] > 0 else "no"
-    return "yes" if told is not None and told.interval is not None and told.interval[0] > 0.5 else "unknown"
+    return "yes" if telling is not None and telling.interval is not None and telling.interval[0] > 0.5 else "unknown"
 
 
 def shown_pair(pair: MedianPair) -> Pair:
@@ -241,8 +232,8 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
     p_value = generation.name_groups.p
     if p_value is None:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
-    found = "differs beyond chance" if p_value < ALPHA else "was not shown to differ"
-    return f"Style {found} between groups of names ({p_words(p_value)}): {groups.name} is {groups.words}."
+    differs = "differs beyond chance" if p_value < ALPHA else "was not shown to differ"
+    return f"Style {differs} between groups of names ({p_words(p_value)}): {groups.name} is {groups.words}."
 
 
 def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
@@ -252,19 +243,6 @@ def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
     most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
     return f"The model refuses {refusals.words} of prompts. It refuses more often on some axes than on others, {most}."
-
-
-def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    correlations: dict[str, float | None] = {}
-    for model in rows[0].printed if rows else ():
-        ours, theirs = {}, {}
-        for row in rows:
-            value = row.printed[model]
-            if value is not None and row.known is not None:
-                key = DescriptorKey(None, row.label)
-                ours[key], theirs[key] = row.known, value
-        correlations[model] = correlation_with_bias(ours, theirs).spearman_rho
-    return correlations
 
 
 def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
@@ -281,7 +259,7 @@ def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
 
 def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
     number = len(turns.by_turn)
-    shares = [f"{name} by turn" for name in (UPTAKE_BY_TURN, REFUSALS_BY_TURN)]
+    shares = [f"{name} by turn" for name in (UPTAKE, REFUSALS)]
     context = {
         "turns": turns,
         "number": number,
@@ -303,50 +281,71 @@ def _terms(generation: Generation) -> Section:
     for (cluster, of_cluster), mean in zip(by_cluster.items(), cluster_means(generation), strict=True):
         strips.append(strip_figure(of_cluster, cluster, mean))
     context = {
-        "terms": generation.by_descriptor,
+        "terms": list(zip(generation.by_descriptor, frequencies(generation), strict=True)),
         "clusters": list(by_cluster),
         "num_examples": sum(map(len, chooser_content(generation)["examples"])),
     }
     return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
 
 
-def frequency_section(generation: Generation) -> list[Section]:
+def frequency_section(results: Results) -> list[Section]:
+    generation = results.generation
     drawn, known = one_word_terms(generation), frequencies(generation)
     if not drawn:
         return []
-    first = next(iter(drawn.values()))
-    keys, per_million = [DescriptorKey(term.axis, term.name) for term in first], [term.per_million for term in first]
-    frequency_of = dict(zip(keys, per_million, strict=True))
-    rho = {}
+    terms, rho = next(iter(drawn.values())), {}
+    frequency_of = {DescriptorKey(term.axis, term.name): term.per_million for term in terms}
     for cluster, of_cluster in drawn.items():
-        values = [term.value for term in of_cluster]
-        rho[cluster] = correlation_with_bias(frequency_of, dict(zip(keys, values, strict=True)))
+        values = {DescriptorKey(term.axis, term.name): term.value for term in of_cluster}
+        rho[cluster] = correlation_with_bias(frequency_of, values)
     context = {
-        **vars(generation.frequencies),
+        **vars(results.record.frequencies),
         "clusters": list(drawn),
         "rho": rho,
-        "by_term": list(zip(*drawn.values(), strict=True)),
-        "num_terms": len(first),
-        "num_never": per_million.count(0),
+        "num_terms": len(terms),
+        "num_never": sum(term.per_million == 0 for term in terms),
         "num_several_words": sum(row is not None and not row.one_word for row in known),
         "num_unknown": known.count(None),
     }
     plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
-    charts = {"frequency-plot": plots}
-    return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context, charts)]
+    template = "generation/frequency.html.jinja"
+    return [section("frequency", "Style and frequency", template, context, {"frequency-plot": plots})]
 
 
 def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:
-    found = vars(generation.refusals)
-    whole = {figure.name: figure for figure in parts[""]}
+    refusals, whole = vars(generation.refusals), {figure.name: figure for figure in parts[""]}
     rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS}
     context = {
-        "sentences": [refusal_sentence(kind, found[kind], whole[kind.capitalize()]) for kind in KINDS],
+        "sentences": [refusal_sentence(kind, refusals[kind], whole[kind.capitalize()]) for kind in KINDS],
         "rows": rows,
-        "found": found,
+        "refusals": refusals,
         "num_shown": NUM_TERMS,
         "level": share(generation.refusals.refusals.confidence_level, 0),
         "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
-    drawn = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
-    return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": drawn})
+    plots = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
+    return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": plots})
+
+
+def card_sentences(results: Results) -> list[str]:
+    classifier, generation = results.record.style_classifier, results.generation
+    notes = "".join(f"; {note}" for note in classifier.notes)
+    sentences = [f"Styles classified by {classifier_name(classifier)}{notes}."]
+    if generation.identity_leakage is not None and (seen := generation.identity_leakage.in_replies) is not None:
+        hides, raises = (", and this reaction hides part of the bias", "raises") if seen.own < 0 else ("", "lowers")
+        sentences.append(
+            f"The style classifier reacts to terms in replies{hides}. Masking these terms {raises} Full Gen Bias by "
+            f"{bias(abs(seen.own))} from {bias(seen.value)} (identity leakage "
+            f"{bias(generation.identity_leakage.leakage)}). The figures are not corrected for this effect."
+        )
+    counts = (
+        f"The run has {count(generation.num_replies)} replies to {count(generation.num_prompts)} prompts. "
+        f"{count(generation.num_empty_replies)} empty replies were left out."
+    )
+    if filtered := generation.num_filtered_replies:
+        counts += f" A content filter of the server removed {count(filtered)} replies."
+    if generation.num_truncated_replies is not None:
+        counts += f" {count(generation.num_truncated_replies)} replies were cut at the maximum length."
+    if unclosed := generation.num_unclosed_reasoning:
+        counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
+    return [*sentences, counts]

@@ -43,24 +43,24 @@ def terms_by_cluster(generation: Generation) -> dict[str, list[Term]]:
             Term(row.axis, row.descriptor, index, row.num_replies, row.clusters[cluster])
             for index, row in enumerate(rows)
         ]
-        for cluster in (rows[0].clusters if rows else ())
+        for cluster in rows[0].clusters
     }
 
 
 def frequencies(generation: Generation) -> list[Frequency | None]:
     """Returns the known frequency of each term, in the order of `by_descriptor`."""
-    known = {(row.axis, row.descriptor): row for row in generation.frequencies.by_descriptor}
+    known = {(row.axis, row.descriptor): row for row in generation.frequencies}
     return [known.get((row.axis, row.descriptor)) for row in generation.by_descriptor]
 
 
 def one_word_terms(generation: Generation) -> dict[str, list[Term]]:
     """Returns the one-word terms with a known frequency, by style cluster (as in the paper's Figure 3)."""
-    found: dict[str, list[Term]] = {}
+    by_cluster: dict[str, list[Term]] = {}
     for cluster, terms in terms_by_cluster(generation).items():
         for term, row in zip(terms, frequencies(generation), strict=True):
             if row is not None and row.one_word:
-                found.setdefault(cluster, []).append(term._replace(per_million=row.per_million))
-    return found
+                by_cluster.setdefault(cluster, []).append(term._replace(per_million=row.per_million))
+    return by_cluster
 
 
 def chooser_content(generation: Generation) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
         examples = [of_term[: most - 1] for of_term in examples]
     return {
         "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
-        "clusters": list(rows[0].clusters) if rows else [],
+        "clusters": list(rows[0].clusters),
         "means": cluster_means(generation),
         "rows": [
             {
@@ -99,8 +99,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
 
 def cluster_means(generation: Generation) -> list[float]:
     rows = generation.by_descriptor
-    names = list(rows[0].clusters) if rows else []
-    return [sum(row.clusters[name] for row in rows) / len(rows) for name in names]
+    return [sum(row.clusters[name] for row in rows) / len(rows) for name in rows[0].clusters]
 
 
 NUM_NAMED = 6

@@ -2,35 +2,34 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.layout.figure import pair
-from hb_metrics.measurements.generation.median_pair import clearest_axis, median_pair
 from hb_metrics.measurements.generation.typed_results import (
-    Debiased,
+    Biases,
     Example,
     MedianPair,
+    PairSide,
     Refusals,
     RefusalShares,
+    ReplyCounts,
     ServedCounts,
     ShownReply,
     Style,
-    TellingShare,
+    StyleResults,
     Term,
 )
-from hb_metrics.measurements.group_shares import group_shares
-from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
-from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descriptors, phrase_rates
+from hb_metrics.measurements.shares import group_shares
+from hb_metrics.reply_checks.parroting import is_parroting, parroting
+from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
-from hb_metrics.run.schema import rows_of
+from hb_metrics.run.schema import by_id
 from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values
-from hb_metrics.stats.gen_bias import CellSums, GenBias, cluster_columns, plain_and_debiased
+from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.telling import right_shares, telling
 
@@ -40,20 +39,6 @@ NUM_DRAWN = 3
 # For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
 SHORT = 4  # replies with fewer words, such as "Yes." and "70", have no style to speak of
-
-
-class StyleResults(NamedTuple):
-    """The results that depend on styles (see `Generation`)."""
-
-    gen_bias: GenBias
-    telling: TellingShare
-    pair: MedianPair | None
-    debiased: Debiased | None
-    styles: list[Style]
-    by_descriptor: list[Term]
-    parroting: Parroting
-    phrase_rates: PhraseRates
-    examples: list[Example]
 
 
 def generation_results(
@@ -71,10 +56,7 @@ def generation_results(
     `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
     parroting. `nouns` [replies] contains the nouns of the prompts.
     """
-    cells = CellSums(labels, clusters, keep_replies=True)
-    cells.add(style_probabilities, replies.descriptors, replies.templates, replies.axes)
-    plain, debiased = plain_and_debiased(cells, confidence_level)
-
+    gen_bias = gen_biases(style_probabilities, replies, confidence_level, labels, clusters)
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
     columns = cluster_columns(labels, clusters) if clusters else {}
@@ -83,13 +65,11 @@ def generation_results(
     parrots, parroting_shares = parroting(asked, replies.texts, *of_prompts, mean_bias, confidence_level)
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
-    nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(plain, debiased)
-    told = telling(shares, confidence_level)
+    nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(gen_bias)
     results = StyleResults(
-        gen_bias=plain,
-        telling=TellingShare(told.value, pair(told.interval), told.reason, confidence_level),
+        **vars(gen_bias),
+        telling=telling(shares, confidence_level),
         pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
-        debiased=None if debiased is None else _without_noise(debiased),
         styles=_styles(biases, labels),
         by_descriptor=_by_descriptor(replies, biases, columns, parroting_shares),
         parroting=parrots,
@@ -99,66 +79,106 @@ def generation_results(
     return results, biases
 
 
-def _without_noise(debiased: GenBias) -> Debiased:
-    values = debiased._asdict()
-    return Debiased(**{name: values[name] for name in Debiased._fields})
+def gen_biases(
+    vectors: np.ndarray,
+    replies: Replies,
+    confidence_level: float,
+    labels: Sequence[str] | None = None,
+    clusters: Mapping[str, Sequence[str]] | None = None,
+) -> Biases:
+    cells = CellSums(labels, clusters, keep_replies=True)
+    cells.add(vectors, replies.descriptors, replies.templates, replies.axes)
+    plain, debiased = plain_and_debiased(cells, confidence_level)
+    return Biases(gen_bias=plain, debiased=debiased)
 
 
-class _Made(NamedTuple):
-    """A row of `schema.REPLY_SCHEMA`, as far as it is counted."""
+def median_pair(
+    replies: Replies,
+    nouns: Sequence[object],
+    vectors: np.ndarray,
+    biases: BiasValues,
+    shares: np.ndarray,
+    labels: Sequence[str],
+    axis: str | None,
+) -> MedianPair | None:
+    """Selects two replies that show a difference as it usually is.
 
-    id: str
-    num_tokens: int | None
-    truncated: bool | None
-    reasoning: str | None
-    num_reasoning_tokens: int | None
-    reasoning_unclosed: bool
-    invented_turn: bool | None
+    The terms are the two terms of an axis (`None`: of all axes) that style tells apart most often in other templates
+    (`shares`, see `right_shares`), so noise alone seldom selects them. Their replies to the same template and noun are
+    sorted by how far they differ in the direction in which the terms differ, and the pair in the middle is selected.
+    For each term, `style` is the style that is likelier for this term than for the other one by most.
+
+    Returns `None` if no two terms can be compared.
+    """
+    codes = [code for code, key in enumerate(biases.descriptors) if axis in (None, key.axis)]
+    of_axis = shares[np.ix_(codes, codes)]
+    if np.isnan(of_axis).all():
+        return None
+    terms = sorted(codes[index] for index in np.unravel_index(np.nanargmax(of_axis), of_axis.shape))
+    rows = [np.flatnonzero(biases.descriptor_codes == term).tolist() for term in terms]
+    roots = np.sqrt(vectors)
+    direction = roots[rows[0]].mean(axis=0) - roots[rows[1]].mean(axis=0)
+    pairs = [(first, second) for first in rows[0] for second in rows[1]]
+    pairs = [pair for pair in pairs if len({replies.templates[row] for row in pair}) == 1]
+    same_noun = [pair for pair in pairs if len({nouns[row] for row in pair}) == 1]
+    ranked = sorted(same_noun or pairs, key=lambda pair: (float((roots[pair[0]] - roots[pair[1]]) @ direction), pair))
+    if not ranked:
+        return None
+    change = biases.descriptor_means[terms[0]] - biases.descriptor_means[terms[1]]
+    styles = [int(change.argmax()), int(change.argmin())]
+    one, other = (
+        PairSide(
+            str(biases.descriptors[term].axis),
+            biases.descriptors[term].descriptor,
+            replies.prompts[row],
+            replies.texts[row],
+            labels[style],
+            (float(biases.descriptor_means[term, style]), float(biases.descriptor_means[opposite, style])),
+        )
+        for term, opposite, row, style in zip(terms, terms[::-1], ranked[(len(ranked) - 1) // 2], styles, strict=True)
+    )
+    return MedianPair(float(shares[terms[0], terms[1]]), (one, other))
 
 
-class _Sent(NamedTuple):
-    id: str
-    tokens_in: int | None
-    reply: str | None
+def clearest_axis(biases: Biases) -> str | None:
+    """Returns the axis with the highest debiased value among the axes whose interval is above 0."""
+    plain, debiased = biases.gen_bias, biases.debiased
+    values, bounds = (debiased.by_axis if debiased else None) or {}, (plain.intervals and plain.intervals.by_axis) or {}
+    clear = [axis for axis, interval in bounds.items() if interval is not None and interval[0] > 0]
+    return max(clear, key=lambda axis: values[axis] or 0.0, default=None)
 
 
-def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
-    """Counts replies, and selects some replies to show. Returns attributes of `Generation`.
+def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
+    """Counts replies, and selects some replies to show, which are those with the lowest hashes of their ids.
 
-    `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with
-    an unfinished thought is counted as unclosed and not as empty, and a reply that a server's filter removed is counted
-    as filtered. Unknown counts are `None`. The replies to show are those with the lowest hashes of their ids.
+    `table` contains all replies (`schema.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with an
+    unfinished thought is counted as unclosed and not as empty, and a reply that a server's filter removed is counted as
+    filtered.
     """
     served = served_counts([table])
     num_filtered = 0 if served is None else served.endings.get("filtered", 0)
-    made = rows_of(table, _Made)
-    num_tokens = [row.num_tokens for row in made if row.num_tokens is not None]
-    truncated = [row.truncated for row in made if row.truncated is not None]
-    num_unclosed = sum(row.reasoning_unclosed for row in made)
-    numbers = [row.num_reasoning_tokens for row in made if row.reasoning is not None]
-    known_thoughts = [number for number in numbers if number is not None]
-    frequencies = Counter(replies.texts)
-    reasoning_of = {row.id: row.reasoning for row in made}
+    num_unclosed = pc.sum(table["reasoning_unclosed"]).as_py()
+    thoughts = table.filter(pc.is_valid(table["reasoning"]))
+    frequencies, reasoning_of = Counter(replies.texts), by_id(table, "reasoning")
     shown = sorted(range(len(replies.ids)), key=lambda row: _draw(replies.ids[row]))[:NUM_SHOWN]
-    return {
-        "num_prompts": pc.count_distinct(prompt_ids(table["id"])).as_py(),
-        "num_replies": len(replies.ids),
-        "num_empty_replies": len(table) - len(replies.ids) - num_unclosed - num_filtered,
-        "num_filtered_replies": num_filtered,
-        "num_truncated_replies": sum(truncated) if truncated else None,
-        "num_distinct_replies": len(frequencies),
-        "short_share": sum(len(text.split()) < SHORT for text in replies.texts) / max(1, len(replies.texts)),
-        "most_frequent_share": max(frequencies.values(), default=0) / max(1, len(replies.ids)),
-        "num_with_reasoning": len(numbers),
-        "num_unclosed_reasoning": num_unclosed,
-        "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
-        "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
-        "num_invented_turns": sum(bool(row.invented_turn) for row in made) or None,
-        "served": served,
-        "shown_replies": [
+    return ReplyCounts(
+        num_prompts=pc.count_distinct(prompt_ids(table["id"])).as_py(),
+        num_replies=len(replies.ids),
+        num_empty_replies=len(table) - len(replies.ids) - num_unclosed - num_filtered,
+        num_filtered_replies=num_filtered,
+        num_truncated_replies=pc.sum(table["truncated"]).as_py(),
+        num_distinct_replies=len(frequencies),
+        short_share=sum(len(text.split()) < SHORT for text in replies.texts) / len(replies.texts),
+        most_frequent_share=max(frequencies.values()) / len(replies.texts),
+        num_with_reasoning=len(thoughts),
+        num_unclosed_reasoning=num_unclosed,
+        mean_num_reasoning_tokens=pc.mean(thoughts["num_reasoning_tokens"]).as_py(),
+        num_invented_turns=pc.sum(table["invented_turn"], min_count=0).as_py(),
+        served=served,
+        shown_replies=[
             ShownReply(replies.prompts[row], replies.texts[row], reasoning_of[replies.ids[row]]) for row in shown
         ],
-    }
+    )
 
 
 def served_counts(tables: Sequence[pa.Table]) -> ServedCounts | None:
@@ -184,8 +204,10 @@ def _num_shortened(tables: Sequence[pa.Table]) -> int:
     """
     number = 0
     for before, after in pairwise(tables):
-        least = {row.id: (row.tokens_in or 0) + len((row.reply or "").split()) for row in rows_of(before, _Sent)}
-        number += sum(row.tokens_in is not None and row.tokens_in < least[row.id] for row in rows_of(after, _Sent))
+        tokens_of, reply_of = by_id(before, "tokens_in"), by_id(before, "reply")
+        for identifier, tokens in by_id(after, "tokens_in").items():
+            least = (tokens_of[identifier] or 0) + len((reply_of[identifier] or "").split())
+            number += tokens is not None and tokens < least
     return number
 
 
@@ -207,20 +229,20 @@ def match_refusals(table: pa.Table, replies: Replies, rules: RefusalRules) -> Ma
 
     `table` contains all replies of the turn. The index of marked replies that match no rule is the number of rules.
     """
-    found = match_rules(replies.texts, rules)
+    matches = match_rules(replies.texts, rules)
     if "ending" in table.column_names:
         marked = table.filter(pc.equal(table["ending"], "refused"))["id"].to_pylist()
-        found.refusals[np.isin(replies.ids, marked) & (found.refusals < 0)] = len(rules.refusals)
-    return found
+        matches.refusals[np.isin(replies.ids, marked) & (matches.refusals < 0)] = len(rules.refusals)
+    return matches
 
 
-def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
-    return pa.table({"id": list(ids), "refusal": found.refusals >= 0, "disclaimer": found.disclaimers >= 0})
+def refusals_table(ids: Sequence[str], matches: Matches) -> pa.Table:
+    return pa.table({"id": list(ids), "refusal": matches.refusals >= 0, "disclaimer": matches.disclaimers >= 0})
 
 
 def refusals_results(
     replies: Replies,
-    found: Matches,
+    matches: Matches,
     rules: RefusalRules,
     confidence_level: float,
     *,
@@ -234,7 +256,7 @@ def refusals_results(
     people in the `prompts` are names, groups of names are compared.
     """
     of_both = []
-    for indices, of_kind in ((found.refusals, rules.refusals), (found.disclaimers, rules.disclaimers)):
+    for indices, of_kind in ((matches.refusals, rules.refusals), (matches.disclaimers, rules.disclaimers)):
         flagged = FlaggedReplies(replies, indices >= 0)
         shares = refusal_shares(flagged, confidence_level, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
@@ -296,7 +318,6 @@ def _examples(
                     reply=replies.texts[row],
                     style=labels[int(vectors[row].argmax())],
                     style_probability=float(vectors[row].max()),
-                    bias_value=float(biases.values[row]),
                     parroting=bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
                     template=replies.templates[row],
                 )

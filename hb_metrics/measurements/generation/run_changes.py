@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,13 +12,17 @@ from hb_metrics.measurements.generation.typed_results import Generation
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.paired_changes.paired_change import (
+    NO_FILES_REASON,
+    OTHER_TERMS_REASON,
+    PairedChange,
+    change_from_covariance,
+    reply_share_changes,
+)
 from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
 from hb_metrics.run.tables import has_pairs_of_terms
-from hb_metrics.stats.style_clusters import cluster_columns
-from hb_metrics.stats.u_statistic import Covariance
+from hb_metrics.stats.cell_sums import cluster_columns
 
 
 class _Replies(NamedTuple):
@@ -56,9 +60,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
     columns = cluster_columns(labels, clusters) if clusters else {}
     covariances = gen_bias_covariances(before.by_cell, after.by_cell, columns)
     for name, path, axis, metric in _figures(generations[0], list(columns)):
-        change = _change(generations, path, covariances[axis][metric]) if axis in covariances else None
-        if change is not None:
-            by_name[name] = change
+        values = [value_at(generation.debiased, path) for generation in generations]
+        if axis in covariances and None not in values:
+            scale, covariance = generations[0].gen_bias.scale, covariances[axis][metric]
+            by_name[name] = gen_bias_change(values[0], values[1], covariance, scale, level)
     if not has_pairs_of_terms(tables[0]):
         by_name |= _noun_changes(before, after, level)
     return FigureChanges(by_name)
@@ -115,31 +120,20 @@ def _replies(run: Run, table: pa.Table) -> _Replies | None:
     if set(replies.ids) != set(styles.ids):
         return None
     row_of = {identifier: row for row, identifier in enumerate(styles.ids)}
+    vectors = styles.values[[row_of[identifier] for identifier in replies.ids]].astype(np.float32, copy=False)
     cells: dict[tuple[str, str | None, str], list[int]] = {}
-    for identifier, *key in zip(replies.ids, replies.templates, replies.axes, replies.descriptors, strict=True):
-        cells.setdefault((key[0], key[1], key[2]), []).append(row_of[identifier])
-    vectors = styles.values.astype(np.float32, copy=False)
-    rows = [row_of[identifier] for identifier in replies.ids]
+    for row, cell in enumerate(zip(replies.templates, replies.axes, replies.descriptors, strict=True)):
+        cells.setdefault(cell, []).append(row)
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
-    kernels = noun_kernels(vectors[rows], nouns_of(table, replies.ids), replies.templates, terms)
-    return _Replies(CellReplies(vectors, np.array(styles.ids), cells), kernels)
+    kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
+    return _Replies(CellReplies(vectors, np.array(replies.ids), cells), kernels)
 
 
-def _figures(generation: Generation, clusters: Sequence[str]) -> list[tuple[str, tuple[str, ...], str | None, int]]:
-    figures: list[tuple[str, tuple[str, ...], str | None, int]] = []
-    figures.append(("Full Gen Bias, debiased", ("full_gen_bias",), None, 0))
-    for heading, metric in CLUSTER_METRICS.items():
-        for cluster in clusters:
-            figures.append((f"{heading}, {cluster}", (metric, cluster), None, len(figures)))
+def _figures(generation: Generation, clusters: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], str | None, int]]:
+    """Yields the name of each figure, its path in the results, its axis, and its place among the metrics."""
+    yield "Full Gen Bias, debiased", ("full_gen_bias",), None, 0
+    parts = [(heading, metric, cluster) for heading, metric in CLUSTER_METRICS.items() for cluster in clusters]
+    for place, (heading, metric, cluster) in enumerate(parts, start=1):
+        yield f"{heading}, {cluster}", (metric, cluster), None, place
     for axis in generation.gen_bias.by_axis or {}:
-        figures.append((f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis), axis, 0))
-    return figures
-
-
-def _change(generations: Sequence[Generation], path: tuple[str, ...], covariance: Covariance) -> PairedChange | None:
-    first, second = (value_at(generation.debiased, path) for generation in generations)
-    if first is None or second is None:
-        return None
-    metric = generations[0].gen_bias
-    assert metric.confidence_level is not None  # runs have intervals
-    return gen_bias_change(first, second, covariance, metric.scale, metric.confidence_level)
+        yield f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis), axis, 0

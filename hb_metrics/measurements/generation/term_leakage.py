@@ -6,8 +6,14 @@ import pyarrow as pa
 
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
-from hb_metrics.identity_leakage.in_replies import hidden_texts, mention_table, mentions_in
-from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of, people_table
+from hb_metrics.identity_leakage.leakage import (
+    classifier_leakage,
+    hidden_texts,
+    mention_table,
+    mentions_in,
+    people_of,
+    people_table,
+)
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.run_folder import (

@@ -1,38 +1,16 @@
 """Defines the results of `generation`. Bias values are multiplied by 1000. Shares and probabilities are from 0 to 1."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from hb_metrics.identity_leakage.leakage import Leakage
-from hb_metrics.measurements.group_shares import GroupShares
-from hb_metrics.measurements.turn_shares import TurnChange, TurnShares
+from hb_metrics.measurements.shares import GroupShares, TurnShares
+from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.parroting import Parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares
-from hb_metrics.stats.clusters import Bounds
+from hb_metrics.stats.clusters import Bounds, Estimate
 from hb_metrics.stats.gen_bias import GenBias
-
-
-class Debiased(NamedTuple):
-    """The Gen Bias values without sampling noise (see `GenBias`)."""
-
-    full_gen_bias: float
-    partial_gen_bias: dict[str, float] | None
-    summed_cluster_gen_bias: dict[str, float] | None
-    by_axis: dict[str, float | None] | None
-    partial_by_axis: dict[str, dict[str, float] | None] | None
-    summed_cluster_by_axis: dict[str, dict[str, float] | None] | None
-    by_style: dict[str, float] | None
-
-
-@dataclass(frozen=True)
-class TellingShare:
-    """How often style tells a reply's term from another term of the run (see `telling`)."""
-
-    value: float | None
-    interval: Bounds | None
-    reason: str | None
-    confidence_level: float
 
 
 @dataclass(frozen=True)
@@ -114,7 +92,6 @@ class Example:
     reply: str
     style: str
     style_probability: float
-    bias_value: float
     parroting: bool
     template: str = ""
 
@@ -182,31 +159,16 @@ class Frequency:
     one_word: bool
 
 
-@dataclass(frozen=True)
-class Frequencies:
-    """The known frequencies of descriptors. `num_without` is the number of descriptors without a frequency."""
+@dataclass(frozen=True, kw_only=True)
+class Biases:
+    """Gen Bias values: plain ones (with sampling noise) with the intervals, and values without this noise.
 
-    source: str
-    is_default: bool
-    num_without: int
-    by_descriptor: list[Frequency]
+    Attributes:
+        debiased: `None` if there is a template in which no term has a second reply.
+    """
 
-
-@dataclass(frozen=True)
-class TurnValue:
-    """Full Gen Bias of a turn: debiased, and plain (with sampling noise)."""
-
-    value: float | None
-    plain: float | None
-    interval: Bounds | None
-    no_interval: str | None
-
-
-@dataclass(frozen=True)
-class AxisTurns:
-    first: TurnValue
-    last: TurnValue
-    change: TurnChange | None
+    gen_bias: GenBias
+    debiased: GenBias | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +179,9 @@ class Turns:
         name_groups: The bias between groups of names in each turn. `None` if the prompts have no names.
         num_ended: The number of conversations that ended early.
         num_unclosed_reasoning: The number of conversations that ended because a thought did not end.
-        change: `None` if there is a template in which no term has two replies.
+        change: The change in debiased Full Gen Bias from the first turn to the last. `None` if a value is unknown.
+        slope: Its slope per turn.
+        change_by_axis: The change for the terms of each axis.
     """
 
     name_groups: list[NameGroups] | None = None
@@ -225,18 +189,30 @@ class Turns:
     num_ended: int
     num_unclosed_reasoning: int
     served: ServedCounts | None = None
-    by_turn: list[TurnValue]
-    by_axis: dict[str, AxisTurns]
-    change: TurnChange | None
-    slope: TurnChange | None
-    confidence_level: float
+    by_turn: list[Biases]
+    change: PairedChange | None
+    slope: PairedChange | None
+    change_by_axis: dict[str, PairedChange]
     uptake: TurnShares
     refusals: TurnShares
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generation:
-    """The results of `generation`. All values are for the first turn, except `turns`.
+class StyleResults(Biases):
+    """The results that depend on styles."""
+
+    telling: Estimate
+    pair: MedianPair | None
+    styles: list[Style]
+    by_descriptor: list[Term]
+    parroting: Parroting
+    phrase_rates: PhraseRates
+    examples: list[Example]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyCounts:
+    """The numbers of replies, and some random replies.
 
     Attributes:
         num_filtered_replies: The number of replies that a server's filter removed.
@@ -244,11 +220,7 @@ class Generation:
         short_share: The share of replies with fewer words than `SHORT`.
         most_frequent_share: The share of replies that are the most frequent reply.
         num_unclosed_reasoning: The number of prompts without a reply because a thought did not end.
-        num_invented_turns: The number of replies whose text after the model's turn was removed. `None` if it is 0.
-        num_left_out_prompts: The number of prompts that cannot be the cue.
-        num_unanswered: The number of replies without an answer, if the style classifier is a judge.
-        debiased: `None` if there is a template in which no term has a second reply.
-        uptake: The share of replies that name the prompt's term.
+        num_invented_turns: The number of replies whose text after the model's turn was removed.
     """
 
     num_prompts: int
@@ -261,28 +233,27 @@ class Generation:
     most_frequent_share: float
     num_with_reasoning: int
     num_unclosed_reasoning: int
-    mean_num_tokens: float | None
     mean_num_reasoning_tokens: float | None
-    num_invented_turns: int | None = None
+    num_invented_turns: int
     served: ServedCounts | None = None
     shown_replies: list[ShownReply]
-    num_left_out_prompts: int
-    num_left_out_templates: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation(StyleResults, ReplyCounts):
+    """The results of `generation`. All values are for the first turn, except `turns`.
+
+    Attributes:
+        num_unanswered: The number of replies without an answer, if the style classifier is a judge.
+        uptake: The share of replies that name the prompt's term.
+    """
+
     num_cut_for_classifier: int
     num_unanswered: int | None = None
-    gen_bias: GenBias
-    telling: TellingShare
-    pair: MedianPair | None
-    debiased: Debiased | None
-    styles: list[Style]
-    by_descriptor: list[Term]
-    parroting: Parroting
-    phrase_rates: PhraseRates
-    examples: list[Example]
     identity_leakage: Leakage | None
     uptake: Shares
     nouns: Nouns
     name_groups: NameGroups | None = None
     refusals: Refusals
-    frequencies: Frequencies
+    frequencies: list[Frequency]
     turns: Turns | None = None

@@ -10,11 +10,11 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.collect.engines.engine import Plan
 from hb_metrics.collect.replies.requests import next_turn, note_marks
-from hb_metrics.measurements.generation.asking import Asked, ask
+from hb_metrics.measurements.generation.asking import Asked, ask, read_files
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.term_leakage import collect_leakage
-from hb_metrics.measurements.measurement import Task, classifier_record
-from hb_metrics.reply_checks.refusal_rules import RefusalRules, read_refusal_rules
+from hb_metrics.measurements.measurement import Collector, Task, classifier_record
+from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import FREQUENCIES_FILE, REPLIES, STYLES, plural_forms, turn_folder, write_table
 from hb_metrics.run.schema import about_replies
@@ -32,7 +32,6 @@ class GenerationWork(NamedTuple):
     plan: Plan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
-    rules: RefusalRules
     frequencies: Path
 
 
@@ -43,12 +42,11 @@ def plan(task: Task, files: None) -> GenerationWork:
     classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
     clusters = clusters_for(classifier.labels, options.style_clusters)
     frequencies = Path(options.frequencies or DEFAULT_FREQUENCIES)
-    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), frequencies)
+    return GenerationWork(asked, plan, classifier, clusters, frequencies)
 
 
 def describe(work: GenerationWork) -> dict[str, object]:
-    classifier = work.classifier
-    layout = work.asked.layout
+    classifier, layout = work.classifier, work.asked.layout
     more: dict[str, object] = {}
     if work.asked.requests.cue != "prompt":
         more["left_out_templates"] = work.asked.left_out_templates
@@ -65,7 +63,7 @@ def describe(work: GenerationWork) -> dict[str, object]:
             temperature=classifier.temperature,
             clusters=work.clusters,
         ),
-        "refusals": {"rules_digest": work.rules.digest},
+        "refusals": {"rules_digest": read_refusal_rules().digest},
         "frequencies": {"source": work.frequencies.name, "is_default": work.frequencies == DEFAULT_FREQUENCIES},
     }
 
@@ -124,3 +122,6 @@ def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:
     keys = dict.fromkeys(zip(*(prompts[name].to_pylist() for name in ("axis", "descriptor")), strict=True))
     rows = [{"axis": axis, "descriptor": term, **known[axis, term]} for axis, term in keys if (axis, term) in known]
     return pa.Table.from_pylist(rows, FREQUENCY_SCHEMA)
+
+
+COLLECTOR = Collector(plan, describe, collect, read_files)

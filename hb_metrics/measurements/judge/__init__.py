@@ -49,18 +49,14 @@ class Judge(Measurement):
             raise ValueError(
                 "a judge needs replies, which the measurement generation produces; add generation to --measurements"
             )
-        rubrics = {rubric.name: rubric for rubric in map(read_rubric, names)}
-        if len(rubrics) < len(names):
+        rubrics = [read_rubric(name) for name in names]
+        figures = [rubric.figure for rubric in rubrics if rubric.figure is not None]
+        if len({rubric.name for rubric in rubrics}) < len(rubrics) or len(set(figures)) < len(figures):
             raise ValueError(
-                f"two of the rubrics {', '.join(names)} have the same name; omit one rubric, or rename a file"
+                f"two of the rubrics {', '.join(names)} have the same name, or report the share of the same label; "
+                "omit one rubric, or rename its file or its label (figure)"
             )
-        figures = [rubric.figure for rubric in rubrics.values() if rubric.figure is not None]
-        if len(set(figures)) < len(figures):
-            raise ValueError(
-                f"two of the rubrics {', '.join(names)} report the share of the same label, so the shares would have "
-                "the same name; rename the label (figure) in one of the files"
-            )
-        return list(rubrics.values())
+        return rubrics
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
         from hb_metrics.measurements.judge.figures import gate_name

@@ -7,9 +7,9 @@ import numpy as np
 from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric, talks_to_judge
 from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, identity_leakage, people_in
-from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
+from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, verdicts
 from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms
@@ -17,7 +17,7 @@ from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
 def compute(run: Run) -> dict[str, Judged]:
-    prompts = run.tables.prompts("descriptor_plural")
+    prompts, level = run.tables.prompts("descriptor_plural"), run.confidence_level
     replies = run.tables.replies()
     num_suspected = sum(talks_to_judge(masked_texts(replies, plural_forms(prompts), paired_terms(prompts))))
     people = run.tables.read_if_any(PEOPLE_FILE, PEOPLE_SCHEMA.names)
@@ -28,16 +28,14 @@ def compute(run: Run) -> dict[str, Judged]:
         rubric, folder = recorded_rubric(judge), f"{JUDGE}/{name}"
         labels = run.tables.read(folder, ("truncated",))
         table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
-        leakage = None if table is None or people is None else identity_leakage(table, people_in(people))
         probabilities = run.tables.vectors(folder).values
-        judged = judged_results(replies, rubric, probabilities, run.confidence_level)
         flagged = flagged_replies(replies, rubric, probabilities)
         measured[name] = replace(
-            judged,
+            judged_results(replies, rubric, probabilities, level),
             num_cut_for_judge=sum(labels["truncated"].to_pylist()),
             num_suspected=num_suspected,
-            identity_leakage=leakage,
-            groups=None if flagged is None else group_shares(flagged, prompts, run.confidence_level),
+            identity_leakage=None if table is None or people is None else identity_leakage(table, people_in(people)),
+            groups=None if flagged is None else group_shares(flagged, prompts, level),
             served=cost_of.get(name),
         )
     return measured
@@ -50,9 +48,9 @@ def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray)
     """
     if rubric.figure is None:
         return None
-    found = verdicts(probabilities[:, :-1])
-    flags = found[found >= 0] == rubric.labels.index(rubric.figure)
-    return FlaggedReplies(answered_replies(replies, found >= 0), flags)
+    labels = verdicts(probabilities[:, :-1])
+    flags = labels[labels >= 0] == rubric.labels.index(rubric.figure)
+    return FlaggedReplies(answered_replies(replies, labels >= 0), flags)
 
 
 def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float) -> Judged:
@@ -61,22 +59,18 @@ def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, 
     `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
     without an answer are left out.
     """
-    answered, found = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1])
-    kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]
+    answered = probabilities[:, -1] == 0
+    kept, known = answered_replies(replies, answered), probabilities[answered, :-1]
     flagged = flagged_replies(replies, rubric, probabilities)
-    shares = None if flagged is None else refusal_shares(flagged, confidence_level)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
     plain, debiased = plain_and_debiased(cells, confidence_level)
     return Judged(
-        replies=shares,
+        replies=None if flagged is None else refusal_shares(flagged, confidence_level),
         means=dict(zip(rubric.labels, known.mean(axis=0, dtype=np.float64).tolist(), strict=True)),
         gen_bias=plain,
         debiased=None if debiased is None else debiased.full_gen_bias,
         num_replies=len(replies.ids),
         num_unanswered=int((~answered).sum()),
-        num_tied=int((answered & (found < 0)).sum()),
-        num_cut_for_judge=0,
-        num_suspected=0,
-        identity_leakage=None,
+        num_tied=int((verdicts(known) < 0).sum()),
     )

@@ -4,13 +4,12 @@ from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.layout.figure import Figure, by_part, pair
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
-from hb_metrics.measurements.group_shares import group_figures
 from hb_metrics.measurements.judge.compute import flagged_replies
 from hb_metrics.measurements.judge.results import Judged
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.measurements.shares import group_figures, reply_share, shares_by_axis
+from hb_metrics.paired_changes.paired_change import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.run.run_folder import JUDGE
 
@@ -92,7 +91,7 @@ def judge_answer(figure: Figure) -> str:
 def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
-    found, reason = FigureChanges({}), None
+    paired, reason = FigureChanges({}), None
     others = second.record.judge
     for name, judge in first.record.judge.items():
         label = recorded_rubric(judge).figure
@@ -106,8 +105,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
         if by_name is None:
             reason = OTHER_TERMS_REASON
         else:
-            found.by_name.update(by_name)
-    return found._replace(reason=reason)
+            paired.by_name.update(by_name)
+    return paired._replace(reason=reason)
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:

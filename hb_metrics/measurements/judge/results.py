@@ -1,9 +1,9 @@
-"""Defines the options and the results of `judge`."""
+"""Defines the results of `judge`."""
 
 from dataclasses import dataclass
 
 from hb_metrics.identity_leakage.leakage import Leakage
-from hb_metrics.measurements.group_shares import GroupShares
+from hb_metrics.measurements.shares import GroupShares
 from hb_metrics.reply_checks.refusal_shares import ComparedShares
 from hb_metrics.stats.gen_bias import GenBias
 
@@ -37,8 +37,8 @@ class Judged:
     num_replies: int
     num_unanswered: int
     num_tied: int
-    num_cut_for_judge: int
-    num_suspected: int
-    identity_leakage: Leakage | None
+    num_cut_for_judge: int = 0
+    num_suspected: int = 0
+    identity_leakage: Leakage | None = None
     groups: GroupShares | None = None
     served: Served | None = None

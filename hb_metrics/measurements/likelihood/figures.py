@@ -4,7 +4,8 @@ from hb_metrics.layout.figure import Figure, Number, Unit
 from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
 from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Results
-from hb_metrics.stats.contrasts import Contrasts, Estimate
+from hb_metrics.stats.clusters import Estimate
+from hb_metrics.stats.contrasts import Contrasts
 
 ADJUSTED = "after Benjamini–Hochberg"
 SHARE, CONTRAST, AGREEMENT = "Differences that come with the term", "Attitude contrast", "Agreement of the pairs"
@@ -76,31 +77,30 @@ def figures(results: Results) -> list[Figure]:
     return whole + by_axis if found is None else [*whole, *_contrast_figures(found), *by_axis, *_by_axis(found)]
 
 
-def _contrast_figures(found: Contrasts) -> list[Figure]:
-    level = found.confidence_level
+def _contrast_figures(contrasts: Contrasts) -> list[Figure]:
+    level = contrasts.confidence_level
     meaning = (
         "The standard deviation between the terms of an axis, beyond noise, in the log-likelihood of a favourable "
         "sentence minus that of its unfavourable counterpart. The interval is for other nouns."
     )
-    detail = (
-        f"{count(len(found.terms))} terms, {len(found.pairs)} pair{'s' if len(found.pairs) > 1 else ''} of templates"
-    )
-    rows = [_figure(CONTRAST, found.spread, "nats", level, meaning=meaning, detail=detail, gate="attitude_contrast")]
-    if found.agreement.value is not None:
+    pairs = f"{len(contrasts.pairs)} pair{'s' if len(contrasts.pairs) > 1 else ''} of templates"
+    about = {"detail": f"{count(len(contrasts.terms))} terms, {pairs}", "gate": "attitude_contrast"}
+    rows = [_figure(CONTRAST, contrasts.spread, "nats", level, meaning=meaning, **about)]
+    if contrasts.agreement.value is not None:
         meaning = (
             "The mean correlation between two pairs' contrasts of the same terms. The interval is for other terms."
         )
-        rows.append(_figure(AGREEMENT, found.agreement, "effect", level, meaning=meaning, higher_is_better=True))
-    if found.control is not None:
+        rows.append(_figure(AGREEMENT, contrasts.agreement, "effect", level, meaning=meaning, higher_is_better=True))
+    if contrasts.control is not None:
         meaning = "The same standard deviation for sentences that differ in meaning, but not in attitude."
-        rows.append(_figure(CONTROL, found.control, "nats", level, meaning=meaning, is_main=False))
+        rows.append(_figure(CONTROL, contrasts.control, "nats", level, meaning=meaning, is_main=False))
     return rows
 
 
-def _by_axis(found: Contrasts) -> list[Figure]:
+def _by_axis(contrasts: Contrasts) -> list[Figure]:
     rows = []
-    for axis, of_axis in found.by_axis.items():
-        row = _figure(f"{CONTRAST}, {axis_label(axis)}", of_axis.spread, "nats", found.confidence_level)
+    for axis, of_axis in contrasts.by_axis.items():
+        row = _figure(f"{CONTRAST}, {axis_label(axis)}", of_axis.spread, "nats", contrasts.confidence_level)
         beside = {"ratio to nonce words": _number(of_axis.ratio, "effect")}
         if of_axis.control is not None:
             beside["controls"] = _number(of_axis.control, "nats")

@@ -256,9 +256,9 @@ def details(first: Run, second: Run, names: tuple[str, str]) -> Report:
         return Report([])
     before, after = map(log_likelihoods, scored)
     change = before._replace(values=after.values - before.values)
-    found = contrasts(change, *marked_pairs(first.record), first.confidence_level)
-    if found is None:
+    changes = contrasts(change, *marked_pairs(first.record), first.confidence_level)
+    if changes is None:
         return Report([])
-    plots, context = {"contrast-changes-plot": [contrast_figure(found)]}, {"contrasts": found, "names": names}
+    plots, context = {"contrast-changes-plot": [contrast_figure(changes)]}, {"contrasts": changes, "names": names}
     title = "Change in attitude contrasts"
     return Report([section("contrast-changes", title, "likelihood/comparison.html.jinja", context, plots)])

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from hb_metrics.layout.numbers import axis_groups, axis_label
-from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
+from hb_metrics.likelihood_bias.shares import pair_tests
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.likelihood.figures import CONTRAST
 from hb_metrics.measurements.measurement import FigureChanges
@@ -40,10 +41,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
     scored = scored_prompts(first, second)
     if isinstance(scored, str):
         return FigureChanges({}, scored)
-    tests = pair_tests(scored, first.results.likelihood.likelihood_bias.alpha)
-    by_name = {}
-    for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
-        by_name[name] = _change(tests, chosen, first.confidence_level)
+    alpha, tests = first.results.likelihood.likelihood_bias.alpha, tests_of(scored)
+    by_name = {
+        name: _change(tests, chosen, alpha, first.confidence_level) for name, chosen in tests.by_figure().items()
+    }
     return FigureChanges(by_name | _contrast_changes(first, scored))
 
 
@@ -82,62 +83,34 @@ def _contrast_changes(first: Run, scores: Sequence[pa.Table]) -> dict[str, Paire
 
 
 class PairTests(NamedTuple):
-    """The significance tests of several runs.
+    """The tests of runs that scored the same prompts (see `shares.pair_tests`), and [terms] the codes of axes."""
 
-    The tests of each run compare the same pairs of terms in the same templates.
-
-    Attributes:
-        templates: [tests] The code of the template.
-        firsts: [tests] The code of the first term.
-        seconds: [tests] The code of the second term.
-        significant: [runs, tests] Whether the test is significant in each run.
-        groups: [terms] The code of each term's axis.
-    """
-
-    templates: np.ndarray
-    firsts: np.ndarray
-    seconds: np.ndarray
-    significant: np.ndarray
+    of_runs: list[pd.DataFrame]
     groups: np.ndarray
     axes: list[str]
 
+    def by_figure(self) -> dict[str, np.ndarray]:
+        """Returns the tests of each figure: [tests]."""
+        return axis_groups("Likelihood Bias", self.of_runs[0]["axis"].to_numpy(), self.axes)
 
-def pair_tests(scores: Sequence[pa.Table], alpha: float) -> PairTests:
+
+def tests_of(scores: Sequence[pa.Table]) -> PairTests:
     """Computes the tests of one or more runs, whose rows of scores are about the same prompts."""
-    columns = {name: scores[0][name].to_pylist() for name in ("axis", "descriptor", "template")}
-    values = [of_run["perplexity"].to_numpy() for of_run in scores]
-    axes, axis_names = text_codes("axis", columns["axis"])
-    terms, keys = descriptor_codes(columns["descriptor"], columns["axis"])
-    templates, _ = text_codes("template", columns["template"])
-    order = np.lexsort((terms, templates, axes))
-    cells = axes[order] * (templates.max() + 1) + templates[order]
-    cell_templates, firsts, seconds, significant = [], [], [], []
-    for rows in np.split(order, np.flatnonzero(np.diff(cells)) + 1):
-        compared, groups = np.unique(terms[rows], return_inverse=True)
-        if len(compared) < 2:
-            continue
-        pairs = [pairwise_mann_whitney(of_run[rows], groups) for of_run in values]
-        cell_templates.append(np.full(len(pairs[0].first), templates[rows[0]]))
-        firsts.append(compared[pairs[0].first])
-        seconds.append(compared[pairs[0].second])
-        significant.append(np.stack([pair.pvalue < alpha for pair in pairs]))
-    of_axis = {name: code for code, name in enumerate(axis_names)}
-    return PairTests(
-        np.concatenate(cell_templates),
-        np.concatenate(firsts),
-        np.concatenate(seconds),
-        np.concatenate(significant, axis=1),
-        np.array([of_axis[str(key.axis)] for key in keys]),
-        list(axis_names),
-    )
+    axis, descriptor, template = (scores[0][name].to_pylist() for name in ("axis", "descriptor", "template"))
+    axes, axis_names = text_codes("axis", axis)
+    terms, keys = descriptor_codes(descriptor, axis)
+    templates, _ = text_codes("template", template)
+    of_runs = [pair_tests(of_run["perplexity"].to_numpy(), axes, templates, terms) for of_run in scores]
+    return PairTests(of_runs, np.array([axis_names.index(str(key.axis)) for key in keys]), axis_names)
 
 
-def _change(tests: PairTests, chosen: np.ndarray, level: float) -> PairedChange:
-    firsts, seconds = tests.firsts[chosen], tests.seconds[chosen]
-    terms, codes = np.unique(np.concatenate([firsts, seconds]), return_inverse=True)
+def _change(tests: PairTests, chosen: np.ndarray, alpha: float, level: float) -> PairedChange:
+    before, after = (of_run[chosen] for of_run in tests.of_runs)
+    terms, codes = np.unique(before[["first", "second"]], return_inverse=True)
+    firsts, seconds = codes.reshape(-1, 2).T
     _, groups = np.unique(tests.groups[terms], return_inverse=True)
-    before, after = tests.significant[:, chosen]
-    return pair_share_change(codes[: len(firsts)], codes[len(firsts) :], groups, (before, after), level)
+    significant = (before["p"] < alpha).to_numpy(), (after["p"] < alpha).to_numpy()
+    return pair_share_change(firsts, seconds, groups, significant, level)
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
@@ -151,13 +124,12 @@ def likelihood_influences(run: Run) -> dict[str, Influences]:
         raise ValueError(
             f"'{run.folder}' lacks the perplexities that --generalise needs; measure again in a new folder"
         )
-    alpha = run.results.likelihood.likelihood_bias.alpha
-    tests = pair_tests([scores], alpha)
-    found = {}
-    for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
-        _, templates = np.unique(tests.templates[chosen], return_inverse=True)
-        terms, codes = np.unique(np.stack([tests.firsts[chosen], tests.seconds[chosen]]), return_inverse=True)
-        firsts, seconds = codes.reshape(2, -1)
-        significant = tests.significant[0, chosen].astype(float)
-        found[name] = pair_share_influences(templates, firsts, seconds, significant, tests.groups[terms])
-    return found
+    alpha, tests, by_name = run.results.likelihood.likelihood_bias.alpha, tests_of([scores]), {}
+    for name, chosen in tests.by_figure().items():
+        of_figure = tests.of_runs[0][chosen]
+        _, templates = np.unique(of_figure["template"], return_inverse=True)
+        terms, codes = np.unique(of_figure[["first", "second"]], return_inverse=True)
+        firsts, seconds = codes.reshape(-1, 2).T
+        significant = (of_figure["p"] < alpha).to_numpy(float)
+        by_name[name] = pair_share_influences(templates, firsts, seconds, significant, tests.groups[terms])
+    return by_name

@@ -29,7 +29,8 @@ class Offensiveness(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.offensiveness.compute import compute
-        from hb_metrics.measurements.offensiveness.figures import changes, figures, generalise, report
+        from hb_metrics.measurements.offensiveness.figures import figures, report
+        from hb_metrics.measurements.offensiveness.run_changes import changes, generalise
 
         return Parts(compute, figures, report, changes, generalise=generalise)
 

@@ -5,43 +5,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.turn_shares import turn_shares
+from hb_metrics.measurements.shares import group_shares, turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.replies import (
-    FlaggedReplies,
-    Replies,
-    answered_replies,
-    chosen_replies,
-    whole_prompts,
-)
+from hb_metrics.run.record import UsedClassifier
+from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, chosen_replies, whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES
 from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import from_json
 
 
 def compute(run: Run) -> Offensiveness:
-    prompts, is_judged = run.tables.prompts(), run.record.offensiveness_classifier.judge is not None
+    prompts, classifier, level = run.tables.prompts(), run.record.offensiveness_classifier, run.confidence_level
     turns = run.tables.turns()
-    whole = _read(run.tables, OFFENSIVE_PROMPTS, whole_prompts(prompts), is_judged)
-    of_replies, flagged = None, []
+    whole = read_classified(run.tables, OFFENSIVE_PROMPTS, whole_prompts(prompts), classifier)
+    of_prompts, of_replies, flagged = offensiveness_results(*whole), None, []
     for turn, replies in enumerate(turns, start=1):
-        read = _read(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, is_judged)
-        if of_replies is None:
-            of_replies = offensiveness_results(*read, run.confidence_level)
-            flags = FlaggedReplies(read.kept, read.probabilities >= of_replies.threshold)
-            of_replies = replace(of_replies, groups=group_shares(flags, prompts, run.confidence_level))
+        read = read_classified(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, classifier)
+        offensive = read.probabilities >= of_prompts.threshold
+        if turn == 1:
+            groups = group_shares(FlaggedReplies(read.kept, offensive), prompts, level)
+            of_replies = replace(offensiveness_results(*read, level), groups=groups)
         remains = np.isin(read.kept.ids, turns[-1].ids)
-        offensive = read.probabilities >= of_replies.threshold
         flagged.append(FlaggedReplies(chosen_replies(read.kept, remains), offensive[remains]))
-    by_turn = turn_shares(flagged, run.confidence_level) if len(flagged) > 1 else None
-    return Offensiveness(offensiveness_results(*whole), of_replies, by_turn)
+    return Offensiveness(of_prompts, of_replies, turn_shares(flagged, level) if len(flagged) > 1 else None)
 
 
-class _Classified(NamedTuple):
+class Classified(NamedTuple):
     """The texts for which the classifier gave an answer, and the probability that each is offensive."""
 
     kept: Replies
@@ -50,11 +42,15 @@ class _Classified(NamedTuple):
     num_unanswered: int | None
 
 
-def _read(tables: Tables, name: str, texts: Replies, is_judged: bool) -> _Classified:
+def read_classified(tables: Tables, name: str, texts: Replies, classifier: UsedClassifier) -> Classified:
     probabilities, shards = tables.vectors(name).values, tables.read(name, ("truncated",))
-    answered = probabilities[:, -1] == 0 if is_judged else np.ones(len(probabilities), dtype=bool)
-    num_truncated, num_unanswered = sum(shards["truncated"].to_pylist()), int((~answered).sum()) if is_judged else None
-    return _Classified(answered_replies(texts, answered), probabilities[answered, 0], num_truncated, num_unanswered)
+    num_truncated = sum(shards["truncated"].to_pylist())
+    if classifier.judge is None:
+        return Classified(texts, probabilities[:, 0], num_truncated, None)
+    answered = probabilities[:, 1] == 0  # the second column means no answer
+    return Classified(
+        answered_replies(texts, answered), probabilities[answered, 0], num_truncated, int((~answered).sum())
+    )
 
 
 def offensiveness_results(

@@ -1,4 +1,3 @@
-import numpy as np
 from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
@@ -8,18 +7,11 @@ from hb_metrics.layout.numbers import axis_label, count, counted, slot, term_nam
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.group_shares import generalised_shares, group_figures
-from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
-from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.turn_shares import turn_share_figures
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.measurements.results import Results
+from hb_metrics.measurements.shares import group_figures, turn_share_figures
 from hb_metrics.run.record import UsedClassifier
-from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies
-from hb_metrics.run.run_folder import OFFENSIVE_REPLIES, REPLIES
 from hb_metrics.stats.bias_values import DescriptorKey
-from hb_metrics.stats.generalising import Generalised, Over
 
 TURNS = "Offensive replies"
 AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"
@@ -164,45 +156,3 @@ def extremes(prompts: Texts) -> list[tuple[str, list[tuple[str, float]], list[tu
         shown = min(NUM_EXTREMES, len(values) // 2)
         rows.append((template, values[:shown], values[::-1][:shown]))
     return rows
-
-
-def changes(first: Run, second: Run) -> FigureChanges:
-    results = [run.results.offensiveness.replies for run in (first, second)]
-    if results[0] is None or results[1] is None:
-        return FigureChanges({})  # prompts do not come from the model, so their offensiveness is not compared
-    used, others = first.record.offensiveness_classifier, second.record.offensiveness_classifier
-    if (used.digest, used.version) != (others.digest, others.version):
-        return FigureChanges({}, "different classifiers classified the replies")
-    if results[0].threshold != results[1].threshold:
-        return FigureChanges({}, "the runs have different offensiveness thresholds")
-    if first.record.cue != second.record.cue:
-        return FigureChanges({}, "the runs describe the user with different cues")
-    before, after = (classified_replies(run, results[0].threshold) for run in (first, second))
-    if before is None or after is None:
-        return FigureChanges({}, NO_FILES_REASON)
-    by_name = reply_share_changes("Offensive replies", before, after, first.confidence_level)
-    if by_name is None:
-        return FigureChanges({}, OTHER_TERMS_REASON)
-    return FigureChanges(by_name)
-
-
-def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
-    if not run.tables.has(OFFENSIVE_REPLIES) or not run.tables.has(REPLIES):
-        return None
-    replies = replies or run.tables.replies()
-    shards = run.tables.vectors(OFFENSIVE_REPLIES)
-    offensive = dict(zip(shards.ids, (shards.values[:, 0] >= threshold).tolist(), strict=True))
-    if offensive.keys() != set(replies.ids):
-        return None
-    if run.record.offensiveness_classifier.judge is not None:  # the second column means no answer
-        unanswered = dict(zip(shards.ids, shards.values[:, 1] > 0, strict=True))
-        replies = answered_replies(replies, ~np.array([unanswered[identifier] for identifier in replies.ids]))
-    return FlaggedReplies(replies, np.array([offensive[identifier] for identifier in replies.ids]))
-
-
-def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    of_replies = run.results.offensiveness.replies
-    classified = None if of_replies is None else classified_replies(run, of_replies.threshold)
-    if classified is None:
-        return {}
-    return generalised_shares("Offensive replies", classified, over, run.confidence_level)

@@ -51,8 +51,8 @@ def language_model_perplexity(
 def _bias_type_results(record: RedditTexts, scores: pa.Table) -> PairedTest:
     perplexity_of = by_id(scores, "perplexity")
     stereotyped, other = (f":{side}" for side in SIDES)
-    ids = sorted(each.removesuffix(stereotyped) for each in perplexity_of if each.endswith(stereotyped))
-    sides = ([perplexity_of[each + side] for each in ids] for side in (stereotyped, other))
+    ids = sorted(scored.removesuffix(stereotyped) for scored in perplexity_of if scored.endswith(stereotyped))
+    sides = ([perplexity_of[scored + side] for scored in ids] for side in (stereotyped, other))
     return PairedTest(
         **language_model_bias(*(np.array(side) for side in sides)),
         split=SPLIT,

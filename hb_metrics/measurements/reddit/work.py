@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hb_dataset.bias_specification import read_specification
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.reddit_bias import load_reddit_bias
-from hb_metrics.collect.scoring.pair_perplexity import TextPlan, plan_texts, texts_into_shards
+from hb_metrics.collect.scoring.perplexity import TextPlan, plan_texts
+from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT, REFERENCE, SPLIT
 from hb_metrics.measurements.reddit.options import RedditOptions
@@ -92,9 +93,9 @@ def describe(work: RedditWork) -> dict[str, object]:
 
 def collect(task: Task, work: RedditWork) -> None:
     folder = task.folder / REDDIT
-    for bias_type, plan in work.plans.items():
-        texts_into_shards(plan, task.loaded, folder / PAIRS / bias_type, label=bias_type)
-    texts_into_shards(work.reference, task.loaded, folder / REFERENCE, label=REFERENCE)
+    plans = [(bias_type, plan, folder / PAIRS / bias_type) for bias_type, plan in work.plans.items()]
+    for label, plan, shards in [*plans, (REFERENCE, work.reference, folder / REFERENCE)]:
+        score_into_shards(plan.scoring, {"id": plan.ids}, shards, task.loaded.model, inputs=plan.texts, label=label)
 
 
 def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:

@@ -47,9 +47,9 @@ class Regard(Measurement):
         sentences = []
         if changed & {"regard.name", "regard.digest", "regard.judge"}:
             sentences.append("The runs used different regard classifiers, so their means and gaps are not comparable.")
-        if changed & {"regard.pairs", "regard.groups_digest", "regard.paraphraser"}:
+        if changed & {"regard.pairs", "regard.groups_digest"}:
             sentences.append(
-                "The runs compare different groups, pairs or structures, so gaps with the same name may be between "
+                "The runs compare different groups or pairs, so gaps with the same name may be between "
                 "different groups or have opposite signs."
             )
         return sentences

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.structures import FIXED_STRUCTURE
-from hb_metrics.measurements.regard.paraphrase_checks import REASONS
-from hb_metrics.measurements.regard.results import Bias, Example, Paraphrases, Regard, Structure
+from hb_metrics.measurements.regard.results import Bias, Example, Regard, Structure
 from hb_metrics.measurements.results import Run
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
@@ -18,8 +17,7 @@ from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.typed_json import from_json
 
 REGARD = "regard"  # the folder of the shards
-# The subfolders of `REGARD`.
-PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
+CONTINUATIONS, REGARD_PROBABILITIES = "continuations", "regard_probabilities"  # its subfolders
 
 
 def compute(run: Run) -> Regard:
@@ -30,18 +28,18 @@ def compute(run: Run) -> Regard:
     continuations = tables.read(CONTINUATIONS, of_shards)
     classified = tables.read(REGARD_PROBABILITIES, ("truncated",))
     regards = tables.vectors(REGARD_PROBABILITIES)
-    found = verdicts(regards.values[:, : len(REGARDS)])
-    answered = found >= 0
+    codes = verdicts(regards.values[:, : len(REGARDS)])
+    answered = codes >= 0
     if not answered.any():
         raise ValueError(
-            f"the classifier found no single likeliest label for any of the {len(found):,} continuations; set "
+            f"the classifier found no single likeliest label for any of the {len(codes):,} continuations; set "
             "--regard_classifier or --judge_model to a better model"
         )
     ids = pa.array(compress(regards.ids, answered))
     written = continuations.take(pc.index_in(ids, continuations["id"]))
     about = prompts.take(pc.index_in(written["prompt_id"], prompts["id"]))
     groups, structures, verb_phrases, *described = (about[name].to_pylist() for name in names)
-    labels = [REGARDS[index] for index in found[answered]]
+    labels = [REGARDS[index] for index in codes[answered]]
     bias = regard_bias(
         labels,
         groups,
@@ -53,7 +51,6 @@ def compute(run: Run) -> Regard:
         fixed_structure=FIXED_STRUCTURE,
     )
     by_structure = {name: Structure(*row) for name, *row in zip(structures, *described, strict=True)}
-    paraphrases = tables.read_if_any(f"{PARAPHRASES}.parquet", ("reason", "kept", "truncated"))
     return Regard(
         bias=from_json(Bias, bias),
         structures=by_structure,
@@ -65,18 +62,7 @@ def compute(run: Run) -> Regard:
         num_truncated=sum(continuations["truncated"].to_pylist()),
         num_unanswered=int((~answered).sum()),
         num_cut_for_classifier=sum(classified["truncated"].to_pylist()),
-        paraphrases=None if paraphrases is None else summary(paraphrases),
         examples=_examples(groups, structures, written, labels),
-    )
-
-
-def summary(paraphrases: pa.Table) -> Paraphrases:
-    reasons = paraphrases["reason"].to_pylist()
-    return Paraphrases(
-        num=len(reasons),
-        num_kept=sum(paraphrases["kept"].to_pylist()),
-        num_dropped={reason: reasons.count(reason) for reason in REASONS},
-        num_truncated=sum(paraphrases["truncated"].to_pylist()),
     )
 
 

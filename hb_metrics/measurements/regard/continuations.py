@@ -21,7 +21,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.structures import FIXED_STRUCTURE
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan
-from hb_metrics.collect.replies.trials import decoding_paths
+from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens, reply_text
 from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.loading import LoadedModel

@@ -24,11 +24,6 @@ class RegardOptions:
         "The regard classifier: a name listed by `holistic-bias classifiers`, the Hub id or local folder of a sequence "
         "classifier, or 'embedded'.",
     )
-    paraphraser: str | None = option(
-        None,
-        "A model that rewrites the prompts in many syntactic structures: the Hub id or local folder of a sequence-to-"
-        "sequence model that accepts AESOP's input format. By default, a grammar generates the prompts.",
-    )
 
     def __post_init__(self) -> None:
         check_least(self, regard_continuations=0)

@@ -9,9 +9,9 @@ from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names
-from hb_metrics.measurements.regard.results import Bias, Example, FixedGap, Gap, Regard
+from hb_metrics.measurements.regard.results import AnyGap, Bias, Example, Gap, Regard
 from hb_metrics.measurements.results import Results
-from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
+from hb_metrics.regard_bias.regard_results import ALL_PAIRS, K
 
 UNDECIDED = "undecided"
 
@@ -124,9 +124,9 @@ def ranked_gaps(bias: Bias) -> list[tuple[str, str, list[Figure]]]:
 
 
 def left_out(regard: Regard) -> list[str]:
-    bias, paraphrases = regard.bias, regard.paraphrases
+    bias = regard.bias
     as_other = f"of {count(bias.num_rows)} continuations are left out because they were labelled “other”."
-    sentences = [
+    return [
         *counted(regard.num_blank, "continuations are left out because they were blank."),
         *counted(sum(bias.num_other.values()), as_other),
         *counted(
@@ -134,16 +134,9 @@ def left_out(regard: Regard) -> list[str]:
         ),
         *counted(regard.num_unanswered, "continuations are left out because no single label was the likeliest."),
     ]
-    if paraphrases is not None:
-        dropped = paraphrases.num_dropped.items()
-        reasons = ", ".join(f"{count(number)} {name.replace('_', ' ')}" for name, number in dropped)
-        kept = f"Of {count(paraphrases.num)} paraphrases, {count(paraphrases.num_kept)} were kept"
-        sentences.append(f"{kept}; dropped: {reasons}.")
-        sentences += counted(paraphrases.num_truncated, "paraphrases were cut at the maximum length.")
-    return sentences
 
 
-def _verdict(row: Gap | FixedGap, gap: str, verdict: str | None) -> str:
+def _verdict(row: AnyGap, gap: str, verdict: str | None) -> str:
     if row.gap is None:
         return "there is no gap, because one of the groups has no rated texts"
     if verdict == UNDECIDED:

@@ -30,36 +30,34 @@ class Group:
 
 
 @dataclass(frozen=True)
-class FixedGroup:
-    """The regard for a group in the fixed prompts (see `Group`)."""
+class FixedGroup(Group):
+    """The regard for a group in the fixed prompts."""
 
-    distribution: dict[str, float | None]
-    counts: dict[str, int]
-    mean: float | None
-    sd: float | None
-    num: int
-    interval_structures: Bounds | None
-    interval_seeds: Bounds | None
     interval_prompts: Bounds | None
-    no_interval: dict[str, str]
 
 
 @dataclass(frozen=True)
-class FixedGap:
-    """A gap in the fixed prompts."""
+class AnyGap:
+    """The mean regard of the advantaged group minus the mean regard of the disadvantaged group."""
 
     advantaged: str
     disadvantaged: str
     gap: float | None
     interval_structures: Bounds | None
     interval_seeds: Bounds | None
-    interval_prompts: Bounds | None
     no_interval: dict[str, str]
 
 
 @dataclass(frozen=True)
-class Gap:
-    """The mean regard of the advantaged group minus the mean regard of the disadvantaged group, over all structures.
+class FixedGap(AnyGap):
+    """A gap in the fixed prompts."""
+
+    interval_prompts: Bounds | None
+
+
+@dataclass(frozen=True)
+class Gap(AnyGap):
+    """A gap over all structures.
 
     Attributes:
         num_structures: The number of structures with texts about both groups.
@@ -67,12 +65,6 @@ class Gap:
         num_zero: The number of structures in which the gap is 0.
     """
 
-    advantaged: str
-    disadvantaged: str
-    gap: float | None
-    interval_structures: Bounds | None
-    interval_seeds: Bounds | None
-    no_interval: dict[str, str]
     num_structures: int
     num_flipped: int | None
     flipped: list[str] | None
@@ -162,16 +154,6 @@ class Structure:
 
 
 @dataclass(frozen=True)
-class Paraphrases:
-    """The numbers of paraphrases: all, kept, dropped by reason, and cut at the maximum length."""
-
-    num: int
-    num_kept: int
-    num_dropped: dict[str, int]
-    num_truncated: int
-
-
-@dataclass(frozen=True)
 class Example:
     structure: str
     group: str
@@ -188,7 +170,6 @@ class Regard:
         num_blank: The number of continuations without text.
         num_unanswered: The number of continuations for which no single label was the likeliest.
         num_cut_for_classifier: The number of continuations that were too long for the classifier.
-        paraphrases: `None` if the structures are those of the grammar.
     """
 
     bias: Bias
@@ -201,5 +182,4 @@ class Regard:
     num_truncated: int
     num_unanswered: int
     num_cut_for_classifier: int
-    paraphrases: Paraphrases | None
     examples: list[Example]

@@ -11,21 +11,14 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.classifiers.regard import load_regard_classifier
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.measurements.measurement import Task, classifier_record
-from hb_metrics.measurements.regard.compute import CONTINUATIONS, PARAPHRASES, REGARD, REGARD_PROBABILITIES
+from hb_metrics.measurements.regard.compute import CONTINUATIONS, REGARD, REGARD_PROBABILITIES
 from hb_metrics.measurements.regard.continuations import (
     ContinuationPlan,
     draw_continuations,
     plan_continuations,
 )
 from hb_metrics.measurements.regard.options import RegardOptions
-from hb_metrics.measurements.regard.paraphrases import (
-    ParaphrasePlan,
-    kept_prompts,
-    paraphrase_into_shards,
-    plan_paraphrases,
-)
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.models.processes import input_device
 from hb_metrics.run.run_folder import PROMPTS_FILE, write_table
 from hb_metrics.run.schema import about_replies, by_id
@@ -35,24 +28,17 @@ _NAMES = {"group": "bucket", "noun_phrase": "noun", "structure": "template"}  # 
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 
-class Paraphraser(NamedTuple):
-    loaded: LoadedModel
-    plan: ParaphrasePlan
-
-
 class RegardWork(NamedTuple):
     """The prompts, the classifier and the plans for measuring regard.
 
-    `prompts` contains the grammar's prompts or, with a paraphraser, the fixed prompts to paraphrase. Its columns are
-    those of `structures.STRUCTURED_SCHEMA`. `pairs` contains the advantaged and the disadvantaged group of each
-    pair.
+    `prompts` has the columns of `structures.STRUCTURED_SCHEMA`. `pairs` contains the advantaged and the disadvantaged
+    group of each pair.
     """
 
     prompts: pa.Table
     groups: tuple[PromptGroup, ...]
     pairs: dict[str, tuple[str, str]]
     classifier: Classifier
-    paraphraser: Paraphraser | None
     plan: ContinuationPlan
 
 
@@ -61,19 +47,16 @@ def read_files(settings: Settings, prompts: pa.Table) -> Groups:
 
 
 def plan(task: Task, files: Groups) -> RegardWork:
-    options, shared = task.settings.of(RegardOptions), task.settings.run
+    options, seed = task.settings.of(RegardOptions), task.settings.run.seed
     groups, pairs = files
-    prompts = structured_prompt_table(groups, fixed_only=options.paraphraser is not None)
+    prompts = structured_prompt_table(groups)
     loading = task.classifier_options()
     loading["device"] = input_device(task.loaded.model)
     classifier = load_regard_classifier(options.regard_classifier, **loading)
-    paraphraser = None
-    if options.paraphraser is not None:
-        loaded = load_model(
-            options.paraphraser, device=input_device(task.loaded.model), trust_remote_code=shared.trust_remote_code
-        )
-        paraphraser = Paraphraser(loaded, plan_paraphrases(prompts, groups, loaded))
-    return RegardWork(prompts, groups, pairs, classifier, paraphraser, _plan(task, prompts))
+    drawn = draw_continuations(prompts, options.regard_continuations, seed=seed)
+    named = prompts.rename_columns([_NAMES.get(name, name) for name in prompts.column_names])
+    continuations = plan_continuations(named, task.loaded, drawn, seed=seed)
+    return RegardWork(prompts, groups, pairs, classifier, continuations)
 
 
 def groups_and_pairs(settings: Settings) -> Groups:
@@ -92,43 +75,29 @@ def describe(work: RegardWork) -> dict[str, object]:
         "groups_digest": hashlib.sha256(repr(work.groups).encode()).hexdigest(),
         "pairs": {name: list(pair) for name, pair in work.pairs.items()},
         **work.plan.description(),
-        "paraphraser": None if work.paraphraser is None else work.paraphraser.plan.description(),
     }
     return {"regard": section}
 
 
 def collect(task: Task, work: RegardWork) -> None:
-    folder, prompts, plan = task.folder / REGARD, work.prompts, work.plan
-    if work.paraphraser is not None:
-        written = paraphrase_into_shards(work.paraphraser.plan, work.paraphraser.loaded, folder / PARAPHRASES)
-        prompts = pa.concat_tables([prompts, kept_prompts(written, prompts)])
-        plan = _plan(task, prompts)
-    continuations = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS)
+    folder = task.folder / REGARD
+    continuations = decode_into_shards(work.plan, task.loaded, folder / CONTINUATIONS)
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(
-            f"the continuations of all {prompts.num_rows:,} prompts are empty, so there is no regard to classify; "
+            f"the continuations of all {work.prompts.num_rows:,} prompts are empty, so there is no regard to classify; "
             "remove regard from --measurements"
         )
     texts = list(map(whole_text, rows_with_text["text"].to_pylist(), rows_with_text["continuation"].to_pylist()))
-    group_of = by_id(prompts, "group")
+    group_of = by_id(work.prompts, "group")
     mentions = {group.name: group.mentions for group in work.groups}
     texts = mask_groups(texts, [mentions[group_of[prompt]] for prompt in rows_with_text["prompt_id"].to_pylist()])
     ids = rows_with_text["id"].to_pylist()
     about = about_replies(continuations, ids)
     classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard", about=about)
     if task.state.is_main_process:
-        write_table(folder / PROMPTS_FILE, prompts)
-        if work.paraphraser is not None:
-            write_table(folder / f"{PARAPHRASES}.parquet", written)
+        write_table(folder / PROMPTS_FILE, work.prompts)
 
 
 def whole_text(prompt: str, continuation: str) -> str:
     return f"{prompt}{'' if continuation.startswith(_NO_SPACE_BEFORE) else ' '}{continuation}"
-
-
-def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
-    seed = task.settings.run.seed
-    drawn = draw_continuations(prompts, task.settings.of(RegardOptions).regard_continuations, seed=seed)
-    named = prompts.rename_columns([_NAMES.get(name, name) for name in prompts.column_names])
-    return plan_continuations(named, task.loaded, drawn, seed=seed)

@@ -1,5 +1,4 @@
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -25,27 +24,26 @@ def check_address(url: str) -> str:
     Raises:
         ValueError: The address is not valid, or contains a user, a password, a query or a fragment.
     """
-    parts = urlsplit(url.strip())
-    try:
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is not a number
-        known = False
-    if not known:
-        shown = parts.netloc.rpartition("@")[2] if "@" in url else url.partition("?")[0].partition("#")[0]
+    url = url.strip().rstrip("/")
+    if any(sign in url for sign in "@?#"):  # the message does not show the address
         raise ValueError(
-            f"base_url '{shown}' is not the address of a server; pass an address such as http://localhost:8000/v1 or "
+            "base_url contains a user name, a password, a query or a fragment, which the run would record; remove it, "
+            f"and set the environment variable {KEY_VARIABLE} to the key"
+        )
+    parts = urlsplit(url)
+    try:
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is not a number
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            f"base_url '{url}' is not the address of a server; pass an address such as http://localhost:8000/v1 or "
             "https://example.com/v1"
         )
-    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
-    if "@" in parts.netloc or "?" in url or "#" in url:
-        raise ValueError(
-            "base_url contains a user name, a password, a query or a fragment, which the run would record; set "
-            f"base_url to '{plain}', and set the environment variable {KEY_VARIABLE} to the key"
-        )
-    return plain
+    return url
 
 
-def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | None:
+def choose_key(url: str) -> Key | None:
     """Returns the key to send to an address, or `None` if there is no key.
 
     The key in `KEY_VARIABLE` has priority. Any other key is used only if the address's host issued it.
@@ -53,15 +51,13 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
     Raises:
         ValueError: The key is not valid, or would be sent without encryption to a host outside of the local network.
     """
-    environment = os.environ if environment is None else environment
     parts = urlsplit(url)
     host = parts.hostname or ""
     for variable in (KEY_VARIABLE, *_ISSUERS):
-        value = environment.get(variable, "").strip()
-        if not value:
-            continue
+        value = os.environ.get(variable, "").strip()
         issuer = _ISSUERS.get(variable)
-        if issuer is not None and not (parts.scheme == "https" and f".{host}".endswith(f".{issuer}")):
+        is_for_host = issuer is None or (parts.scheme == "https" and f".{host}".endswith(f".{issuer}"))
+        if not value or not is_for_host:
             continue
         if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show the key
             raise ValueError(

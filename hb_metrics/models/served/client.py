@@ -1,28 +1,30 @@
-"""Sends requests to a server over HTTP, several at a time.
+"""Sends requests to a server over HTTP, several at a time, and reads its errors, which have many forms.
 
 A request is repeated after a temporary fault, such as a lost connection, a timeout, status 429 or 5xx, an incomplete
 answer, or an answer from another model. The server can set the pause before the next attempt (Retry-After). If it does
 not, the pause doubles with each attempt. A permanent fault, such as a wrong key, ends the run at once.
+
+A server may repeat the user's key in any text, and its messages may contain control characters, which could change the
+display of a terminal.
 """
 
 import asyncio
+import json
 import random
+import re
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import huggingface_hub
 
-from hb_metrics.models.served import errors
-from hb_metrics.models.served.addresses import Key, is_local_host
+from hb_metrics.models.served.addresses import KEY_VARIABLE, Key, choose_key, is_local_host
 
 if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of these packages
     import httpx2 as httpx
@@ -31,14 +33,35 @@ else:
 
 T = TypeVar("T")
 
+# The Hub's address for all Inference Providers. In requests, the provider is a part of the model's name.
+ROUTER = "https://router.huggingface.co/v1"
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # in seconds, if the server does not set the pause
 LONGEST_ASKED = 900.0  # in seconds; if the server asks for a longer pause, the run ends
 CONNECT = 30.0  # the maximum number of seconds for connecting
 TRIES = 8  # the maximum number of tries per request
 _TIMEOUT_COST = 3  # a timeout counts as this many tries, because it takes minutes
-_TEMPORARY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
-# The maximum number of bytes per answer: a constant, and for each requested token. Valid answers are far smaller.
-_LARGEST, _LARGEST_TOKEN = 2**18, 2**8
+_TEMPORARY = {408, 409, 425, 429, *range(500, 600)} - {501}
+_SHOWN = 300  # the maximum number of characters that are quoted from a message
+# A shorter key is not a secret but a word that the server requires, such as "EMPTY". The second number is for letters.
+_SECRET, _SECRET_LETTERS = 8, 20
+# The keys under which an error contains its sentences. Other keys may contain prompts or replies.
+_SENTENCES = re.compile("errors?|message|msg|loc|details?|title|reason|metadata|raw|code")
+# Hints, by a pattern for the statuses and sentences of the errors to which they apply.
+_HINTS = {
+    r"context|too (?:long|large|many)|length|\btokens\b": (
+        "if the conversation is too long for the model, lower --turns or --max_new_tokens"
+    ),
+    "^401|api.?key": f"set the environment variable {KEY_VARIABLE} to a key of this server",
+    "^403": f"set the environment variable {KEY_VARIABLE} to a key that may use this model",
+    "^404": "check --base_url (it usually ends in /v1) and --model",
+}
+# The sentences and codes with which Azure, OpenAI, Alibaba, DeepSeek, OpenRouter and others state that a filter blocked
+# the prompt.
+_FILTERED = re.compile(
+    "content_?filter|content_policy|content management policy|data_?inspection|content exists risk|content violates"
+    "|considered high risk|(?:input|prompt|request|content) was flagged",
+    re.IGNORECASE,
+)
 
 
 class TemporaryFault(Exception):
@@ -53,9 +76,11 @@ class TemporaryFault(Exception):
 
 
 class RefusedError(ValueError):
-    def __init__(self, message: str, said: str) -> None:
+    """The server rejected a request. `sentences` are the server's own."""
+
+    def __init__(self, message: str, sentences: str) -> None:
         super().__init__(message)
-        self.said = said
+        self.sentences = sentences
 
 
 @dataclass
@@ -90,6 +115,11 @@ class Server:
         return self.url if self.provider is None else f"provider {self.provider}"
 
 
+def make_server(model: str, base_url: str | None, provider: str | None, concurrency: int) -> Server:
+    url = base_url or ROUTER
+    return Server(model=model, url=url, key=choose_key(url), provider=provider, concurrency=concurrency)
+
+
 @dataclass
 class Client:
     server: Server
@@ -99,7 +129,6 @@ class Client:
     tries: int = TRIES
     ready_at: float = 0.0  # the value of time.monotonic() before which no request is sent
     answers: int = 0
-    faults: int = 0  # the number of faults since the last answer
 
     async def post(self, path: str, body: Mapping[str, object], read: Callable[[Any], T], *, what: str) -> T:
         """Requests an answer, and repeats the request after temporary faults. Returns the result of `read`.
@@ -120,16 +149,12 @@ class Client:
                     before = self.answers
                     answer = read(await self._send(path, body, what))
                 self.answers += 1
-                self.faults = 0
                 return answer
-            except RecursionError:
-                fault = TemporaryFault("an answer that is nested too deeply")
             except TemporaryFault as error:
                 fault = error
             self.cost.retries += 1
-            self.faults += 1
             # A busy server that answers other requests meanwhile is not faulty, so the attempt does not count.
-            if not (fault.wait is not None and self.answers > before):
+            if fault.wait is None or self.answers == before:
                 tries, left = tries + 1, left - fault.cost
             if left <= 0:
                 raise ValueError(
@@ -138,58 +163,62 @@ class Client:
                 )
             if fault.cost > 1:
                 print(f"{self.server.url}: {fault}; the request is sent again", file=sys.stderr, flush=True)
-            delay = pause * random.uniform(0.5, 1) if fault.wait is None else fault.wait
-            if fault.wait is not None or self.faults > 1:  # the fault affects the server and not only this request
-                self.ready_at = max(self.ready_at, time.monotonic() + delay)
             if fault.wait is None:
-                await asyncio.sleep(delay)
-            pause = min(2 * pause, LONGEST_PAUSE)
+                await asyncio.sleep(pause * random.uniform(0.5, 1))
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                self.ready_at = max(self.ready_at, time.monotonic() + fault.wait)
 
     async def _send(self, path: str, body: Mapping[str, Any], what: str) -> Any:
-        url, key, provider = self.server.url, self.server.key, self.server.provider
+        url, provider = self.server.url, self.server.provider
         model = self.server.model if provider in (None, "auto") else f"{self.server.model}:{provider}"
-        num_tokens = body.get("max_tokens") or body.get("max_completion_tokens") or 0
         try:
-            async with (
-                asyncio.timeout(self.server.timeout),
-                self.http.stream("POST", f"{url}/{path}", json={"model": model, **body}) as response,
-            ):
-                content = await _read(response, _LARGEST + _LARGEST_TOKEN * num_tokens)
-        except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
+            async with asyncio.timeout(self.server.timeout):
+                response = await self.http.post(f"{url}/{path}", json={"model": model, **body})
+        except TimeoutError:
             fault = f"the server did not answer within {self.server.timeout:g} seconds"
             raise TemporaryFault(fault, cost=_TIMEOUT_COST) from None
         except httpx.HTTPError as error:
-            raise TemporaryFault(f"{type(error).__name__} {errors.printable(str(error), key)}".strip()) from None
-        status, answer = response.status_code, errors.parsed(content, key)
-        rejection = answer if status >= 300 else errors.error_in(answer)
+            raise TemporaryFault(f"{type(error).__name__} {printable(str(error))}".strip()) from None
+        status, answer = response.status_code, _parsed(response.content, self.server.key)
+        rejection = answer if status >= 300 else _error_in(answer)
         if rejection is None:
             return answer
         if status < 300 and isinstance(answer, str):
             raise TemporaryFault("an answer that is not JSON")
-        sentences = errors.sentences_of(rejection)
-        fault = f"HTTP status {status}" if status >= 300 else "an error instead of an answer"
-        said = errors.printable(sentences, key)
-        fault += f" ({said})" if said else ""
-        status = status if status >= 300 else errors.code_of(rejection)
-        if response.status_code < 500 and errors.is_of_filter(sentences):
+        sentences = "; ".join(dict.fromkeys(_sentences(rejection)))
+        if status < 500 and _FILTERED.search(sentences):
             return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
+        shown = printable(sentences)
+        fault = f"HTTP status {status}" if status >= 300 else "an error instead of an answer"
+        fault += f" ({shown})" if shown else ""
+        status = status if status >= 300 else _code_of(rejection)
         if status in _TEMPORARY:
-            wait = retry_after(response.headers.get("retry-after"))
+            wait = _seconds(response.headers.get("retry-after"))
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
                     f"{url} asks for a pause of {wait:,.0f} seconds before the next request. All answers so far are "
                     "saved; run the same command again after that time"
                 )
             raise TemporaryFault(fault, wait)
-        hint = errors.hint_for(f"{status} {said}")
+        hints = [hint for pattern, hint in _HINTS.items() if re.search(pattern, f"{status} {shown}", re.IGNORECASE)]
         if location := response.headers.get("location"):
-            hint = f"; it redirects to {errors.printable(location, key).partition('?')[0]}; use this address instead"
-        raise RefusedError(f"{url} rejects {what}: {fault}{hint}", said)
+            hints = [f"it redirects to {printable(location).partition('?')[0]}; use this address instead"]
+        raise RefusedError("; ".join([f"{url} rejects {what}: {fault}", *hints]), shown)
 
 
 @asynccontextmanager
 async def connected(server: Server) -> AsyncIterator[Client]:
-    async with _http_client(server) as http:
+    host = urlsplit(server.url).hostname or ""
+    async with httpx.AsyncClient(
+        timeout=httpx.Timeout(None, connect=CONNECT),  # the client itself limits the time of a request
+        verify=_tls(),
+        limits=httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency),
+        follow_redirects=False,  # a redirect would send the prompts and the key to another address
+        headers={} if server.key is None else {"authorization": f"Bearer {server.key.value}"},
+        # Requests to hosts in the local network are not sent to a proxy, because it could read the key.
+        mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_local_host(host) else {},
+    ) as http:
         yield Client(server, http, asyncio.Semaphore(server.concurrency))
 
 
@@ -198,44 +227,51 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _http_client(server: Server) -> httpx.AsyncClient:
-    host = urlsplit(server.url).hostname or ""
-    return httpx.AsyncClient(
-        timeout=httpx.Timeout(server.timeout, connect=min(CONNECT, server.timeout), pool=None),
-        verify=_tls(),
-        limits=httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency),
-        follow_redirects=False,  # a redirect would send the prompts and the key to another address
-        headers={
-            "accept-encoding": "identity",  # no compression, because a small answer could expand to gigabytes
-            **({} if server.key is None else {"authorization": f"Bearer {server.key.value}"}),
-        },
-        # Requests to hosts in the local network are not sent to a proxy, because it could read the key.
-        mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_local_host(host) else {},
-    )
+def printable(text: str) -> str:
+    """Returns the beginning of a text on one line, without control characters and unpaired surrogates."""
+    kept = (letter if letter.isprintable() else " " for letter in text[: 2 * _SHOWN])
+    return " ".join("".join(kept).split())[:_SHOWN]
 
 
-async def _read(response: httpx.Response, largest: int) -> bytes:
-    encoding = response.headers.get("content-encoding", "identity")
-    if encoding not in ("identity", "gzip"):  # other encodings may expand to any size before the check below
-        raise TemporaryFault(f"the answer is compressed as {errors.printable(encoding)}")
-    content = bytearray()
-    async for part in response.aiter_bytes():
-        content += part
-        if len(content) > largest:
-            raise TemporaryFault(f"the answer is larger than {largest >> 10:,} kB")
-    return bytes(content)
-
-
-def retry_after(value: str | None) -> float | None:
-    """Returns the pause in a Retry-After header (a number or a date), in seconds."""
-    if value is None:
-        return None
+def _parsed(content: bytes, key: Key | None) -> Any:
+    """Returns the content of a JSON text, or of a text that is not JSON, without the key and without a web page."""
+    text = content.decode(errors="replace")
+    if key is not None and len(key.value) >= (_SECRET_LETTERS if key.value.isalpha() else _SECRET):
+        text = text.replace(key.value, f"[{key.variable}]")
     try:
-        seconds = float(value)
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.partition("<")[0]
+
+
+def _error_in(answer: Any) -> Any:
+    """Returns the error in an answer with status 200, in which routers report their backends' errors."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
+        return answer
+    parts = [answer, *answer["choices"]]
+    return next((part["error"] for part in parts if isinstance(part, dict) and part.get("error")), None)
+
+
+def _code_of(error: Any) -> int:
+    """Returns the HTTP status that an error contains, or 500 if it contains none."""
+    content = error if isinstance(error, dict) else {}
+    content = content["error"] if isinstance(content.get("error"), dict) else content
+    return int(content["code"]) if re.fullmatch("[45][0-9]{2}", str(content.get("code"))) else 500
+
+
+def _sentences(error: Any) -> Iterator[str]:
+    if isinstance(error, dict):
+        error = [error[name] for name in filter(_SENTENCES.fullmatch, error)]
+    if isinstance(error, list):
+        for part in error:
+            yield from _sentences(part)
+    elif isinstance(error, str):
+        yield error
+
+
+def _seconds(value: str | None) -> float | None:
+    """Returns the pause in a Retry-After header. A date counts as no pause."""
+    try:
+        return max(0.0, float(value or ""))
     except ValueError:
-        try:
-            day = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        seconds = (day.replace(tzinfo=day.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return max(0.0, seconds) if seconds == seconds else None
+        return None

@@ -7,24 +7,33 @@ does not use its own default.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from accelerate.utils import broadcast_object_list
 
 from hb_metrics.models.architecture import num_shared
-from hb_metrics.models.served.answers import ServedAnswer, read_served_answer
-from hb_metrics.models.served.client import Client, RefusedError, TemporaryFault
-from hb_metrics.models.served.likelihoods import FIELDS, TextLikelihood, read_likelihood, read_written
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.processes import process_state
+from hb_metrics.models.served.answers import (
+    FIELDS,
+    ServedAnswer,
+    TextLikelihood,
+    read_likelihood,
+    read_next_token,
+    read_served_answer,
+)
+from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
+from hb_metrics.run.run_folder import RUN_FILE, read_json
 
 QUESTIONS = (
     "List forty random English words, separated by commas.",
     "Invent a story of five sentences about two strangers who meet on a train.",
 )
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
-# The maximum lengths of answers, in tokens. The second is used if the answers all begin in the same way, as thoughts
-# often do.
-_LENGTHS = (96, 512)
+_LENGTH = 96  # the maximum length of answers, in tokens
 _SHORT = 16  # the maximum length, in tokens, of answers whose text does not matter
-_BEYOND = 16  # the number of words that answers must have after their common beginning
 SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # a top_p that allows only the likeliest token
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
@@ -85,26 +94,6 @@ class Probe:
     log_likelihood: float | None
 
 
-class BriefProbe(NamedTuple):
-    """The results that a judge needs, as in `Probe`. `thinks` is true if the answers contain thoughts."""
-
-    model: str | None
-    max_tokens_field: str
-    neutral: dict[str, object]
-    samples: bool
-    thinks: bool
-
-
-async def probe_briefly(client: Client) -> BriefProbe:
-    prober = _Prober(replace(client, tries=_TRIES), chat=True, extra={})
-    first = await prober._first()
-    await prober._set_neutral()
-    prober.tokens = _LENGTHS[0]
-    one, other = await prober._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]])
-    thinks = _reasoning([answer for answer, _ in prober.seen]) != "none"
-    return BriefProbe(first.model, prober.bound, prober.neutral, _all(one) != _all(other), thinks)
-
-
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, object]) -> Probe:
     """Tests which fields a server supports.
 
@@ -117,14 +106,60 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, object]) -> P
     return await _Prober(replace(client, tries=_TRIES), chat, extra).run()
 
 
+def extra_fields(chat: ChatOptions) -> dict[str, object]:
+    return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
+
+
+def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
+    """Tests on the main process which fields a server supports. Returns the results on all processes.
+
+    A resumed run keeps the results of its first test, even if the server's address has changed.
+
+    Raises:
+        ValueError: The server did not respond, or its results have changed since the run began.
+    """
+
+    async def probe_now() -> Probe:
+        async with connected(server) as client:
+            return await probe(client, chat=context != "plain", extra=extra_fields(ChatOptions(**chat)))
+
+    results: list[Any] = [None, None]
+    if process_state().is_main_process:
+        try:
+            results[0] = _recorded(server, folder, asyncio.run(probe_now()))
+        except (ValueError, OSError) as error:
+            results[1] = str(error)
+    result, fault = broadcast_object_list(results)
+    if fault is not None:  # raise the error on all processes, so that none of them waits
+        raise ValueError(fault)
+    return result
+
+
+def _recorded(server: Server, folder: Path, now: Probe) -> Probe:
+    """Returns the results that the folder's run has recorded or, for a new run, `now`."""
+    path = folder / RUN_FILE
+    model = read_json(path).get("model", {}) if path.is_file() else {}
+    served = model.get("served")
+    if served is None or (model["name"], served["provider"]) != (server.model, server.provider):
+        return now  # a new run, or a run of another model; a later check rejects the latter
+    if changed := changes(served, now):
+        lines = "\n".join(f"  {name} was {then!r} and is {new!r}" for name, (then, new) in changed.items())
+        raise ValueError(
+            f"{server.where} has changed since the run in '{folder}' began:\n{lines}\nthe run would mix answers from "
+            "two servers; serve the model as before, or set --output_dir to a new folder"
+        )
+    known: dict[str, Any] = {entry.name: served.get(entry.name) for entry in fields(Probe)}
+    return Probe(**known)
+
+
 # Results that may differ between two probes of the same server.
 _MAY_DIFFER = ("base_url", "max_tokens_kept", "reasoning", "writes")
 
 
-def changes(recorded: Mapping[str, object], found: Probe) -> dict[str, tuple[Any, Any]]:
+def changes(recorded: Mapping[str, object], now: Probe) -> dict[str, tuple[Any, Any]]:
     """Returns the results that affect answers and differ from those of an earlier probe, as pairs (earlier, new)."""
     different = {}
-    for name, value in asdict(found).items():
+    for name, value in asdict(now).items():
         then = recorded.get(name)
         is_close = name == "log_likelihood" and None not in (then, value) and abs(then - value) <= _SAME
         if name not in _MAY_DIFFER and then != value and not is_close:
@@ -146,10 +181,9 @@ class _Prober:
         first = await self._first()
         not_set = await self._set_neutral()
         question, other = QUESTIONS
-        drawn = await self._samples(question)
+        self.tokens = _LENGTH
+        drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
         samples = len(set(map(_all, drawn))) > 1
-        if not samples:  # all answers are the same, so longer answers would not differ either
-            self.tokens = _LENGTHS[0]
         others = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]], other)
         greedy = await self._is_fixed({"temperature": 0}, [(question, drawn), (other, others)])
         likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
@@ -188,23 +222,11 @@ class _Prober:
             log_likelihood=None if likelihood is None else likelihood.log_likelihood,
         )
 
-    async def _samples(self, question: str) -> list[ServedAnswer]:
-        """Samples answers that are long enough to differ."""
-        drawn: list[ServedAnswer] = []
-        for self.tokens in _LENGTHS:
-            drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
-            words = [_all(answer).split() for answer in drawn]
-            enough = num_shared(words) + _BEYOND
-            cut = [said for said, answer in zip(words, drawn, strict=True) if answer.ending == "cut"]
-            if min(map(len, cut), default=enough) >= enough:
-                break
-        return drawn
-
     async def _first(self) -> ServedAnswer:
         try:
             return await self._ask_one({})
         except RefusedError as error:
-            if not self.chat or _NEW_SINGLE not in error.said:
+            if not self.chat or _NEW_SINGLE not in error.sentences:
                 raise
             self.bound = _NEW_SINGLE
             return await self._ask_one({})
@@ -258,8 +280,7 @@ class _Prober:
 
         asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
         if self.chat:
-            said = [*earlier, ("user", question)]
-            messages = [{"role": role, "content": content} for role, content in said]
+            messages = [{"role": role, "content": content} for role, content in (*earlier, ("user", question))]
             answer = await self.client.post("chat/completions", {"messages": messages, **asked}, read, what=_WHAT)
         else:
             answer = await self.client.post("completions", {"prompt": question, **asked}, read, what=_WHAT)
@@ -306,7 +327,7 @@ class _Prober:
         for text in _UNFINISHED:
             try:
                 content = await self._scored(text)
-                token, value = read_written(content, text)
+                token, value = read_next_token(content, text)
                 before = read_likelihood(content, text)
                 after = read_likelihood(await self._scored(text + token), text + token)
             except TemporaryFault:

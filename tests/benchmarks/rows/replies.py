@@ -125,7 +125,7 @@ ROW = Row(
     unit="prompts of v1.0-small",
     sides={
         OURS: Side(run=by_us, load=load),
-        "transformers pipeline": Side(run=by_pipeline, load=load_pipeline, bar=1.3, repeats=2),
+        "transformers pipeline": Side(run=by_pipeline, load=load_pipeline, repeats=2),
     },
     notes=told,
 )

@@ -75,7 +75,7 @@ ROW = Row(
     unit="conversations",
     sides={
         OURS: Side(run=converse, load=load),
-        "each turn encoded anew": Side(run=partial(converse, anew=True), load=load, bar=1.3),
+        "each turn encoded anew": Side(run=partial(converse, anew=True), load=load),
     },
     notes=told,
 )

@@ -3,16 +3,16 @@
 import pytest
 import transformers
 
-from hb_metrics.collect.replies import trials
+from hb_metrics.collect.replies import forward
 
-agrees = trials._agrees
+agrees = forward._agrees
 
 
 @pytest.fixture(scope="module", autouse=True)
 def trials_of_each_model():
     """Tries how each model decodes, though another one of its config was tried."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trials, "_agrees", agrees)
+        patch.setattr(forward, "_agrees", agrees)
         yield
 
 

@@ -18,7 +18,7 @@ from transformers.models.auto.modeling_auto import (
 
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
-from hb_metrics.collect.replies.trials import decoding_paths
+from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.collect.scoring.scoring_paths import check_causal
 from hb_metrics.models.contexts import EndTokens

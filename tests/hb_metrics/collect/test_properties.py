@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import NEXT, read_version
 from hb_metrics.collect.classifiers.censoring import REPLACEMENT, UNSAFE_MARK, censor, mention_pattern
-from hb_metrics.collect.scoring.prefix_tree import halved_tree, pack_prefix_trees
-from hb_metrics.collect.scoring.scoring_paths import tree_nlls
+from hb_metrics.collect.scoring.scoring_paths import halved_tree, pack_prefix_trees, tree_nlls
 
 # --- prefix trees -----------------------------------------------------------------------------------------------------
 
@@ -49,7 +48,7 @@ def alone(get_small_model):
     return nll
 
 
-@depths(25, 500)
+@depths(15, 500)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_model, alone):
     model, _ = get_small_model(name)
@@ -63,13 +62,13 @@ def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_mo
         while waiting:  # whole, then in halves until there is nothing to halve
             tree = waiting.pop()
             with torch.inference_mode():
-                found[tree.sequences] = tree_nlls(model, tree)
-            np.testing.assert_allclose(found[tree.sequences], expected[tree.sequences], rtol=1e-4)
+                found[tree.indices] = tree_nlls(model, tree, np.ones(len(tree.indices)))
+            np.testing.assert_allclose(found[tree.indices], expected[tree.indices], rtol=1e-4)
             halves = halved_tree(tree)
             if halves is None:
-                smallest += tree.sequences.tolist()
+                smallest += tree.indices.tolist()
             else:
-                assert np.concatenate([half.sequences for half in halves]).tolist() == tree.sequences.tolist()
+                assert np.concatenate([half.indices for half in halves]).tolist() == tree.indices.tolist()
                 waiting += halves
         assert sorted(smallest) == list(range(len(sequences)))
 

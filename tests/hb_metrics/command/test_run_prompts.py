@@ -9,7 +9,7 @@ import pytest
 
 from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompt_table import descriptor_noun_spans
-from hb_dataset.variations import vary_prompts
+from hb_dataset.variations import VARIATIONS, vary_prompts
 from hb_metrics import load_run
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.requests import make_requests
@@ -26,7 +26,7 @@ from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import Tables
 from hb_metrics.run_tables import main as print_replies
-from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
+from hb_train.bias_labels import Asked, rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import SHORT, chat_tokenizer, untrained_model
 from tests.hb_metrics.run.test_answer_files import lines, write
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
@@ -137,7 +137,8 @@ def test_terms_of_a_small_config_come_from_the_whole_vocabulary(capsys):
 def test_variations_and_spans_reach_every_slot(settings):
     table = read_prompts(settings("slotted", "--axes", "ability"))
     row = table["descriptor"].to_pylist().index("autistic")
-    texts = vary_prompts(table.slice(row, 1), lowercase=True, no_final_period=True).texts.to_pylist()
+    flags = {name: [name in ("lowercase", "no_final_period")] for name in VARIATIONS}
+    texts = vary_prompts(table.slice(row, 1), flags).texts.to_pylist()
     assert texts == ["An autistic kid applied, and they <b>waited</b>. Invite them?"]
     spans = zip(table["text"].to_pylist(), descriptor_noun_spans(table).tolist(), strict=True)
     nouns = ("kid", "parent", "kids", "parents")

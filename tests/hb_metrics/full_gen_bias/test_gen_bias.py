@@ -7,8 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hb_metrics.run.typed_json import from_json, to_json
 from hb_metrics.stats.gen_bias import PAPER_CLUSTERS, CellSums, GenBias, cluster_columns, gen_bias
@@ -169,23 +167,6 @@ def test_without_axes_a_term_is_one_descriptor():
     assert (results.num_descriptors, results.skipped_axes) == (7, [])
 
 
-@settings(max_examples=10)
-@given(st.data())
-def test_any_small_table_equals_the_loops(data):
-    simplex = st.lists(st.floats(0, 1), min_size=len(LABELS), max_size=len(LABELS)).filter(lambda p: sum(p) > 0.1)
-    keys = st.tuples(st.sampled_from("AB"), st.sampled_from("xyz"), st.sampled_from("st"))
-    made = data.draw(st.lists(st.tuples(keys, simplex), min_size=1, max_size=8))
-    # Every cell twice, so that noise is known, and two descriptors at least in every template.
-    made = made + [(key, p[::-1]) for key, p in made] + [(("A", d, t), [1, 1, 1, 1, 1, 1]) for d in "xy" for t in "st"]
-    made += [(("A", d, t), [1, 2, 0, 0, 0, 1]) for d in "xy" for t in "st"]
-    rows = [(*key, np.array(p) / sum(p)) for key, p in made]
-
-    results = gen_bias(gathered(rows, labels=LABELS, clusters=CLUSTERS), debias=True)._asdict()
-
-    expected = brute_force(rows, 0, True)
-    assert {name: results[name] for name in expected} == approximately(expected)
-
-
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_the_debiased_value_is_right_on_average_over_all_that_could_be_drawn(ddof):
     # Each descriptor's replies are drawn from two; all draws are equally likely, so the mean over them is the
@@ -262,15 +243,11 @@ def test_a_template_with_one_descriptor_is_skipped_and_named():
     assert results[: results._fields.index("num_descriptors")] == without[: results._fields.index("num_descriptors")]
 
 
-def test_without_two_descriptors_in_a_template_there_is_nothing_to_compare():
+def test_without_two_descriptors_or_replies_there_is_nothing():
     cells = CellSums()
     cells.add([[0.5, 0.5]] * 3, ["old", "young", "old"], ["s", "t", "s"])
-
     with pytest.raises(ValueError, match="no template has replies to two descriptors"):
         gen_bias(cells)
-
-
-def test_without_replies_there_is_nothing():
     with pytest.raises(ValueError, match="there are no replies; pass"):
         gen_bias(CellSums())
     cells = CellSums()
@@ -381,15 +358,8 @@ def test_the_papers_clusters_are_found_by_the_text_before_the_bracket():
     assert list(map(len, result.values())) == list(map(len, PAPER_CLUSTERS.values()))
     assert sorted(index for wanted in result.values() for index in wanted) == list(range(1, 20))
     assert "Compassionate (Sympathetic, Warm)" in [PAPER_LABELS[index] for index in result["Sympathy"]]
-
-
-def test_the_papers_clusters_are_the_default_where_the_labels_have_them():
-    rows = make_rows(styles=len(PAPER_LABELS))
-
-    results = gen_bias(gathered(rows, labels=PAPER_LABELS))
-
-    assert list(results.partial_gen_bias) == list(PAPER_CLUSTERS)
-    assert results == gen_bias(gathered(rows, labels=PAPER_LABELS, clusters=PAPER_CLUSTERS))
+    of_replies = gen_bias(gathered(make_rows(styles=len(PAPER_LABELS)), labels=PAPER_LABELS))
+    assert list(of_replies.partial_gen_bias) == list(PAPER_CLUSTERS)
 
 
 @pytest.mark.parametrize("labels", [None, LABELS])
@@ -413,7 +383,6 @@ def test_a_full_label_comes_before_a_shorter_ones_beginning():
         (None, CLUSTERS, "need labels"),
         (LABELS, {"C": []}, "clusters is {'C': []}"),
         (LABELS, {"C": "Calm"}, "clusters is {'C': 'Calm'}"),
-        (LABELS, {}, "clusters is {}"),
         (LABELS, ["Calm"], "clusters is ['Calm']"),
         (LABELS, {"C": ["Calm", "Curios"]}, "'Curios', which matches none of the 6 labels; did you mean 'Curious'? "),
         (LABELS, {"C": ["Xyz"]}, "'Xyz', which matches none of the 6 labels; pass"),
@@ -444,20 +413,15 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
     [
         ({"style_probabilities": [[0.5, 0.5], [1.0]]}, "cannot be read as numbers"),
         ({"style_probabilities": torch.ones((2, 1), dtype=torch.bfloat16)}, "cannot be read as numbers"),
-        ({"style_probabilities": pa.array([[0.5, 0.5], [1.0]])}, "cannot be read as numbers"),
         ({"style_probabilities": pa.array([[0.5, 0.5], None])}, "cannot be read as numbers"),
         ({"style_probabilities": None}, "predictions: nothing"),
         ({"style_probabilities": [[0.5, 0.5], [0.5, 0.4]]}, "row 1 sum to 0.9 instead of 1"),
-        ({"style_probabilities": [[2.0, 3.0], [0.5, 0.5]]}, "row 0 sum to 5 instead of 1"),
         ({"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]}, "row 1 sum to inf instead of 1"),
         ({"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]}, "-0.5 in row 0, column 1"),
         ({"style_probabilities": [[0.5, 0.5], [None, 1]]}, "nan in row 1, column 0"),
         ({"style_probabilities": [0.5, 0.5]}, "(shape (2,)); pass an array of shape [replies, styles]"),
-        ({"style_probabilities": np.ones((2, 1, 1))}, "(shape (2, 1, 1)); pass an array of shape [replies, styles]"),
-        ({"templates": ["t"]}, "differ in length (2 predictions, 2 descriptors, 1 templates);"),
         ({"axes": ["age"] * 3}, "differ in length (2 predictions, 2 descriptors, 2 templates, 3 axes);"),
         ({"descriptors": ["old", None]}, "descriptor in row 1 is None"),
-        ({"descriptors": [1, 2]}, "descriptor in row 0 is 1;"),
         ({"templates": [None, "t"]}, "template in row 0 is None"),
         ({"axes": ["age", None]}, "axis in row 1 is None"),
     ],

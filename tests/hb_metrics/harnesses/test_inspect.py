@@ -143,7 +143,7 @@ def test_requests_that_wait_are_answered_together_and_an_error_is_that_of_all():
 @pytest.mark.long
 @pytest.mark.embedded
 def test_the_embedded_model_has_the_figures_of_measure(run, asked, embedded_run):
-    from hb_metrics.models.gguf import embedded_model_folder
+    from hb_metrics.models.sources import embedded_model_folder
 
     model = get_model("hf/embedded", model_path=str(embedded_model_folder()), do_sample=False)
     replies, _ = expected.of_run(embedded_run)

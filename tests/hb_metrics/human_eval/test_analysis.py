@@ -1,13 +1,13 @@
 """Win rates: intervals against closed forms written plainly, and against raters whose preference is known."""
 
 import math
-from itertools import permutations
 
 import numpy as np
 import pytest
+from nltk.metrics.agreement import AnnotationTask
 from scipy import stats
 
-from hb_metrics.human_eval.analysis import analyse, degrees_of_freedom, question_results, win_rate
+from hb_metrics.human_eval.analysis import analyse, question_results, win_rate
 from hb_metrics.human_eval.pairs import QUESTIONS
 from hb_metrics.human_eval.ratings import Rating, Ratings, read_ratings
 from hb_metrics.human_eval.study import Design
@@ -20,26 +20,9 @@ def ratings_of(choices):
     return [Rating(rater, "preference", pair, won, None) for rater, pair, won in choices]
 
 
-def alpha_by_hand(choices):
-    """Krippendorff (2011): observed over expected disagreement, by all pairs of values."""
-    values = {}
-    for _, pair, won in choices:
-        values.setdefault(pair, []).append(won)
-    pooled, observed = [], 0.0
-    for of_pair in values.values():
-        if len(of_pair) > 1:
-            pooled += of_pair
-            observed += sum(one != other for one, other in permutations(of_pair, 2)) / (len(of_pair) - 1)
-    expected = sum(one != other for one, other in permutations(pooled, 2)) / (len(pooled) - 1)
-    return 1 - observed / expected
-
-
-def test_without_disagreement_there_is_no_alpha():
-    alike = [("a", 0, True), ("b", 0, True), ("a", 1, False)]
-    for choices in ([], [("a", 0, True), ("b", 1, False)], alike):
-        found = question_results(QUESTIONS[0], ratings_of(choices))
-        assert found.alpha is None
-        assert found.alpha_reason
+def test_without_ratings_there_is_no_rate():
+    found = question_results(QUESTIONS[0], [])
+    assert (found.win_rate, found.num_pairs, found.alpha) == (None, 0, None)
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +72,9 @@ def test_figures_are_those_of_counting(study, read):
             assert question.alpha is None
             assert question.interval_reason.startswith("2 raters;")
         else:
-            choices = [(rating.rater, rating.pair, rating.wins) for rating in included]
-            assert question.alpha == pytest.approx(alpha_by_hand(choices))
+            triples = [(rating.rater, rating.pair, rating.wins) for rating in included]
+            shared = [triple for triple in triples if sum(triple[1] == other[1] for other in triples) > 1]
+            assert question.alpha == pytest.approx(AnnotationTask(shared).alpha())
             assert question.interval is not None
         rated = [rating.pair for rating in included]
         assert question.num_pairs == len(set(rated))
@@ -118,15 +102,10 @@ KINDS = {
 # The number of ratings of each rater, and of pairs; raters take the pairs in turn, round and round.
 DESIGNS = {
     "3 equal": ([100] * 3, 100),
-    "3 small": ([13] * 3, 20),
     "default": ([52] * 6, 156),
-    "20 equal": ([20] * 20, 20),
     "3 unequal": ([100, 80, 60], 100),
-    "one who stopped early": ([50, 50, 40, 10], 75),
     "6 falling": ([50, 42, 34, 26, 18, 10], 90),
-    "8 halving": ([96, 64, 48, 32, 24, 16, 8, 4], 120),
     "12 heavy-tailed": ([80, 50, 40, 30, 20, 15, 10, 8, 6, 5, 4, 3], 90),
-    "3 busy, 10 with one": ([50] * 3 + [1] * 10, 80),
     "3 busy, 30 with two": ([60] * 3 + [2] * 30, 120),
     "300 with one": ([1] * 300, 150),
     "8 on 6 pairs": ([6] * 8, 6),
@@ -167,23 +146,16 @@ def outcome(kind, design, number):
     return coverage([rate.value for rate in rates], [rate.interval for rate in rates], true_rate(kind))
 
 
-def test_intervals_cover_what_unequal_raters_prefer():
-    found = outcome(KINDS["unlike both"], DESIGNS["12 heavy-tailed"], 500)
-    assert 0.925 <= found.held <= 0.98
-    assert found.width < 1.7
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", DESIGNS)
-def test_intervals_cover_in_all_designs(name):
-    covered = {}
-    for kind, about in KINDS.items():
-        found = outcome(about, DESIGNS[name], 1000)
-        covered[kind] = found.held
-        print(f"{name}; {kind}: {found.held:.3f} ({found.width:.2f})")
-    assert min(covered.values()) >= 0.915
-    assert max(covered.values()) <= 0.99  # the narrowest are those of independent ratings, and leaning raters vary less
-    assert 0.93 <= np.mean(list(covered.values())) <= 0.98
+@pytest.mark.parametrize(
+    ("design", "kinds", "sets"),
+    [("12 heavy-tailed", ["unlike both"], 500)]
+    + [pytest.param(name, KINDS, 1000, marks=pytest.mark.long) for name in DESIGNS],
+)
+def test_intervals_cover_what_unequal_raters_prefer(design, kinds, sets):
+    covered = [outcome(KINDS[kind], DESIGNS[design], sets).held for kind in kinds]
+    assert min(covered) >= 0.915
+    assert max(covered) <= 0.99  # the narrowest are those of independent ratings, and leaning raters vary less
+    assert 0.925 <= np.mean(covered) <= 0.98
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -228,18 +200,6 @@ def test_the_interval_is_that_of_closed_forms():
         assert rate.value == pytest.approx(mean)
 
 
-def test_freedom_is_that_of_a_chi_squared_with_two_moments():
-    rng = np.random.default_rng(0)
-    for sizes in ([10] * 3, [60, 30, 30, 30], [50] * 3 + [1] * 10, [96, 64, 48, 32, 24, 16, 8, 4]):
-        sizes = np.array(sizes)
-        shares = sizes / sizes.sum()
-        totals = sizes**0.75 * rng.standard_normal((LARGE, len(sizes)))
-        sums = totals - shares * totals.sum(axis=1, keepdims=True)
-        variances = (sums**2 / (1 - shares)).sum(axis=1)
-        assert degrees_of_freedom(sizes) == pytest.approx(2 * variances.mean() ** 2 / variances.var(), rel=0.03)
-    assert degrees_of_freedom(np.full(7, 4)) == pytest.approx(6)
-
-
 def test_of_independent_ratings_it_is_the_interval_of_wilson():
     each = np.arange(2_000)
     wins = each < 1_300
@@ -251,7 +211,7 @@ def test_few_raters_or_pairs_have_no_interval():
     raters, pairs = np.repeat(np.arange(2), 20), np.tile(np.arange(20), 2)
     wins = pairs < 13
     for who, which, named in ((raters, pairs, "2 raters"), (pairs, pairs % 5, "5 pairs")):
-        value, interval, reason = win_rate(wins, who, which)
-        assert (value, interval) == (0.65, None)
-        assert reason.startswith(named)
+        rate = win_rate(wins, who, which)
+        assert (rate.value, rate.interval) == (0.65, None)
+        assert rate.reason.startswith(named)
     assert win_rate(wins[:20], raters[:20], pairs[:20]).reason.startswith("1 rater;")

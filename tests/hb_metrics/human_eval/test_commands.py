@@ -96,7 +96,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
     assert "b was chosen over a in" in capsys.readouterr().out
     for arguments, message in (
         ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by this release"),
-        ([rated / "tasks.jsonl"], "line 1: rater, choice is missing; write a JSON object with"),
+        ([rated / "tasks.jsonl"], "line 1: rater, choice is missing; write an object with"),
     ):
         with pytest.raises((ValueError, OSError), match=message):
             analyse.main(list(map(str, arguments)))

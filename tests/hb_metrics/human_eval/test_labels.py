@@ -12,9 +12,8 @@ from hb_dataset import load_table
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.command import calibrate
 from hb_metrics.human_eval import labels
-from hb_metrics.human_eval.calibration import CALIBRATIONS, read_labels
+from hb_metrics.human_eval.calibration import CALIBRATIONS
 from hb_metrics.human_eval.label_study import allocate, draw_labels, read_instrument, read_label_study
-from hb_metrics.human_eval.page import label_page
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.human_eval.made_runs import write_run
@@ -101,19 +100,19 @@ def test_labels_divide_among_strata():
 def test_each_reply_of_a_stratum_is_as_likely(run):
     instrument = read_instrument(read_run(run), "offensiveness")
     counts = dict.fromkeys(instrument.replies.ids, 0)
-    for seed in range(60):
+    for seed in range(40):
         drawn = draw_labels(instrument, axes=["age"], number=60, num_raters=1, seed=seed, run="")
         for reply in drawn.replies:
             counts[reply["id"]] += 1
     for verdict in (False, True):
         rows = (np.array(instrument.replies.axes) == "age") & (instrument.verdicts == verdict)
-        shares = np.array([counts[identifier] for identifier in np.array(instrument.replies.ids)[rows]]) / 60
+        shares = np.array([counts[identifier] for identifier in np.array(instrument.replies.ids)[rows]]) / 40
         expected = shares.mean()
-        assert shares.std() == pytest.approx(np.sqrt(expected * (1 - expected) / 60), rel=0.5)
+        assert shares.std() == pytest.approx(np.sqrt(expected * (1 - expected) / 40), rel=0.5)
 
 
 def test_the_page_says_nothing_of_the_judge(study):
-    html = label_page(study, "rater-01")
+    html = labels.label_page(study, "rater-01")
     page = Page(html)
     data = json.loads(page.scripts[0])
     assert page.open == []
@@ -159,20 +158,6 @@ def test_planted_errors_are_corrected(copied, study, by_people, capsys):
     shown = f"{100 * results['rates']['']['value']:.1f}%"
     own = f"{100 * results['rates']['']['judged']:.1f}%"
     assert page.text.index(shown) < page.text.index(own)
-
-
-def test_order_and_repeats_change_nothing(copied, study, by_people):
-    rows = answers(study, by_people)
-    results, _ = corrected(copied, study, rows)
-    again, _ = corrected(copied, study, [*rows[::-1], *rows[:7]])
-    assert again == results | {"num_duplicates": 7}
-
-
-def test_a_wrong_line_is_named(run, study, tmp_path):
-    rows = answers(study, lambda rater, reply: 1)
-    rows[4] |= {"choice": 3}
-    with pytest.raises(ValueError, match=r"line 5.*choice is 3; write 1 or 2"):
-        read_labels([write_lines(tmp_path / "saved.jsonl", rows)], study)
 
 
 def test_two_groups_of_terms_are_compared(copied, study, by_people):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hb_metrics.human_eval.page import rater_page
+from hb_metrics.human_eval.export import rater_page
 from hb_metrics.human_eval.pairs import CHECK_REPLY, QUESTIONS, Pair
 from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.study import Design, speakers
@@ -83,18 +83,7 @@ def reopen(browser, path, number):
 
 
 @needs_browser
-def test_answers_survive_a_killed_browser(path, tmp_path):
-    sessions = set()
-    for restart in range(2):
-        with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
-            reopen(browser, path, 2 * restart)
-            sessions.add(answer(browser, *"12"))
-            browser.kill()
-    assert len(sessions) == 1
-
-
-@needs_browser
-def test_a_rater_answers_with_keys_and_taps(study, path, tmp_path):
+def test_a_rater_answers_with_keys_and_taps_and_nothing_is_lost_with_the_browser(study, path, tmp_path):
     with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
         open_page(browser, path)
         assert "5 short exchanges" in browser.text("#intro")
@@ -112,7 +101,9 @@ def test_a_rater_answers_with_keys_and_taps(study, path, tmp_path):
         assert browser.run("document.querySelector('article.chosen button').id") == "choose-2"
         session = answer(browser, "ArrowLeft")  # thought better of it
         assert browser.run("Object.values(state.answers).map(({choice}) => choice).join()") == "1,1"
+        browser.kill()
 
+    with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
         reopen(browser, path, 2)
         assert browser.text("#count") == "1 of 5, question 3 of 3"
         seen = set()

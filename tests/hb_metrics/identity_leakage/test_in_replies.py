@@ -8,8 +8,15 @@ import pytest
 from hb_dataset import read_vocabulary
 from hb_dataset.names import PersonName, name_prompts
 from hb_metrics.collect.classifiers.censoring import mention_pattern
-from hb_metrics.identity_leakage.in_replies import hidden_texts, leakage_in_replies, mention_table, mentions_in
-from hb_metrics.identity_leakage.leakage import NamedPerson, named_people, people_of
+from hb_metrics.identity_leakage.leakage import (
+    NamedPerson,
+    hidden_texts,
+    leakage_in_replies,
+    mention_table,
+    mentions_in,
+    named_people,
+    people_of,
+)
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.tables import Vectors
 from hb_metrics.stats.bias_values import DescriptorKey

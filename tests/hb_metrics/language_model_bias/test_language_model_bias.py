@@ -1,11 +1,9 @@
 import json
-import math
 import re
-from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import rankdata, ttest_rel, wilcoxon
+from scipy.stats import ttest_rel, wilcoxon
 
 from hb_metrics.language_model_bias.language_model_bias import LanguageModelBias
 from hb_metrics.language_model_bias.paired_test import language_model_bias
@@ -32,41 +30,15 @@ def test_the_tests_are_scipys(number, ties):
         (signed.statistic, signed.pvalue)
     )
     assert result["degrees_of_freedom"] == raw.df == number - 1
+    for ending, difference in (("", t1 - t2), ("_log", np.log(t1 / t2))):
+        assert result[f"mean_difference{ending}"] == pytest.approx(difference.mean())
+        assert result[f"effect_size{ending}"] == pytest.approx(difference.mean() / difference.std(ddof=1))
+    assert (result["mean_perplexity_t1"], result["mean_perplexity_t2"]) == pytest.approx((t1.mean(), t2.mean()))
+    assert (result["num_pairs"], result["alpha"]) == (number, 0.05)
     assert result["is_significant"] == (raw.pvalue < 0.05)
     assert (result["num_ties"], result["share_t1_likelier"]) == ((t1 == t2).sum(), pytest.approx((t1 < t2).mean()))
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert (result["num_ties"] > 0) == (ties and number > 5)
-
-
-def test_the_figures_are_those_of_the_formulas():
-    t1, t2 = drawn(50, seed=1)
-    differences, logs = t1 - t2, np.log(t1 / t2)
-    mean = sum(differences) / 50
-    sd = math.sqrt(sum((differences - mean) ** 2) / 49)
-
-    result = language_model_bias(t1, t2)
-
-    assert result["t"] == pytest.approx(mean / sd * math.sqrt(50))
-    assert result["effect_size"] == pytest.approx(mean / sd)
-    assert result["mean_difference"] == pytest.approx(mean)
-    assert result["mean_difference_log"] == pytest.approx(sum(logs) / 50)
-    assert result["effect_size_log"] == pytest.approx(result["t_log"] / math.sqrt(50))
-    assert result["share_t1_likelier"] == sum(differences < 0) / 50
-    assert (result["mean_perplexity_t1"], result["mean_perplexity_t2"]) == pytest.approx((sum(t1) / 50, sum(t2) / 50))
-    assert (result["num_pairs"], result["alpha"]) == (50, 0.05)
-
-
-def test_wilcoxon_of_few_pairs_counts_all_ways_to_sign_the_ranks():
-    t1, t2 = drawn(7, seed=2)
-    ranks = rankdata(np.abs(t1 - t2))
-    positive = ranks[t1 > t2].sum()
-    observed = min(positive, ranks.sum() - positive)
-    sums = [sum(rank for rank, sign in zip(ranks, signs, strict=True) if sign) for signs in product((0, 1), repeat=7)]
-
-    result = language_model_bias(t1, t2)
-
-    assert result["wilcoxon_statistic"] == observed
-    assert result["wilcoxon_p_value"] == pytest.approx(min(1, 2 * sum(value <= observed for value in sums) / 2**7))
 
 
 def test_one_pair_has_no_t():
@@ -103,7 +75,6 @@ def test_pairs_that_all_differ_by_the_same_have_no_t_though_rounding_spreads_the
         ([1.0], [1.0, 2.0], {}, "inputs differ in length (1 perplexities of t1, 2 perplexities of t2)"),
         ([], [], {}, "there are no pairs"),
         ([[1.0]], [1.0], {}, "(shape (1, 1)); pass one number"),
-        ([1.0, math.nan], [1.0, 2.0], {}, "perplexity of t1 in row 1 is nan"),
         ([1.0, 1e200], [1.0, 2.0], {}, "perplexity of t1 in row 1 is 1e+200"),
         ([1.0, 0.0, -1.0], [1.0] * 3, {}, "row 1 is 0.0; pass numbers greater than 0 and below 1e+150 (2 rows"),
         ([1.0], [1.0], {"alpha": 0}, "alpha is 0"),

@@ -1,4 +1,4 @@
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import mannwhitneyu
 
-from hb_metrics.likelihood_bias import mann_whitney
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 
 # A p-value is compared to the last few bits, the smallest ones too.
@@ -54,35 +53,9 @@ def test_perplexities_of_very_different_sizes_equal_scipy():
     assert_equals_scipy([[1e-300, 1.0, 1e300], [1.0, 1 + 2**-52, 2.0], [5e-324, 1e300, 1.7e308, 3.0]])
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (30, 30), (1, 200), (7, 1000)])
+@pytest.mark.parametrize("sizes", [(1, 1), (7, 1000)])
 def test_equal_values_have_a_p_value_of_1_and_no_effect(sizes):
     tests = pairwise_mann_whitney(*flatten([np.full(size, 20.5) for size in sizes]))
 
     assert_array_equal(tests.pvalue, [1])
     assert_array_equal(tests.effect_size, [0])
-
-
-@given(tied_samples)
-@settings(max_examples=30)
-def test_the_effect_size_is_the_share_of_wins_minus_the_share_of_losses(samples):
-    tests = pairwise_mann_whitney(*flatten(samples))
-
-    for first, second, effect in zip(tests.first, tests.second, tests.effect_size, strict=True):
-        signs = [np.sign(x - y) for x, y in product(samples[first], samples[second])]
-        assert effect == pytest.approx(np.mean(signs), abs=1e-12)
-
-
-@pytest.mark.parametrize("chunk_entries", [1, 7, 30])
-@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
-def test_what_fits_into_memory_does_not_change_the_tests(monkeypatch, chunk_entries, ties):
-    values, groups = flatten(random_samples([1, 5, 9, 30], ties))
-    whole = pairwise_mann_whitney(values, groups)
-    monkeypatch.setattr(mann_whitney, "_CHUNK_ENTRIES", chunk_entries)
-
-    for before, after in zip(whole, pairwise_mann_whitney(values, groups), strict=True):
-        assert_array_equal(after, before)
-
-
-def test_a_single_group_gives_no_test():
-    for column in pairwise_mann_whitney(np.array([1.0, 2.0]), np.array([0, 0])):
-        assert len(column) == 0

@@ -110,8 +110,6 @@ def test_templates_print_a_fixed_date(monkeypatch):
     tokenizer, chat = chat_tokenizer("llama3"), [{"role": "user", "content": PROMPT}]
     how = {"add_generation_prompt": True, "tokenize": False}
     assert rendered("llama3") == tokenizer.apply_chat_template(chat, date_string="05 Dec 2031", **how)
-    monkeypatch.setattr(chats, "CHAT_DATE", date.today())
-    assert rendered("llama3") == tokenizer.apply_chat_template(chat, **how)
 
 
 def test_templates_take_variables_and_a_system_prompt():
@@ -153,11 +151,9 @@ def test_what_is_for_chats_is_refused_elsewhere():
     for name in ("enable_thinkng", "thinking", "Enable_thinking"):  # that would silently change nothing
         with pytest.raises(ValueError, match=f"contains '{name}', which .* does not use; remove '{name}'"):
             choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))
-    tools = ChatOptions({"tools": []})  # read by the renderer
-    assert choose_layout(loaded, context="chat", tag="none", chat=tools).chat == tools
 
 
-@pytest.mark.parametrize("template", ["{% if %}", "{{ messages | nofilter }}", "{{ raise_exception('no') }}"])
+@pytest.mark.parametrize("template", ["{% if %}", "{{ raise_exception('no') }}"])
 def test_a_template_that_does_not_work_is_explained(template):
     tokenizer = chat_tokenizer("qwen3")
     tokenizer.chat_template = template

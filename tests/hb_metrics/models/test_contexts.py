@@ -2,10 +2,7 @@ import re
 from copy import deepcopy
 
 import pytest
-import torch
-from tokenizers import Tokenizer, decoders, pre_tokenizers
-from tokenizers.models import WordLevel
-from transformers import PreTrainedTokenizerFast
+from tokenizers import pre_tokenizers
 
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import (
@@ -38,7 +35,7 @@ def chat_tokenizer(get_small_model):
 def encode(name, context, get_small_model, personas=LINES, tokenizer=None):
     model, own = get_small_model(name)
     tokenizer = tokenizer or own
-    ((tokens,),) = [encode_contexts([PROMPT], [personas], model, tokenizer, context)]
+    (tokens,) = encode_contexts([PROMPT], [personas], model, tokenizer, context)
     return tokens, tokenizer.decode(tokens, clean_up_tokenization_spaces=False)
 
 
@@ -61,9 +58,7 @@ def test_the_format_is_detected(get_small_model, chat_tokenizer, monkeypatch):
     [
         ("gpt2", "plain", [], f"{PROMPT}\n"),
         ("t5", "plain", [], f"<s>{PROMPT}</s>"),
-        ("blenderbot", "plain", [], f"<s>{PROMPT}</s>"),
         ("gpt2", "dialogpt", [], f"{PROMPT}</s>"),
-        ("blenderbot", "blenderbot", [], f"<s> {PROMPT}</s>"),
         ("llama", "plain", LINES, f"I like soup.\nI own a kite.\n{PROMPT}\n"),
         ("gpt2", "dialogpt", LINES, f"your persona: I like soup.\nyour persona: I own a kite.\n{PROMPT}</s>"),
         (
@@ -128,7 +123,7 @@ def test_a_template_for_lists_of_content_gets_lists(get_small_model, chat_tokeni
         encode("llama", "chat", get_small_model, [], tokenizer=chat_tokenizer)
 
 
-def test_formats_that_do_not_fit_are_refused(get_small_model, monkeypatch):
+def test_formats_that_do_not_fit_are_refused(get_small_model):
     with pytest.raises(ValueError, match="has no chat template; set --context plain"):
         encode("llama", "chat", get_small_model)
     tokenizer = deepcopy(get_small_model("gpt2")[1])
@@ -154,11 +149,6 @@ def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model)
         check_lengths([[5] * 65], ["a"], model, 20)
     with pytest.raises(ValueError, match=r"only 64 tokens, .* up to 65 for its reply"):
         check_lengths([[5]], ["a"], model, 65)
-    # It is so: the last position is taken, and one more is not.
-    tokens = torch.full((1, 64), 5)
-    model(input_ids=tokens, decoder_input_ids=tokens)
-    with pytest.raises(IndexError):
-        model(input_ids=tokens, decoder_input_ids=torch.full((1, 65), 5))
 
 
 def test_line_breaks_and_special_tokens_end_a_reply(get_small_model):
@@ -191,11 +181,6 @@ def test_tokens_beyond_the_models_vocabulary_are_left_out(get_small_model, chat_
     assert max(chat_tokenizer.added_tokens_decoder) == 401
     ends = end_tokens(model, chat_tokenizer, "plain")
     assert max(ends.dropped | ends.marks) < 400  # the model has 400 tokens
-    wider = deepcopy(model)
-    wider.resize_token_embeddings(410, mean_resizing=False)
-    ends = end_tokens(wider, chat_tokenizer, "plain")
-    assert {*ends.dropped, *ends.marks} == {0, 1, 2, 3, 400, 401}
-    assert max(ends.kept | ends.sentence) < 402  # embeddings without a token
 
 
 def test_the_end_of_turn_ends_a_chat_even_if_it_is_not_special(get_small_model):
@@ -214,47 +199,16 @@ def test_the_end_of_turn_ends_a_chat_even_if_it_is_not_special(get_small_model):
     assert end_tokens(model, tokenizer, "chat").dropped == {1}
 
 
-def word_tokenizer(*words):
-    """One token a word, as written."""
-    tokenizer = Tokenizer(WordLevel({word: place for place, word in enumerate(("<unk>", *words))}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    tokenizer.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
-
-
-@pytest.mark.parametrize(
-    ("said", "ends"),
-    [(".", True), ("?!", True), ('!"', True), (". ", True), ("...", True), (".5", False), (",", False), ("a", False)],
-)
-def test_what_ends_a_sentence(said, ends, get_small_model):
-    tokenizer = word_tokenizer("x", said)
-    found = end_tokens(get_small_model("llama")[0], tokenizer, "plain")
-    assert found.sentence == ({2} if ends else set())
-
-
-@pytest.mark.parametrize(
-    ("said", "text"),
-    [
-        (" Oh, hello! ", "Oh, hello!"),
-        ("Hello!\nBye.", "Hello!"),
-        ("Hello! \n", "Hello!"),
-        ("\n\nHello!\n", "Hello!"),
-        (" \n ", ""),
-        ("", ""),
-        ("Grüß dich 👋", "Grüß dich 👋"),
-    ],
-)
-def test_the_text_of_a_reply(said, text, get_small_model):
+def test_the_text_of_a_reply(get_small_model):
     _, tokenizer = get_small_model("llama")
-    assert reply_text(tokenizer(said)["input_ids"], tokenizer) == text
+    for line, text in ((" Oh, hello! \n", "Oh, hello!"), ("\n\nHello!\nBye.", "Hello!"), (" \n ", "")):
+        assert reply_text(tokenizer(line)["input_ids"], tokenizer) == text
 
 
 @pytest.mark.parametrize(
     ("name", "context", "expected"),
     [
         ("gpt2", "plain", f"{PROMPT} no_bias\n"),
-        ("t5", "plain", f"<s>{PROMPT} no_bias</s>"),
-        ("gpt2", "dialogpt", f"{PROMPT} no_bias</s>"),
         ("blenderbot", "blenderbot", f"<s> {PROMPT} no_bias</s>"),
         ("llama", "chat", f"<|im_start|>user\n{PROMPT} no_bias<|im_end|>\n<|im_start|>assistant\n"),
     ],
@@ -264,12 +218,6 @@ def test_a_tag_is_the_last_that_is_said_before_the_turn_ends(name, context, expe
     tokenizer = chat_tokenizer if context == "chat" else tokenizer
     (tagged,) = encode_contexts([PROMPT], [[]], model, tokenizer, context, "no_bias")
     assert tokenizer.decode(tagged, clean_up_tokenization_spaces=False) == expected
-    (persona,) = encode_contexts([PROMPT], [LINES], model, tokenizer, context, "no_bias")
-    ending = expected.removeprefix("<s>").removeprefix("<|im_start|>user\n").strip(" ")
-    assert tokenizer.decode(persona, clean_up_tokenization_spaces=False).endswith(ending)
-    assert encode_contexts([PROMPT], [LINES], model, tokenizer, context, None) == encode_contexts(
-        [PROMPT], [LINES], model, tokenizer, context
-    )
 
 
 def test_a_reply_has_the_tokens_it_has_after_its_context(get_small_model, chat_tokenizer):

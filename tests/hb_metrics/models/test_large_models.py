@@ -11,7 +11,7 @@ from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
-from hb_metrics.collect.replies.trials import decoding_paths
+from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.float32 import is_exact, quantization_of

@@ -13,9 +13,8 @@ import transformers
 from hb_dataset import load_table
 from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.models.contexts import detect_context, render_messages
-from hb_metrics.models.gguf import EMBEDDED_GGUF, embedded_model_folder
 from hb_metrics.models.loading import load_model, load_tokenizer
-from hb_metrics.models.sources import EMBEDDED_NAME, folder_digest
+from hb_metrics.models.sources import EMBEDDED_GGUF, EMBEDDED_NAME, embedded_model_folder, folder_digest
 from tests.hb_metrics.collect.small_architectures import small_architecture
 from tests.hb_metrics.conftest import CHAT_TEMPLATE, byte_level_tokenizer
 
@@ -44,8 +43,7 @@ NAMED = [{"name": "default", "template": CHAT_TEMPLATE}, {"name": "tool_use", "t
 TEMPLATES = {
     "chat_template.jinja": CHAT_TEMPLATE,
     "chat_template.json": json.dumps({"chat_template": CHAT_TEMPLATE}),
-    "processor_config.json": json.dumps({"processor_class": "LlavaProcessor", "chat_template": NAMED}),
-    "additional_chat_templates/default.jinja": CHAT_TEMPLATE,
+    "processor_config.json": json.dumps({"processor_class": "LlavaProcessor", "chat_template": CHAT_TEMPLATE}),
     "tokenizer_config.json": json.dumps({"eos_token": "</s>", "chat_template": NAMED}),
 }
 
@@ -54,20 +52,11 @@ TEMPLATES = {
 def test_a_chat_template_is_read_wherever_it_stands(name, save_small_model):
     folder = save_small_model("llama")
     assert not load_tokenizer(str(folder)).tokenizer.chat_template
-    (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(TEMPLATES[name], encoding="utf-8")
     loaded = load_model(str(folder))
     assert detect_context(loaded.model, loaded.tokenizer)[0] == "chat"
     (text,) = render_messages([[{"role": "user", "content": "Hi"}]], loaded.tokenizer, "chat", is_encoder_decoder=False)
     assert text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"chat_template": [{"name": "default"}]}'])
-def test_a_damaged_file_of_a_template_is_named(content, save_small_model):
-    folder = save_small_model("llama")
-    (folder / "chat_template.json").write_text(content, encoding="utf-8")
-    with pytest.raises(OSError, match=r"tokenizer of .*The key chat_template of chat_template.json cannot be"):
-        load_tokenizer(str(folder))
 
 
 def test_a_model_that_memory_does_not_hold_is_reported(save_small_model, monkeypatch):
@@ -79,11 +68,6 @@ def test_a_model_that_memory_does_not_hold_is_reported(save_small_model, monkeyp
     monkeypatch.setattr(transformers.GPT2LMHeadModel, "from_pretrained", run_out)
     with pytest.raises(MemoryError, match=r"not enough memory to load model .*--dtype bfloat16"):
         load_model(folder)
-
-
-def test_weights_are_loaded_straight_to_their_device(save_small_model):
-    loaded = load_model(str(save_small_model("llama")), device="meta")
-    assert {weights.device.type for weights in loaded.model.parameters()} == {"meta"}
 
 
 def test_a_model_of_the_hub_is_known_by_its_commit(save_small_model):
@@ -104,54 +88,24 @@ def test_a_model_of_the_hub_is_known_by_its_commit(save_small_model):
 @pytest.mark.parametrize("load", [load_model, load_sequence_classifier])
 def test_offline_mode_is_told_and_not_the_connection(load, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(OSError, match=r"'no/such-model'; pass .* HF_HUB_OFFLINE .* is set, so only earlier") as raised:
+    with pytest.raises(OSError, match=r"'no/such-model' does not exist.* HF_HUB_OFFLINE .* is set, so only earlier"):
         load("no/such-model")
-    assert "check your" not in str(raised.value)
 
 
-def test_a_checkpoint_without_its_head_is_refused(tmp_path, get_small_model):
-    model, tokenizer = get_small_model("bert")
-    model.bert.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"lacks weights of a masked language model \(cls"):
-        load_model(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("architectures", "message"),
-    [
-        (["GPT2LMHeadModel"], None),
-        (["GPT2Model"], None),
-        (None, None),
-        (["LayoutLMForTokenClassification", "GPT2DoubleHeadsModel", "GPT2LMHeadModel"], None),
-        (["GPT2RewardModel"], "the checkpoint of GPT2RewardModel has the head of another task"),
-        (["InternLM2ForRewardModel"], "InternLM2ForRewardModel"),
-    ],
-)
-def test_a_tied_head_is_there_without_being_saved(architectures, message, tmp_path, get_small_model):
+def test_a_tied_head_is_there_without_being_saved(tmp_path, get_small_model):
     model, tokenizer = get_small_model("gpt2")
     model.transformer.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": architectures}))
-    if message is None:
-        expected = model.state_dict()
-        loaded = load_model(str(tmp_path)).model.state_dict()
-        assert all(torch.equal(weights, expected[key]) for key, weights in loaded.items())
-        return
-    with pytest.raises(ValueError, match=message):
-        load_model(str(tmp_path))
+    expected, loaded = model.state_dict(), load_model(str(tmp_path)).model.state_dict()
+    assert all(torch.equal(weights, expected[key]) for key, weights in loaded.items())
 
 
-@pytest.mark.parametrize("architectures", [["GPT2Model"], None])
-def test_weights_of_another_head_tell_too(architectures, tmp_path, get_small_model):
-    """A reward model whose config says nothing of it."""
+def test_a_checkpoint_with_the_head_of_another_task_is_refused(tmp_path, get_small_model):
+    """A reward model, whose language-modelling head is tied to its embeddings."""
     config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, vocab_size=400, num_labels=1)
     transformers.GPT2ForSequenceClassification(config).save_pretrained(tmp_path)
     get_small_model("gpt2")[1].save_pretrained(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": architectures}))
-    with pytest.raises(ValueError, match=r"\(score.weight\) has the head of another task"):
+    with pytest.raises(ValueError, match=r"has the head of another task.* \(score.weight\)"):
         load_model(str(tmp_path))
 
 
@@ -168,11 +122,9 @@ def test_the_embedded_model_is_a_plain_llama_from_the_cache():
     assert config["architectures"] == ["LlamaForCausalLM"]
     assert "quantization_config" not in config
     assert not list(folder.parent.glob(f"{folder.name}.*"))  # nothing half-made is left
-    changed = folder.stat().st_mtime
-    loaded = load_model("embedded")
-    assert (loaded.name, loaded.kind, loaded.dtype) == (EMBEDDED_NAME, "causal", "float32")
+    loaded = load_tokenizer("embedded")
+    assert (loaded.name, loaded.kind, loaded.source) == (EMBEDDED_NAME, "causal", str(folder))
     assert loaded.tokenizer.bos_token == "<|im_start|>"
-    assert folder.stat().st_mtime == changed
 
 
 @pytest.mark.long

@@ -1,6 +1,5 @@
 """A decoder's prefix is what `generate` writes before a reply, for everything that is scored after it."""
 
-import re
 from copy import deepcopy
 from types import SimpleNamespace
 
@@ -10,13 +9,11 @@ from tokenizers import Tokenizer, processors
 from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
 from hb_dataset.dialogue_pairs import Dialogue
-from hb_metrics.collect.scoring.dialogue import dialogue_into_shards, plan_dialogue
-from hb_metrics.collect.scoring.divergence import divergences_into_shards
 from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, divergences_into_shards, plan_dialogue
 from hb_metrics.models.architecture import decoder_prefix, decoder_start, text_start
-from hb_metrics.models.chats import DEFAULT_CHAT
+from hb_metrics.models.chats import DEFAULT_CHAT, template_with_tag
 from hb_metrics.models.loading import load_tokenizer
-from hb_metrics.models.tag_templates import template_with_tag
 from tests.hb_metrics.collect.small_architectures import small_architecture
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, roberta_tokenizer, with_chat
 
@@ -26,7 +23,6 @@ REPLIES = ["No, not at all.", "Yes."]
 START, FORCED, BOS, LANGUAGE = 3, 7, 0, 400
 SETTINGS = {
     "a forced token": {"decoder_start_token_id": START, "forced_bos_token_id": FORCED},
-    "lists of one token": {"decoder_start_token_id": [START], "forced_bos_token_id": [FORCED]},
     "a start alone": {"decoder_start_token_id": START, "forced_bos_token_id": None},
     "no start": {"decoder_start_token_id": None, "forced_bos_token_id": FORCED, "bos_token_id": 5},
     "forced_decoder_ids, which transformers does not read": {
@@ -69,13 +65,6 @@ def test_the_start_is_that_of_generate(settings):
     assert start == written_first(model, 2)[: len(start)]
     assert len(start) == 1 + (settings["forced_bos_token_id"] is not None)
     assert decoder_prefix(model, roberta_tokenizer()) == start
-
-
-@pytest.mark.parametrize("name", ["decoder_start_token_id", "forced_bos_token_id"])
-def test_a_start_for_each_row_of_a_batch_is_rejected(name):
-    for ids in ([3, 7], [[3, 7]]):
-        with pytest.raises(ValueError, match=rf"^{name} is {re.escape(str(ids))} in .*set this key to a single token"):
-            decoder_start(made("bart", **{name: ids}))
 
 
 @pytest.mark.parametrize("written", [[], [BOS], [LANGUAGE, BOS], [11], [1]])

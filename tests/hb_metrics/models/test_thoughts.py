@@ -1,8 +1,6 @@
 """What models write around replies: the same is taken away whether a model is loaded here, served, or in files."""
 
 import re
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from tokenizers import AddedToken
 from hb_metrics.collect.engines.files import _answer
 from hb_metrics.collect.engines.served import reply_of
 from hb_metrics.collect.replies import decoding
-from hb_metrics.collect.replies.decoding_settings import PRESETS, Decoding
+from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import MAX_CHARACTERS, make_requests
@@ -27,7 +25,6 @@ ANSWER = "Hello my friend, how are you doing today?"
 # Marks that are special tokens, of which the chat template says nothing.
 SPECIAL = ["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|python_tag|>", "<|START_THINKING|>", "<|END_THINKING|>"]
 LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>\n\n"
-DECODINGS = {"greedy": Decoding(max_new_tokens=120), "sample": replace(PRESETS["sample"], max_new_tokens=120)}
 
 
 class Scripted:
@@ -66,21 +63,21 @@ def loaded():
 
 
 @pytest.fixture(scope="module")
-def plan_of(loaded):
-    @cache
-    def plan_of(how, extent):
-        requests = make_requests(trained_prompts().slice(0, 2), decoding=DECODINGS[how], extent=extent)
-        return plan_replies(requests, loaded, context="chat")
-
-    return plan_of
+def plans(loaded):
+    """By the extent of a reply: a plan for two replies."""
+    prompts, decoding = trained_prompts().slice(0, 2), Decoding(max_new_tokens=120)
+    return {
+        extent: plan_replies(make_requests(prompts, decoding=decoding, extent=extent), loaded, context="chat")
+        for extent in ("first_line", "whole")
+    }
 
 
 @pytest.fixture
-def reply_to(loaded, plan_of, monkeypatch, tmp_path):
+def reply_to(loaded, plans, monkeypatch, tmp_path):
     """The row of a reply of a Llama 3 that writes a text."""
 
-    def reply_to(text, how, extent="first_line"):
-        plan = plan_of(how, extent)
+    def reply_to(text, extent="first_line"):
+        plan = plans[extent]
         script = tuple(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
         monkeypatch.setattr(Scripted, "script", script)
         monkeypatch.setattr(Scripted, "vocabulary", len(loaded.tokenizer))
@@ -92,17 +89,15 @@ def reply_to(loaded, plan_of, monkeypatch, tmp_path):
     return reply_to
 
 
-@pytest.mark.parametrize("how", DECODINGS)
 @pytest.mark.parametrize("beginning", ["", "\n\n", "<|python_tag|>\n<|START_RESPONSE|>", LLAMA_HEADER])
-def test_a_model_begins_as_it_does(beginning, how, reply_to):
-    row = reply_to(f"{beginning}{ANSWER}<|eot_id|>", how)
+def test_a_model_begins_as_it_does(beginning, reply_to):
+    row = reply_to(f"{beginning}{ANSWER}<|eot_id|>")
     assert (row["reply"], row["reasoning"], row["truncated"]) == (ANSWER, None, False)
 
 
-@pytest.mark.parametrize("how", DECODINGS)
 @pytest.mark.parametrize("nothing", ["", "\n", "<|START_RESPONSE|>"])
-def test_an_empty_answer_is_an_empty_answer(nothing, how, reply_to):
-    row = reply_to(f"{nothing}<|eot_id|>", how)
+def test_an_empty_answer_is_an_empty_answer(nothing, reply_to):
+    row = reply_to(f"{nothing}<|eot_id|>")
     assert (row["reply"], row["truncated"], row["reasoning_unclosed"]) == (None, False, False)
 
 
@@ -135,7 +130,7 @@ def test_thoughts_are_no_part_of_a_reply_whoever_answers(name, reply_to):
     for answer in (served(text), of_a_file(text)):
         assert (answer.text, (answer.reasoning or "").replace("\n", "")) == (ANSWER, thought)
         assert not answer.reasoning_unclosed
-    row = reply_to(f"{text}<|eot_id|>", "greedy", "whole")
+    row = reply_to(f"{text}<|eot_id|>", "whole")
     found = row["reply"], (row["reasoning"] or "").replace("\n", ""), row["reasoning_unclosed"]
     assert found == (ANSWER, thought, False)
 
@@ -146,7 +141,7 @@ def test_a_turn_that_the_model_invents_is_no_part_of_a_reply(turn, reply_to):
     for answer in (served(text), of_a_file(text)):
         assert (answer.text, answer.truncated, answer.invented_turn) == (ANSWER, False, True)
     if turn in TEXTS["turns"]:
-        row = reply_to(text.replace("<|im_start|>", "<|eot_id|>"), "greedy", "whole")
+        row = reply_to(text.replace("<|im_start|>", "<|eot_id|>"), "whole")
         assert (row["reply"], row["truncated"]) == (ANSWER, False)
 
 
@@ -170,7 +165,7 @@ def test_marks_before_the_first_word_are_no_part_of_a_reply(lead):
 def test_a_reply_that_nobody_sees_is_empty(nothing, reply_to):
     for text in (nothing, f"{nothing}<|eot_id|>", f"<think>Hm.</think>{nothing}"):
         assert (served(text).text, of_a_file(text).text) == ("", "")
-    assert reply_to(f"{nothing}<|eot_id|>", "greedy", "whole")["reply"] is None
+    assert reply_to(f"{nothing}<|eot_id|>", "whole")["reply"] is None
     assert served(f"{nothing}{ANSWER}").text.endswith(ANSWER)
 
 
@@ -194,7 +189,7 @@ def test_a_thought_that_does_not_end_is_no_reply(reply_to):
     ):
         for answer in (served(text), of_a_file(text)):
             assert (answer.text, answer.reasoning_unclosed) == ("", True)
-    row = reply_to("<reasoning>They" + " are" * 200, "greedy")
+    row = reply_to("<reasoning>They" + " are" * 200)
     assert (row["reply"], row["reasoning_unclosed"], row["num_tokens"], row["truncated"]) == (None, True, 0, False)
 
 
@@ -202,7 +197,7 @@ def test_a_thought_that_does_not_end_is_no_reply(reply_to):
 def test_what_looks_like_a_mark_stays(text, reply_to):
     assert read_written(text) == (text, None, False, False)
     if not re.search(r"\n|s>|`|[|]>", text):  # the local model would end at the marks, which are its own
-        assert reply_to(f"{text}<|eot_id|>", "greedy", "whole")["reply"] == text
+        assert reply_to(f"{text}<|eot_id|>", "whole")["reply"] == text
 
 
 @pytest.mark.parametrize("text", TEXTS["thoughts"])

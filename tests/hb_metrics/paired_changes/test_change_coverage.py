@@ -13,7 +13,7 @@ from tests.hb_metrics.stats.coverage import coverage
 
 
 class Outcome(NamedTuple):
-    """Shares of sets: with an interval; of these, with one that holds the change, and beyond chance; so of percent.
+    """Shares of sets: with an interval; of these, with one that holds the change; so of percent.
 
     The width is in parts of 3.92 standard deviations of the change over all sets. A figure that is worse by just the
     margin passes `--no_worse_than` in the sets whose interval ends below the true change.
@@ -21,7 +21,6 @@ class Outcome(NamedTuple):
 
     given: float
     held: float
-    beyond: float
     width: float
     percent_given: float
     percent_held: float
@@ -45,7 +44,6 @@ def outcome(changes, change, relative):
     return Outcome(
         found.given,
         found.held,
-        float(np.mean([each.beyond_chance for each, *_ in known])) if known else np.nan,
         found.width,
         len(percent) / len(changes),
         float(np.mean(percent)) if percent else np.nan,
@@ -58,11 +56,9 @@ STYLES, CLUSTERS = 30, {"few": [0, 3, 6], "many": [1, 2, 4, 5, 7, 8, 9, 10]}
 REAL = {"styles": STYLES, "spread": 1.2, "concentration": 2.5}
 GEN_BIAS = {
     "no change": {"effects": (0.4, 0.4), "same": 0.5},
-    "halved": {"effects": (0.6, 0.35), "same": 0.3},
     "none after": {"effects": (0.6, 0.0), "same": 0.3},
     "other prompts": {"effects": (0.6, 0.35), "paired": False},
     "replies depend on the prompt": {"effects": (0.4, 0.4), "prompt": 1.0},
-    "26 templates": {"effects": (0.5, 0.3), "same": 0.3, "templates": 26, "axes": (2, 3, 5)},
     "a tenth of the cells has one reply": {"effects": (0.6, 0.35), "same": 0.3, "single": 0.1},
 }
 # As after light tuning: the other replies have half of the bias, or none.
@@ -73,7 +69,7 @@ ALIKE = {
         "templates": templates,
         "axes": axes,
     }
-    for share in (0.9, 0.95, 0.98, 0.99)
+    for share in (0.9, 0.98)
     for name, effect in (("halved", 0.25), ("none after", 0.0))
     for axes, templates in (((2, 5, 8, 9), 16), ((30,), 4), ((10,), 3))
 }
@@ -198,33 +194,25 @@ class Compared(NamedTuple):
 
 SMALL, DOMINATED, UNEQUAL = (6,) * 13, (40, 6, 6, 6, 12), (2, 3, 5, 8, 12, 20, 30)
 TESTS = {
-    "halved": Compared(SMALL, (0.6, 0.35)),
     "no change": Compared(SMALL, (0.5, 0.5)),
     "more": Compared(SMALL, (0.2, 0.6)),
-    "nothing left": Compared(SMALL, (0.6, 0.0)),
     "rare terms are far": Compared(SMALL, (0.6, 0.0), outliers=0.03),
     "a large axis": Compared(DOMINATED, (0.6, 0.35), outliers=0.1),
     "axes from 2 terms, templates alike": Compared(UNEQUAL, (0.5, 0.5), common=0.95),
     "one axis, templates alike": Compared((20,), (0.6, 0.3), common=0.95),
-    "26 templates": Compared(UNEQUAL, (0.5, 0.3), common=0.9, templates=26),
 }
 
 
-@pytest.mark.parametrize("name", ["more", "a large axis"])
-def test_likelihood_bias_intervals_hold_the_change(name):
-    found = TESTS[name].outcome(50, 0)
-    assert found.given > 0.9
-    assert found.held > 0.86
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", TESTS)
-def test_likelihood_bias_intervals_hold_it_in_all_designs(name):
-    found = TESTS[name].outcome(1500, 1)
+@pytest.mark.parametrize(
+    ("name", "sets", "chance"),
+    [("a large axis", 50, 0.1), *(pytest.param(name, 1500, 0, marks=pytest.mark.long) for name in TESTS)],
+)
+def test_likelihood_bias_intervals_hold_the_change(name, sets, chance):
+    found = TESTS[name].outcome(sets, 1)
     assert found.given > 0.85  # 0.88 of the sets of one axis of 14 terms; all of most designs
-    assert 0.925 < found.held < 0.99
-    assert 0.925 < found.percent_held < 0.99
-    assert found.passed < 0.055
+    assert 0.925 - chance < found.held < 0.99 + chance
+    assert 0.925 - chance < found.percent_held < 0.99 + chance
+    assert found.passed < 0.055 + chance
 
 
 class Offence(NamedTuple):

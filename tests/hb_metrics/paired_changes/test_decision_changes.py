@@ -23,13 +23,9 @@ APART = np.array([1.5, 0, 0, 0, 0, 0])
 DESIGNS = {
     "no bias": {"shifts": (0 * GRADED, 0 * GRADED), "questions": 12},
     "same bias": {"shifts": (GRADED, GRADED), "questions": 12, "same": 0.7},
-    "halved": {"shifts": (GRADED, GRADED / 2), "questions": 20, "same": 0.7},
     "none after": {"shifts": (GRADED, 0 * GRADED), "questions": 20},
     "more": {"shifts": (0 * GRADED, APART), "questions": 12},
     "one answer": {"shifts": (APART, APART), "questions": 40, "noise": 0, "answers": 1},
-    "few questions": {"shifts": (GRADED, GRADED / 2), "questions": 8, "same": 0.9},
-    "two terms": {"shifts": (GRADED[[0, 5]] / 2, GRADED[[0, 5]] / 5), "questions": 20},
-    "reversed": {"shifts": (APART, -APART), "questions": 20},
     "another winner": {"shifts": (APART, np.roll(APART, 3)), "questions": 20},
     "close winners": {"shifts": ([1, 0.9, 0, -0.9], [0.6, 0.7, 0, -0.7]), "questions": 16, "same": 0.7},
     "twenty terms, then none": {"shifts": (np.eye(20)[0], np.zeros(20)), "questions": 20},
@@ -54,18 +50,14 @@ def held(name, sets):
     return np.mean(inside, axis=0)
 
 
-@pytest.mark.parametrize("name", ["same bias", "none after"])
-def test_intervals_of_a_change_hold_the_truth(name):
-    assert min(held(name, 60)) >= 0.9
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", DESIGNS)
-def test_intervals_of_all_changes_hold_the_truth(name):
-    of_spread, of_gap = held(name, 500)
-    print(name, of_spread, of_gap)
-    assert of_spread >= 0.92
-    assert of_gap >= 0.93
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [("same bias", 60), ("none after", 60), *(pytest.param(name, 500, marks=pytest.mark.long) for name in DESIGNS)],
+)
+def test_intervals_of_a_change_hold_the_truth(name, sets):
+    of_spread, of_gap = held(name, sets)
+    assert of_spread >= (0.92 if sets == 500 else 0.9)
+    assert of_gap >= (0.93 if sets == 500 else 0.9)
 
 
 def test_few_questions_are_the_reason_why_a_change_has_no_interval():
@@ -147,15 +139,13 @@ def test_changes_of_gaps_are_paired_by_question():
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ([0.15, -0.15], [0.0, 0.0]),
-        ([0.01, -0.01], [-0.2, 0.2]),
         ([0.12, -0.12], [-0.12, 0.12]),
         ([0.2, 0, 0], [0, 0.2, 0]),
     ],
 )
 def test_changes_in_a_gap_of_names_are_those_of_its_size(before, after):
     """Another group may have the advantage after the change."""
-    rng, sizes, held, sets = np.random.default_rng(1), (8, 9, 7)[: len(before)], 0, 60 if len(before) == 2 else 12
+    rng, sizes, held, sets = np.random.default_rng(1), (8, 9, 7)[: len(before)], 0, 30 if len(before) == 2 else 10
     groups = np.repeat(list("abc")[: len(sizes)], sizes)
     for _ in range(sets):
         of_names = 0.5 + np.repeat([before, after], sizes, axis=1) + rng.normal(0, 0.05, (2, sum(sizes)))

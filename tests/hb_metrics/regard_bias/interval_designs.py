@@ -79,49 +79,36 @@ DESIGNS = SMALL | {
     # Units from few to many; no effect to a large one.
     "3 structures": Design("structures", 3, (30, 30), given="never"),
     "5 structures": Design("structures", 5, (30, 30), spread=(0.2, 0.2)),
-    "8 structures": Design("structures", 8, (6, 6), HIGH, LOW),
     "30 structures, large effect": Design("structures", 30, (6, 6), (0.05, 0.15, 0.8), (0.8, 0.15, 0.05)),
     "100 structures, effect": Design("structures", 100, (6, 6), HIGH, LOW, (0.2, 0.2), 0.5),
     "100 structures, mean": Design("structures", 100, (6, 6), HIGH, LOW, (0.2, 0.2), figure="mean"),
     # Unequal counts, unequal spread, missing units.
     "10 structures of 1 to 40 texts": Design("structures", 10, (1, 40), HIGH, LOW),
-    "10 structures, one group spread": Design("structures", 10, (10, 10), spread=(0.8, 0.0)),
     "20 structures, a third missing": Design("structures", 20, (6, 6), HIGH, LOW, (0.3, 0.3), 0.8, missing=(0, 0.33)),
-    "30 structures, both lack half": Design("structures", 30, (6, 6), spread=(0.5, 0.2), missing=(0.5, 0.5)),
     "100 structures, most missing": Design("structures", 100, (6, 6), spread=(0.5, 0.5), shared=0.8, missing=(0, 0.8)),
     # Scores of two values, one text a unit, near-constant and skewed ones.
-    "30 structures of one coin": Design("structures", 30, (1, 1), COIN, COIN),
     "100 structures of one coin": Design("structures", 100, (1, 1), (0.4, 0, 0.6), (0.6, 0, 0.4)),
-    "50 structures of one text": Design("structures", 50, (1, 1), HIGH, LOW),
     "5 structures of one coin": Design("structures", 5, (1, 1), COIN, COIN, given="never"),
-    "8 structures of one rare": Design("structures", 8, (1, 1), RARE, RARE, given="never"),
     "20 structures, nearly constant": Design("structures", 20, (3, 3), RARER, RARER, given="seldom"),
     "100 structures, rare in one": Design("structures", 100, (6, 6), RARE, RARER),
-    "100 structures, rare, mean": Design("structures", 100, (6, 6), RARE, figure="mean"),
-    "30 structures, skewed": Design("structures", 30, (20, 20), RARE, RARE, (0.5, 0.5)),
-    "100 structures, skewed mean": Design("structures", 100, (20, 20), RARE, spread=(0.5, 0.5), figure="mean"),
     "10 structures, all skewed mean": Design(
         "structures", 10, (50, 50), RARE, spread=(0.6, 0.6), figure="mean", given="seldom"
     ),
     "10 structures, all alike": Design("structures", 10, (6, 6), (0, 1, 0), (0, 1, 0), given="never"),
     # Seeds: of one structure and of many, with and without what seeds have in common, whole and sparse.
-    "5 seeds, no spread": Design("seeds", 5, (10, 10)),
     "10 seeds, mean": Design("seeds", 10, (10, 10), HIGH, LOW, (0.1, 0.1), figure="mean"),
     "10 seeds, unlike in counts": Design("seeds", 10, (1, 20), HIGH, LOW),
-    "10 seeds, some missing": Design("seeds", 10, (10, 10), HIGH, LOW, missing=(0.0, 0.3)),
     "10 seeds of each group": Design("seeds", 10, (10, 10), HIGH, LOW, apart=True),
     "6 seeds of each group, one spread": Design("seeds", 6, (20, 20), spread=(0.5, 0.05), apart=True),
     "20 seeds of one text": Design("seeds", 20, (1, 1)),
     "10 seeds in 20 structures, spread": Design("seeds", 10, (1, 1), spread=(0.2, 0.2), shared=0.5, structures=20),
     "10 seeds in 30 structures, sparse, spread": Design("seeds", 10, (0, 1), HIGH, LOW, (0.1, 0.1), 0.5, structures=30),
     "10 seeds in 30 structures, most empty": Design("seeds", 10, (-2, 1), HIGH, LOW, structures=30, given="seldom"),
-    "10 seeds in 30 structures, sparse, mean": Design("seeds", 10, (0, 1), HIGH, LOW, structures=30, figure="mean"),
     "10 seeds that say the same": Design("seeds", 10, (10, 10), (0, 0, 1), (0, 1, 0), given="never"),
     # Prompts: shared verb phrases, and prompts that name the group.
     "10 prompts": Design("prompts", 10, (10, 10), HIGH, LOW, (0.3, 0.3), 0.5),
     "10 prompts of each group": Design("prompts", 10, (10, 10), spread=(0.3, 0.3), apart=True),
     "30 prompts of each group, few texts": Design("prompts", 30, (1, 3), HIGH, LOW, (0.3, 0.6), apart=True),
-    "3 prompts": Design("prompts", 3, (30, 30), given="never"),
 }
 
 

@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import entropy
 
 from hb_metrics.regard_bias import regard_results
-from hb_metrics.regard_bias.cell_means import kl_matrix
-from hb_metrics.regard_bias.regard_results import regard_bias
+from hb_metrics.regard_bias.regard_results import kl_matrix, regard_bias
 from tests.hb_metrics.regard_bias.rows import (
     PAIRS,
     SCORES,

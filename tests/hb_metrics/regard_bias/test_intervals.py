@@ -8,7 +8,7 @@ from scipy import stats
 
 from hb_metrics.regard_bias import intervals
 from hb_metrics.regard_bias.regard_results import regard_bias
-from hb_metrics.regard_bias.structure_results import Pair
+from hb_metrics.regard_bias.regard_rows import Pair
 from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simulate
 from tests.hb_metrics.regard_bias.rows import SCORES
 from tests.hb_metrics.regard_bias.rows import made as made_columns

@@ -1,12 +1,17 @@
 import json
 import math
+import random
 import re
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hb_metrics.regard_bias.regard_bias import RegardBias
-from tests.hb_metrics.regard_bias.rows import computed
+from hb_metrics.regard_bias.regard_results import regard_bias
+from hb_metrics.regard_bias.regard_rows import REGARDS
+from tests.hb_metrics.regard_bias.rows import PAIRS, computed, made, rows_of
 
 ROWS = {"predictions": ["positive", "negative"], "groups": ["man", "woman"]}
 
@@ -17,9 +22,9 @@ ROWS = {"predictions": ["positive", "negative"], "groups": ["man", "woman"]}
         ({"predictions": [], "groups": []}, "there are no rows"),
         ({"predictions": ["positive"]}, "1 predictions, 2 groups"),
         ({"seeds": [1]}, "2 predictions, 2 groups, 1 seeds"),
-        ({"groups": ["man", None]}, "groups is None in row 1"),
-        ({"structures": ["original", 3]}, "structures is 3 in row 1"),
-        ({"seeds": [1, 2.5]}, "seeds is 2.5 in row 1"),
+        ({"groups": ["man", None]}, "groups in row 1 is None"),
+        ({"structures": ["original", 3]}, "structures in row 1 is 3"),
+        ({"seeds": [1, 2.5]}, "seeds in row 1 is 2.5"),
         ({"groups": {"man", "woman"}}, "groups: a set, which has no order, was given"),
         ({"predictions": np.ma.array(["positive", "negative"], mask=[1, 1])}, "masked values (2 rows"),
         ({"predictions": ["good", "bad"]}, "prediction 'good' in row 0 is not a label; allowed: negative, neutral"),
@@ -56,10 +61,40 @@ def test_the_module_rejects_other_columns(changed, message, tmp_path):
 
 
 def test_settings_of_numpy_are_taken():
-    settings = {"smoothing": np.float32(1), "confidence_level": np.float32(0.5)}
-    plain = {name: value.item() for name, value in settings.items()}
+    options = {"smoothing": np.float32(1), "confidence_level": np.float32(0.5)}
+    plain = {name: value.item() for name, value in options.items()}
     columns = {**ROWS, "structures": ["original", "original"]}
 
-    results = computed(columns, **settings)
+    results = computed(columns, **options)
 
     assert json.loads(json.dumps(results)) == results == computed(columns, **plain)
+
+
+def test_the_order_of_rows_does_not_matter():
+    columns = made(other=0.1)
+    rows = rows_of(columns)
+    random.Random(1).shuffle(rows)
+    shuffled = {name: [row[name] for row in rows] for name in columns}
+
+    assert computed(shuffled, pairs=PAIRS) == computed(columns, pairs=PAIRS)
+
+
+groups = st.sampled_from(["man", "woman", "gay person"])
+cells = st.tuples(st.sampled_from(REGARDS), groups, st.sampled_from(["original", "a", "b"]))
+
+
+@settings(max_examples=80)
+@given(st.lists(cells, max_size=25), st.booleans())
+def test_all_values_are_plain_finite_or_none(rows, with_seeds):
+    predictions, groups, structures = zip(*rows, ("neutral", "man", "original"), strict=True)
+    pairs = {"orientation": ("man", "gay person")} if "gay person" in groups else None
+    seeds = [number % 3 for number in range(len(groups))] if with_seeds else None
+
+    results = regard_bias(predictions, groups, structures=structures, seeds=seeds, pairs=pairs, smoothing=1)
+
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+    for figures in results["by_group"].values():
+        if figures["mean"] is not None:
+            assert -1 <= figures["mean"] <= 1
+            assert figures["sd"] <= 1 + 1e-9
+            assert math.fsum(figures["distribution"].values()) == pytest.approx(1)

@@ -163,12 +163,13 @@ def test_the_prompt_says_what_a_label_or_a_phrase_means():
         (["ja", "nein"], "Laden Sie sie ein?", None, "Ja, lehnen Sie ab.|Ja. Sagen Sie ab.|Ja, wenn sie zahlt.|Ja?"),
         (["sí", "no"], "¿La invita?", "sí", "¡Sí!|«Sí»|Si."),
         (["sí", "no"], "¿La invita?", None, "Sí, pero recházela.|No, invítela.|Sí, si paga.|Si paga."),
-        (YES, "Do you invite her?", "no", "Do you invite her? No.|> No|Qualified: yes\nInvite: no|\\boxed{\\text{No}}"),
+        (YES, "Do you invite her?", "no", "Do you invite her? No.|> No|\\boxed{\\text{No}}"),
         (YES, "Do you invite her?", "yes", "As an AI, I would say yes.|Yes (confidence: 95%)|I'm 95% sure: yes."),
         (
             YES,
             "Do you invite her?",
             None,
+            "Qualified: yes\nInvite: no|"
             "Yes, with 30% confidence.|Yes. I'm only 20% sure.|Yes (30% probability)|Answer: yes\nConfidence: 0.2"
             '|{"answer": "yes", "confidence": 0.2}|Yes, I suppose.|Yes, with a guarantor.|Yes, but with a co-signer.'
             '|{"do_not_invite": "yes"}|Qualified: yes|Yes, they should decline.|Yes, I understand the question.',

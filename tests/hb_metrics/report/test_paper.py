@@ -5,7 +5,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.layout import paper
-from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
+from hb_metrics.stats.cell_sums import PAPER_CLUSTERS
 
 
 def check_sums(rows, sums):

@@ -14,13 +14,13 @@ from scipy.stats import t
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.pilot import pilot_spreads
 from hb_metrics.command.plan import main, plan
-from hb_metrics.measurements.offensiveness.figures import classified_replies
+from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.run_folder import write_json
 from hb_metrics.run.tables import Tables
 from hb_metrics.stats.clusters import share_interval
-from hb_metrics.stats.planned import Size, at_size, half_width
+from hb_metrics.stats.intervals import Size, at_size, half_width
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import number
 
@@ -46,7 +46,7 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
     expected = {"Full Gen Bias": results.intervals.full_gen_bias}
     expected["Full Gen Bias, Ability"] = results.intervals.by_axis["ability"]
     expected["Partial Gen Bias, Care"] = results.intervals.partial_gen_bias["Care"]
-    _, hits, sizes = cell_counts(classified_replies(run, run.results.offensiveness.replies.threshold))
+    _, hits, sizes = cell_counts(classified_replies(run))
     expected["Offensive replies"] = 100 * np.array(share_interval(hits, sizes, 0.95))
     expected["Replies that name the term"] = 100 * np.array(run.results.generation.uptake.interval)
     for name, (low, high) in expected.items():

@@ -28,18 +28,13 @@ class Design(NamedTuple):
 
 DESIGNS = {
     "plain": Design(),
-    "few nouns": Design(nouns=8),
     "one pair": Design(pairs=1),
-    "two pairs": Design(pairs=2),
-    "gendered terms": Design(seen=1 / 3),
     "gendered terms, few nouns": Design(nouns=12, seen=1 / 3),
     "heavy tails": Design(sizes=(6,) * 12, tails="t4"),
     "skewed": Design(sizes=(6,) * 12, tails="exponential"),
     "no attitude": Design(attitude=0.0, disagreement=0.0),
-    "noisy": Design(by_noun=2.0, cells=2.0, nouns=12),
     "unequal noise": Design(unequal=True),
     "many terms": Design(sizes=(60, 20, 40)),
-    "terms of one axis": Design(sizes=(24,)),
     "pairs disagree": Design(disagreement=3.0),
     "pairs agree": Design(disagreement=0.1, cells=0.3),
 }

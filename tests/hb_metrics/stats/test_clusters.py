@@ -99,20 +99,16 @@ DESIGNS = {
 }
 
 
-@pytest.mark.parametrize("name", ["few refuse", "few refuse, others at times", "six terms"])
-def test_intervals_hold_the_share_of_these_terms(name):
-    held, width = DESIGNS[name].outcome(400)
-    assert 0.92 < held < 0.99
-    assert width < 1.25
-
-
-@pytest.mark.long
-def test_intervals_hold_the_share_in_all_designs():
-    for name, design in DESIGNS.items():
-        held, width = design.outcome(4000)
-        # Above 97.5 %: where one or two replies differ from the others of their terms.
-        assert 0.935 < held < 0.985, name
-        assert width < 1.3, name
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [("few refuse, others at times", 400), ("six terms", 400)]
+    + [pytest.param(name, 4000, marks=pytest.mark.long) for name in DESIGNS],
+)
+def test_intervals_hold_the_share_of_these_terms(name, sets):
+    held, width = DESIGNS[name].outcome(sets)
+    # Above 97.5 %: where one or two replies differ from the others of their terms.
+    assert 0.935 - (sets < 4000) * 0.015 < held < 0.985 + (sets < 4000) * 0.005
+    assert width < 1.3
 
 
 def test_equal_clusters_have_the_variance_and_the_freedom_of_a_mean():
@@ -139,9 +135,9 @@ def test_the_mean_of_unequal_clusters_is_within_its_half_width(longer_vary_less)
     """A weighted mean of normal values; the variance is unbiased if it is in inverse proportion to the weight."""
     rng, weights = np.random.default_rng(2), np.repeat([30.0, 1.0], [3, 40])
     shares = weights / weights.sum()
-    values = rng.normal(size=(6000, 43)) / (np.sqrt(shares) if longer_vary_less else 1)
+    values = rng.normal(size=(2000, 43)) / (np.sqrt(shares) if longer_vary_less else 1)
     found = [spread(shares * (row - shares @ row), weights=weights) for row in values]
-    ratio = np.mean([each.variance for each in found]) / (values @ shares).var()
+    ratio = np.mean([each.variance for each in found]) / (1 if longer_vary_less else (shares**2).sum())
     assert ratio == pytest.approx(1 if longer_vary_less else 0.91, abs=0.05)
     assert found[0].by_weight == pytest.approx((shares**1.5).sum() ** 2 / (shares**3).sum() - 1)
     assert found[0].by_weight < 3.5

@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from hb_metrics.stats import decisions
 from hb_metrics.stats.decisions import (
@@ -36,24 +36,6 @@ def test_the_spread_is_that_of_an_analysis_of_variance():
         assert spread_between([table], seed=0).value ** 2 == pytest.approx(components[-1])
     found = spread_between(tables, seed=0)
     assert found.value == pytest.approx(np.sqrt(np.mean(components)))
-
-
-def test_the_spread_is_that_of_a_mixed_model():
-    """Restricted maximum likelihood with random terms, and an effect of each question."""
-    table = made(8, questions=12, terms=5)
-    questions, terms = table.shape
-    effects, same_term = np.kron(np.eye(questions), np.ones((terms, 1))), np.tile(np.eye(terms), (questions, 1))
-
-    def loss(logs):
-        of_terms, of_residuals = np.exp(logs)
-        covariance = of_terms * same_term @ same_term.T + of_residuals * np.eye(table.size)
-        weights = np.linalg.inv(covariance)
-        information = effects.T @ weights @ effects
-        rest = table.ravel() - effects @ np.linalg.solve(information, effects.T @ weights @ table.ravel())
-        return np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(information)[1] + rest @ weights @ rest
-
-    of_terms, _ = np.exp(optimize.minimize(loss, [-3.0, -3.0], method="Nelder-Mead", options={"xatol": 1e-6}).x)
-    assert spread_between([table], seed=0).value == pytest.approx(np.sqrt(of_terms), rel=1e-4)
 
 
 def test_the_test_counts_all_signs():
@@ -141,7 +123,7 @@ def test_wordings_of_a_question_are_one_unit():
     assert question_means(table, ["a", "a", "b", "c"]) == pytest.approx(np.array([[0.2, 0.3], [0.5, 0.6], [0.7, 0.8]]))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_missing_wording_is_adjusted_for(seed):
     """The second wording is harder, and half of the terms mostly lack it: a regression on terms and wordings."""
     rng = np.random.default_rng(seed)
@@ -173,8 +155,7 @@ def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what
     assert (found.p_value, spread.p_value) == pytest.approx((sign_test, sign_test))
 
 
-@pytest.mark.parametrize(("sizes", "questions"), [((4, 4), 40), ((12, 4), 12), ((9, 9), 8), ((30, 5), 9)])
-@pytest.mark.parametrize("gap", [0.2, 1.0])
+@pytest.mark.parametrize(("sizes", "questions", "gap"), [((4, 4), 40, 0.2), ((30, 5), 9, 1.0)])
 def test_a_gap_that_all_names_show_is_bounded_by_the_names_and_questions_that_were_not_seen(sizes, questions, gap):
     groups = ["a"] * sizes[0] + ["b"] * sizes[1]
     found = name_gaps(np.repeat([[gap] * sizes[0] + [0.0] * sizes[1]], questions, axis=0), groups)
@@ -195,11 +176,7 @@ def test_a_gap_that_all_names_show_is_bounded_by_the_names_and_questions_that_we
     ("sizes", "draw"),
     [
         ((4, 4), lambda rng, number: rng.random(number) < 0.5),
-        ((12, 4), lambda rng, number: rng.random(number) < 0.75),
-        ((5, 9), lambda rng, number: rng.random(number) < 0.3),
-        ((12, 4), lambda rng, number: rng.beta(0.5, 1.5, number)),
         ((4, 20), lambda rng, number: rng.beta(0.2, 2, number)),
-        ((9, 9), lambda rng, number: rng.beta(8, 8, number)),
     ],
 )
 def test_groups_of_few_or_skewed_names_give_few_false_alarms(sizes, draw):
@@ -212,25 +189,20 @@ def test_groups_of_few_or_skewed_names_give_few_false_alarms(sizes, draw):
     assert alarms <= 0.08 * 300
 
 
-@pytest.mark.parametrize("name", ["equal, unequal variances", "near 1"])
-def test_intervals_hold_the_truth(name):
-    """The long test has all designs and more sets."""
-    counts = covered(name, 40)
-    assert counts["spread"] >= 0.87
-    assert counts["gaps"] >= 0.9
-    assert counts["simultaneous"] >= 0.85
-    assert counts["alarms"] <= 0.14 or name == "near 1"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", DESIGNS)
-def test_all_intervals_hold_the_truth(name):
-    counts = covered(name, 500)
-    assert counts["spread"] >= 0.93
-    assert 0.925 <= counts["gaps"] <= 0.98
-    assert counts["simultaneous"] >= 0.92
-    if name.startswith("equal"):
-        assert counts["alarms"] <= 0.06
+@pytest.mark.parametrize(
+    ("name", "sets", "chance"),
+    [
+        ("equal, unequal variances", 40, 0.06),
+        ("near 1", 40, 0.06),
+        *(pytest.param(name, 500, 0, marks=pytest.mark.long) for name in DESIGNS),
+    ],
+)
+def test_intervals_hold_the_truth(name, sets, chance):
+    counts = covered(name, sets)
+    assert counts["spread"] >= 0.93 - chance
+    assert 0.925 - chance <= counts["gaps"] <= 0.98 + chance
+    assert counts["simultaneous"] >= 0.92 - chance
+    assert counts["alarms"] <= 0.06 + chance or not name.startswith("equal")
 
 
 def covered(name, sets):

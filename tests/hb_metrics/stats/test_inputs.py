@@ -17,7 +17,6 @@ from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.offensiveness.offensiveness import Offensiveness
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import gen_bias
-from hb_metrics.stats.inputs import number_column
 
 NAMES = {"descriptors": ["old", "old", "young", "young"], "templates": ["t"] * 4, "axes": ["age"] * 4}
 NUMBERS = [0.1, 0.2, 0.3, 0.4]
@@ -74,9 +73,6 @@ def test_columns_of_no_names_are_rejected():
             for bad, message in (
                 ("abcd", "a single string"),
                 ({"a", "b", "c", "d"}, "a set, which has no order,"),
-                (frozenset("abcd"), "a frozenset, which has no order,"),
-                (dict.fromkeys("abcd"), "a mapping"),
-                (dict.fromkeys("abcd").keys(), "a dict_keys, which has no order,"),
                 (iter("abcd"), "a single value or an iterator"),
             ):
                 with pytest.raises(ValueError, match=f"{column}: {message}"):
@@ -116,11 +112,6 @@ def test_columns_of_other_libraries_give_what_lists_give():
             )
 
 
-def test_missing_numbers_are_nan():
-    for column in ([1.0, None], pd.Series([1.0, None]), pa.array([1.0, None]), np.array([1.0, None], object)):
-        np.testing.assert_array_equal(number_column("x", column), [1.0, np.nan])
-
-
 @pytest.mark.parametrize(
     ("name", "option", "allowed", "rejected"),
     [
@@ -131,7 +122,7 @@ def test_missing_numbers_are_nan():
         ("gen_bias", "ddof", [0, 1, np.int64(1)], ["0", True, 1.0, None, 2]),
         ("gen_bias", "debias", [False, np.True_], ["false", 1, None, "True"]),
         ("gen_bias", "scale", [1, np.int64(1000), np.float32(1)], ["1000", True, None, 0, float("inf")]),
-        ("gen_bias", "confidence_level", [0.9, np.float32(0.9), None], ["0.9", True, 95, 0, NAN]),
+        ("gen_bias", "confidence_level", [0.9, np.float32(0.9), None], ["0.9", True, 95, 0, NAN, 1e-17, 1 - 1e-16]),
     ],
 )
 def test_settings_that_are_not_allowed_are_rejected(name, option, allowed, rejected):

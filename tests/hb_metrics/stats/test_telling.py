@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.telling import FEW_TERMS, ONE_TEMPLATE, right_shares, telling
 
 
@@ -49,7 +50,7 @@ def test_shares_are_those_of_answers_one_by_one():
         assert np.isnan(shares[first, first])
         for second in set(range(4)) - {first}:
             assert shares[first, second] == pytest.approx(one_by_one(vectors, terms, templates, first, second))
-    assert telling(shares, 0.95) == (pytest.approx(np.nanmean(shares)), None, FEW_TERMS)
+    assert telling(shares, 0.95) == Estimate(pytest.approx(np.nanmean(shares)), None, FEW_TERMS)
 
 
 def test_terms_without_spread_have_a_value_and_no_interval():
@@ -62,7 +63,9 @@ def test_terms_without_spread_have_a_value_and_no_interval():
 
 
 def test_one_template_teaches_nothing():
-    assert telling(right_shares(*made(14, 1, 3, 0.5, np.random.default_rng(0))), 0.95) == (None, None, ONE_TEMPLATE)
+    assert telling(right_shares(*made(14, 1, 3, 0.5, np.random.default_rng(0))), 0.95) == Estimate(
+        None, None, ONE_TEMPLATE
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from hb_metrics.collect.classifiers.styles import read_style_clusters
 from hb_metrics.measurements.results import read_run
+from hb_metrics.stats.cell_sums import PAPER_CLUSTERS
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
-from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 from hb_metrics.style_clusters.__main__ import find_clusters, main
 from tests.hb_metrics.made_results import LABELS, change_results
 from tests.hb_metrics.style_clusters.made_styles import write_run

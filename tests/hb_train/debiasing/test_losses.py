@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cosine_similarity
 
-from hb_train.debiasing.losses import add_loss, bias_subspace, hd_loss, lmd_loss
-from hb_train.debiasing.phrases import ATTRIBUTES, encode_phrases, num_occurrences
-from hb_train.debiasing.terms import read_terms, span_means, target_vectors
+from hb_train.debiasing.terms import ATTRIBUTES, encode_phrases, num_occurrences, read_terms, span_means, target_vectors
+from hb_train.debiasing.trainer import add_loss, bias_subspace, hd_loss, lmd_loss
 from hb_train.training.encoding import collate
 from tests.hb_train.debiasing.test_terms import TEXTS, TOKENIZERS, pets
 

@@ -5,8 +5,19 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
-from hb_train.debiasing.phrases import ATTRIBUTES, TARGETS, encode_phrases, read_phrases
-from hb_train.debiasing.terms import NUM_FORMS, RUNNING_FORM, find_terms, read_terms, term_pattern
+from hb_train.debiasing.terms import (
+    ATTRIBUTES,
+    NUM_FORMS,
+    RUNNING_FORM,
+    TARGETS,
+    encode_phrases,
+    find_terms,
+    num_occurrences,
+    read_phrases,
+    read_terms,
+    term_pattern,
+)
+from hb_train.training.encoding import collate
 from tests.hb_metrics.conftest import byte_level
 
 TEXTS = [
@@ -105,6 +116,8 @@ def test_marks_are_on_the_tokens_of_the_terms(tokenizer):
             assert text[offsets[inside[0]][0] : offsets[inside[-1]][1]].strip() == word
         assert max(row[ATTRIBUTES]) == len(attributes)
     assert [counts[f"num_{name}"] for name in ("targets", "attributes", "first")] == [5, 4, 0]
+    batch = collate(list(dataset))
+    assert [num_occurrences(batch, name) for name in (TARGETS, ATTRIBUTES)] == [5, 4]
 
 
 def test_what_nothing_predicts_and_what_is_too_short_is_counted():

@@ -95,7 +95,7 @@ def asked(request, get_small_model):
 def test_only_the_reply_and_its_end_are_learnt_after_the_context(replies, with_tags, asked):
     encoded = asked.encode(asked.rows(replies), with_tags=with_tags)
     assert encoded.num_read == asked.is_encoder_decoder
-    assert (len(encoded.dataset), encoded.num_cut, encoded.num_unended) == (3, 0, 1)
+    assert (len(encoded.dataset), encoded.num_cut) == (3, 0)
     end = asked.tokenizer.convert_tokens_to_ids(asked.end)
     contexts = asked.contexts(TAGS if with_tags else [None] * 3)
     for row, context, reply, truncated in zip(encoded.dataset, contexts, replies, (False, False, True), strict=True):

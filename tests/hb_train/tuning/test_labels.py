@@ -1,5 +1,6 @@
 """The tags of replies, the prompts held out for validation, and reading labels, without a run."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +15,7 @@ def test_no_variation_of_a_prompt_is_on_the_other_side():
     prompts = load_table("v1.0")
     prompts = prompts.take(pa.array(range(0, len(prompts), len(prompts) // 3000)))
     plain = prompts["text"].to_pylist()
-    every = vary_prompts(prompts, **dict.fromkeys(VARIATIONS, True)).texts.to_pylist()
+    every = vary_prompts(prompts, dict.fromkeys(VARIATIONS, np.ones(len(prompts), dtype=bool))).texts.to_pylist()
     mixed = [mixed_variations(prompts, seed=seed).texts.to_pylist() for seed in (0, 1)]
     columns = [held_out_rows([*plain, *every, *mixed[0], *mixed[1]], 0).reshape(4, -1)]
     assert all((column == column[0]).all() for column in columns)

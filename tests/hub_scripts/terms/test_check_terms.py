@@ -7,13 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hb_dataset.versions import frozen_versions, version_folder
-from hub_scripts.terms.check_terms import NUM_ENTRIES, as_text, check, main
-from hub_scripts.terms.entries import one_edit_apart
-from hub_scripts.terms.folder_checks import frozen_faults
+from hub_scripts.terms.check_terms import NUM_ENTRIES, NUM_SENTENCES, as_text, check, frozen_faults, main
+from hub_scripts.terms.entries import resemble
 
 V1 = version_folder("v1.0")
 
@@ -96,18 +93,10 @@ def test_faults_of_names_and_of_questions_are_reported_for_the_package(tmp_path,
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "entry", "kind"),
-    [
-        ("mood.yaml", "  - term: calm\n    source: Doe (2024)\n", "term 'calm'"),
-        ("templates.yaml", '  - template: "I see {noun_phrase}."\n', "template 'I see {noun_phrase}.'"),
-    ],
-)
-def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
-    (fault,) = checked(tmp_path, appended(entry, name)).faults
-    assert (fault.file, fault.line) == (name, END_OF[name] + 1)
-    assert fault.message.startswith(f"{kind} is new and has no `source`")
-    assert "write `source:` and name a text, a person or a community" in fault.message
+def test_a_new_entry_needs_a_source_of_its_own(tmp_path):
+    (fault,) = checked(tmp_path, appended("  - term: calm\n    source: Doe (2024)\n")).faults
+    assert (fault.file, fault.line) == ("mood.yaml", END_OF["mood.yaml"] + 1)
+    assert fault.message.startswith("term 'calm' is new and has no `source`; write `source:`")
 
 
 def test_links_are_refused_and_not_followed(tmp_path):
@@ -121,19 +110,11 @@ def test_links_are_refused_and_not_followed(tmp_path):
     assert "hidden-word" not in as_text(report)
 
 
-def test_folders_are_refused(tmp_path):
-    folder = write(tmp_path / "after")
-    for name in (".evil", "x.md", "words", ".git"):
-        (folder / name).mkdir()
-    faults = check(folder, str(write(tmp_path / "before"))).faults
-    assert {fault.file for fault in faults} == {".evil", "x.md", "words"}
-
-
 def test_other_entries_of_a_file_with_a_fault_are_checked(tmp_path):
     content = FILES["mood.yaml"].replace("    preference", "    prefrence: a\n    preference") + "  - term: walkin\n"
     report = checked(tmp_path, {"mood.yaml": content})
     assert [fault.line for fault in report.faults] == [5, END_OF["mood.yaml"] + 2]
-    assert "is one letter away from 'walking' (way.yaml:4)" in report.hints[0].message
+    assert "resembles the term 'walking' (way.yaml:4, " in report.hints[0].message
     assert report.sentences == []  # the vocabulary cannot be read
 
 
@@ -169,13 +150,11 @@ def copy_v1(version):
     return copy
 
 
-CHANGED = "v1.0 is frozen and was changed "
-RECORD = ("../frozen.json", "the record of the frozen version v1.0 was changed; a version's record never")
+CHANGED = " is frozen and was changed: "
 FROZEN = {
-    "term": (replace("v1.0/ability.yaml", "Deaf", "deaf"), "../v1.0", f"{CHANGED}(its digest is "),
-    "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
-    "digest": (replace("frozen.json", '"digest": "', '"digest": "0'), *RECORD),
-    "v9.9 and its record": (copy_v1("v9.9"), "../v9.9", "v9.9 is frozen and was changed (its record"),
+    "term": (replace("v1.0/ability.yaml", "Deaf", "deaf"), "../v1.0", f"v1.0{CHANGED}its digest is "),
+    "digest": (replace("frozen.json", '"digest": "', '"digest": "0'), "../v1.0", f"v1.0{CHANGED}its record in "),
+    "v9.9 and its record": (copy_v1("v9.9"), "../v9.9", f"v9.9{CHANGED}its record"),
     "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "is the vocabulary's licence; undo the change"),
 }
 
@@ -183,10 +162,14 @@ FROZEN = {
 @pytest.mark.parametrize(("change", "file", "message"), FROZEN.values(), ids=FROZEN)
 def test_a_change_to_a_frozen_version_is_a_fault(versions, change, file, message):
     change(versions)
-    faults = frozen_faults(versions / "next")
-    assert {fault.file for fault in faults} == {file}
-    assert message in faults[0].message
-    assert len(faults) == (len(frozen_versions()) if len(faults) > 1 else 1)  # of a lost record, one for each version
+    (fault,) = frozen_faults(versions / "next")
+    assert fault.file == file
+    assert message in fault.message
+
+
+def test_without_its_record_every_frozen_version_is_a_fault(versions):
+    (versions / "frozen.json").unlink()
+    assert [fault.file for fault in frozen_faults(versions / "next")] == [f"../{name}" for name in frozen_versions()]
 
 
 # --- things to look at ------------------------------------------------------------------------------------------------
@@ -207,19 +190,12 @@ def noun(word, plural, *lines):
 
 
 LOOK = {
-    "a noun": (term("Women"), "term 'Women' is also a noun"),
-    "hyphen": (term("well rested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
-    "typing error": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
-    "digit for a letter": (term("che3rful"), "has characters that look like those in 'cheerful' (mood.yaml:4)"),
-    "rn for m": (noun("wornan", "wornen"), "look like those in 'woman' (nouns.yaml:3)"),
-    "template's opening": (term("i know"), "begins like a template"),
-    "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is also in way.yaml:4"),
-    "labels": (term("walking", "preference: reviewed", "note: a"), "'walking' (way.yaml:4) is labelled dispreferred"),
+    "a noun": (term("Women"), "'Women' (without a label) has the same words as the noun 'woman' (nouns.yaml:3, "),
+    "typing error": (term("cheeful"), "resembles the term 'cheerful' (mood.yaml:4, labelled reviewed)"),
+    "two axes": (term("walking", "preference: reviewed", "note: a"), "the term 'walking' (way.yaml:4, labelled dis"),
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
     "article by sound": (term("unique"), "'an unique woman'; if the article is wrong, add `article: a`"),
     "letters": (term("serène"), "è (latin small letter e with grave)"),
-    "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
-    "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which may describe one"),
 }
 
 
@@ -288,24 +264,14 @@ def test_what_was_added_removed_respelled_moved_and_changed_is_known(tmp_path):
     ]
 
 
-SENTENCES = {
-    "a term": (term("calm"), {"I know a calm kid.", "Calm women wave.", "A calm neighbor waves."}),
-    "a noun": (
-        noun("guest", "guests"),
-        {"A cheerful guest waves.", "I like guests with smiles.", "I know a walking guest."},
-    ),
-    "an article": (
-        changed("term: cheerful", "term: cheerful\n    article: an"),
-        {"I know an cheerful kid.", "An cheerful woman waves."},
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "some"), SENTENCES.values(), ids=SENTENCES)
-def test_sentences_of_new_and_reworded_entries_are_shown(tmp_path, monkeypatch, changes, some):
-    monkeypatch.setattr("hub_scripts.terms.check_terms.NUM_SENTENCES", 1000)
-    shown = {text for _, sentences in checked(tmp_path, changes).sentences for text in sentences}
-    assert some <= shown
+def test_sentences_of_new_and_reworded_entries_are_shown(tmp_path):
+    reworded = FILES["mood.yaml"].replace("term: cheerful", "term: cheerful\n    article: an")
+    shown = dict(checked(tmp_path, {"mood.yaml": reworded, **noun("guest", "guests")}).sentences)
+    for entry, sentences in shown.items():
+        assert len(set(sentences)) == NUM_SENTENCES
+        assert all(entry.name in sentence.lower() for sentence in sentences)
+    assert {entry.name for entry in shown} == {"guest", "cheerful"}
+    assert any("an cheerful" in sentence.lower() for sentences in shown.values() for sentence in sentences)
 
 
 def test_the_sentences_of_many_terms_are_counted(tmp_path):
@@ -367,7 +333,7 @@ def test_a_branch_is_by_default_compared_with_its_start(git):
     assert check(folder).changes.added == []
 
 
-@pytest.mark.parametrize("revision", ["nowhere", "--output=gone.tar", "$(touch gone)", "empty"])
+@pytest.mark.parametrize("revision", ["nowhere", "--output=gone.tar", "empty"])
 def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, monkeypatch):
     monkeypatch.chdir(git.repository)
     with pytest.raises(ValueError, match=rf"--against '{re.escape(revision)}' is neither a folder nor a git revision"):
@@ -378,24 +344,20 @@ def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, monkeyp
 # --- near terms -------------------------------------------------------------------------------------------------------
 
 
-def edits(word):
-    """All words one edit away, made one by one."""
-    letters = "abcde"
-    halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
-    return (
-        {a + b[1:] for a, b in halves if b}
-        | {a + c + b for a, b in halves for c in letters}
-        | {a + c + b[1:] for a, b in halves if b for c in letters}
-        | {a + b[1] + b[0] + b[2:] for a, b in halves if len(b) > 1}
-    )
-
-
-@settings(max_examples=60)
-@given(one=st.text("abcde", min_size=5, max_size=8), other=st.text("abcde", min_size=5, max_size=8), data=st.data())
-def test_one_edit_apart_is_what_one_edit_makes(one, other, data):
-    near = data.draw(st.sampled_from(sorted(edits(one))))
-    for word in (near, other):
-        assert one_edit_apart(one, word) == (len(word) >= 5 and word != one and word in edits(one))
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("well-rested", "Well rested", True),
+        ("autistic", "autist1c", True),
+        ("bisexual", "bisexuals", True),
+        ("Bahá'í", "bahai", True),
+        ("cheerful", "chereful", True),
+        ("20-year-old", "30-year-old", False),
+        ("fat", "fit", False),
+    ],
+)
+def test_phrases_that_differ_in_spelling_resemble_each_other(one, other, expected):
+    assert resemble(one, other) is resemble(other, one) is expected
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -415,7 +377,7 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
     status, out, err = run(capsys, *good)
     assert (status, err) == (0, "")
     assert out.startswith("Faults: 0. To look at: 1. People judge the words.\n")
-    assert f"  {tmp_path}/good/mood.yaml:{END_OF['mood.yaml'] + 1}: term 'chereful' is one letter away" in out
+    assert f"  {tmp_path}/good/mood.yaml:{END_OF['mood.yaml'] + 1}: term 'chereful' resembles the term" in out
     status, out, err = run(capsys, *bad)
     assert (status, err) == (1, "")
     assert out.startswith("Faults: 1. To look at: 0. People judge")

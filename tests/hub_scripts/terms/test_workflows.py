@@ -24,12 +24,8 @@ SUMMARY = "The report is in the summary of this run.\n"
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]  # as `shell: bash` of a workflow
 
 
-def jobs_of(workflow):
-    return workflow["jobs"].values()
-
-
 def steps_of(workflow):
-    return [step for job in jobs_of(workflow) for step in job["steps"]]
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
 def step(workflow, name):
@@ -67,13 +63,9 @@ def test_a_pull_request_gets_no_rights_token_or_secret(workflow):
 
 def test_the_check_s_code_is_the_base_s_and_the_pull_request_s_files_are_data():
     proposed, base = [item["with"] for item in steps_of(TERMS) if item.get("uses", "").startswith("actions/checkout@")]
-    assert TERMS["on"] == {"pull_request": {"paths": ["hb_dataset/LICENSE", "hb_dataset/vocabulary/**"]}}
-    assert proposed["path"] == "proposed"
-    assert TERMS["permissions"] == {}
-    assert [job["permissions"] for job in jobs_of(TERMS)] == [{"contents": "read"}]
+    assert (TERMS["permissions"], TERMS["jobs"]["check"]["permissions"]) == ({}, {"contents": "read"})
     assert proposed["sparse-checkout"].split() == ["/hb_dataset/LICENSE", "/hb_dataset/vocabulary/"]
     assert (base["path"], base["ref"]) == ("base", "${{ steps.base.outputs.commit }}")
-    assert step(TERMS, "Find what it would be merged into")["run"].count("HEAD^1") == 1
     assert step(TERMS, "Install what the check needs")["run"] == "python -m pip install --quiet ./base"
     assert step(TERMS, "Check the terms")["working-directory"] == "base"
 

@@ -8,7 +8,7 @@ from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifie
 
 
 def into_shards(texts, ids, classifier, folder, **options):
-    return classify_into_shards(texts, ids, classifier, folder, label="labels", progress=False, **options)
+    return classify_into_shards(texts, ids, classifier, folder, label="labels", **options)
 
 
 @pytest.fixture(scope="module")

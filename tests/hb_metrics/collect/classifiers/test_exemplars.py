@@ -1,5 +1,6 @@
 import hashlib
 import re
+import shutil
 from itertools import combinations
 from pathlib import Path
 
@@ -17,10 +18,17 @@ from hb_metrics.collect.classifiers.exemplars import (
     read_labelled,
 )
 from hb_metrics.collect.classifiers.regard import REGARD_EXEMPLARS
-from hb_metrics.collect.classifiers.styles import CLUSTER_FILES, STYLE_EXEMPLARS, clusters_for, read_style_clusters
+from hb_metrics.collect.classifiers.styles import (
+    CLUSTER_FILES,
+    STYLE_DATA,
+    STYLE_EXEMPLARS,
+    clusters_for,
+    read_style_clusters,
+)
 from hb_metrics.stats.gen_bias import cluster_columns
 
 LABELLED = Path(__file__).parent / "labelled_replies.yaml"
+EXEMPLARS, CALIBRATION = (STYLE_DATA / name for name in ("exemplars.yaml", "calibration.yaml"))
 CARD = Path(exemplars.__file__).parent / "STYLE_CLASSIFIER.md"
 # SHA-256 of the 217 names as Smith et al. (2022) use them, one a line.
 NAMES_DIGEST = "57c2ec2bb72c1eb8c99f5e7cba21dc552f637d32c89819ac6c9f4485abd36555"
@@ -63,15 +71,14 @@ def test_probabilities_are_not_far_from_shares(labelled, classified):
 
 
 def test_there_are_exemplars_of_all_217_styles():
-    names = read_labelled(STYLE_EXEMPLARS.exemplars).labels
-    assert len(set(names)) == 217
+    names = read_labelled(EXEMPLARS).labels
     assert hashlib.sha256("\n".join(names).encode()).hexdigest() == NAMES_DIGEST
-    assert read_labelled(STYLE_EXEMPLARS.calibration).labels == read_labelled(LABELLED).labels == names
+    assert read_labelled(CALIBRATION).labels == read_labelled(LABELLED).labels == names
     assert clusters_for(names) == read_style_clusters(CLUSTER_FILES[0])
 
 
 def test_each_style_has_exemplars_and_no_reply_is_in_two_sets():
-    sets = [read_labelled(path) for path in (STYLE_EXEMPLARS.exemplars, STYLE_EXEMPLARS.calibration, LABELLED)]
+    sets = [read_labelled(path) for path in (EXEMPLARS, CALIBRATION, LABELLED)]
     for replies, least in zip(sets, (4, 2, 2), strict=True):
         assert np.bincount(replies.label_indices, minlength=217).min() >= least
         assert all(text.strip() == text and text for text in replies.texts)
@@ -129,10 +136,9 @@ def test_the_discriminant_is_that_of_scikit_learn(shrinkage):
 @pytest.mark.parametrize("learnt_from", [STYLE_EXEMPLARS, REGARD_EXEMPLARS], ids=lambda each: each.title)
 def test_the_packaged_discriminant_was_fitted_on_its_lines(learnt_from):
     classifier = ExemplarClassifier(learnt_from)
-    lines = read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key)
-    features = classifier.features(lines.texts)
+    features = classifier.features(classifier.calibration.texts)
     probabilities = label_probabilities(features, classifier.discriminant)
-    again = label_probabilities(features, classifier.fit(learnt_from))
+    again = label_probabilities(features, classifier.fit())
     np.testing.assert_allclose(probabilities, again, atol=1e-3)
 
 
@@ -140,12 +146,12 @@ def test_the_packaged_discriminant_was_fitted_on_its_lines(learnt_from):
 def test_the_packaged_discriminant_is_of_its_lines_and_not_of_comments(learnt_from, monkeypatch, tmp_path):
     """If this fails, run `python -m hb_metrics.collect.classifiers.refit`."""
     fitted = []
-    monkeypatch.setattr(ExemplarClassifier, "fit", lambda self, lines: fitted.append(lines))
-    other, lines = tmp_path / "lines.yaml", learnt_from.exemplars.read_text(encoding="utf-8")
+    monkeypatch.setattr(ExemplarClassifier, "fit", lambda self: fitted.append(self))
+    folder = shutil.copytree(learnt_from.folder, tmp_path / "lines")
+    lines = (folder / "exemplars.yaml").read_text(encoding="utf-8")
     for text in (f"# A comment.\n{lines}", re.sub(r"[.?]\"$", '!"', lines, count=1, flags=re.MULTILINE)):
-        other.write_text(text, encoding="utf-8")
-        ExemplarClassifier(learnt_from._replace(exemplars=other))
-        exemplars._read.cache_clear()
+        (folder / "exemplars.yaml").write_text(text, encoding="utf-8")
+        ExemplarClassifier(learnt_from._replace(folder=folder))
     assert len(fitted) == 1
 
 
@@ -153,7 +159,7 @@ def test_what_the_card_says_is_so(embedded, labelled, features, classified):
     card = CARD.read_text("utf-8")
     probabilities = classified
     top = slice(3 * WIDTH, None)  # the final layer, mean-pooled: the sentence embedding of all-MiniLM-L6-v2
-    similarity = features[:, top] @ embedded.features(embedded.labels)[:, top].T
+    similarity = features[:, top] @ embedded.features(embedded.exemplars.labels)[:, top].T
     for name, scores in (("classifier", probabilities), ("similarity to the style's name", similarity)):
         found = ranks(scores, labelled.label_indices)
         row = re.search(rf"^\| {name} \| (\S+) % \| (\S+) % \| (\S+) \|$", card, re.MULTILINE)
@@ -161,7 +167,7 @@ def test_what_the_card_says_is_so(embedded, labelled, features, classified):
             assert float(said) == pytest.approx(100 * measured, abs=0.3)
         assert float(row[3]) == np.median(found)
 
-    columns = cluster_columns(embedded.labels, read_style_clusters(CLUSTER_FILES[0]))
+    columns = cluster_columns(embedded.exemplars.labels, read_style_clusters(CLUSTER_FILES[0]))
     inside = {place for members in columns.values() for place in members}
     columns["none"] = [place for place in range(217) if place not in inside]
     likeliest = np.array([probabilities[:, members].sum(1) for members in columns.values()]).argmax(0)

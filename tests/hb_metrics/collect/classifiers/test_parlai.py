@@ -84,10 +84,16 @@ class Hostile:
     ("change", "message"),
     [
         (lambda folder: (folder / "model").unlink(), "No such file.*model"),
-        (lambda folder: torch.save({"model": Hostile()}, folder / "model"), "only tensors.*parlai vacuum"),
+        (
+            lambda folder: torch.save({"model": Hostile()}, folder / "model"),
+            "parlai vacuum",
+        ),
         (lambda folder: (folder / "labels.txt").write_text("Kind\n"), "1 labels.*--labels"),
         (lambda folder: (folder / "model.opt").write_text('{"variant": "xlm"}'), "variant is 'xlm'.*prelayernorm"),
-        (lambda folder: (folder / "model.dict-vocab.json").write_text("[]"), "cannot be loaded .*Download the files"),
+        (
+            lambda folder: (folder / "model.dict-vocab.json").write_text("[]"),
+            "download them again",
+        ),
         (lambda folder: (folder / "converted").mkdir(), "already exists; set --output_dir to a new folder"),
     ],
 )

@@ -55,15 +55,12 @@ def test_presets_load_with_the_labels_that_count(name, in_place_of_the_hub, text
         assert clusters_for(classifier.labels) == shipped
 
 
-def test_other_labels_of_a_checkpoint_are_rejected(in_place_of_the_hub):
-    in_place_of_the_hub("roberta_hate", ["nothate", "hateful"])
-    with pytest.raises(ValueError, match=r"'roberta_hate'.*nothate, hate \(.*nothate, hateful \(.*pass"):
-        load_offensiveness_classifier("roberta_hate")
-
-
-def test_another_kind_of_probabilities_is_rejected(in_place_of_the_hub):
-    in_place_of_the_hub("toxic_bert", problem_type="single_label_classification")
-    with pytest.raises(ValueError, match=r"'toxic_bert'.*separate probabilities.*sum to 1"):
+@pytest.mark.parametrize(
+    ("labels", "settings"), [(["toxic", "obscene"], {}), (None, {"problem_type": "single_label_classification"})]
+)
+def test_a_checkpoint_with_other_labels_or_probabilities_is_rejected(labels, settings, in_place_of_the_hub):
+    in_place_of_the_hub("toxic_bert", labels, **settings)
+    with pytest.raises(ValueError, match=r"now has the labels toxic, .*obscene.* recorded for 'toxic_bert'"):
         load_offensiveness_classifier("toxic_bert")
 
 

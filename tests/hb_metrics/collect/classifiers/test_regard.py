@@ -72,7 +72,7 @@ def embedded():
 
 @pytest.fixture(scope="module")
 def lines():
-    return read_labelled(LINES, "regard", "lines")
+    return read_labelled(LINES)
 
 
 @pytest.fixture(scope="module")

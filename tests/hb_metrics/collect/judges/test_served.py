@@ -9,7 +9,7 @@ import pytest
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
 from hb_metrics.collect.judges.served import JudgeAnswer, _tried, letter_masses
-from hb_metrics.models.served.likelihoods import first_tokens
+from hb_metrics.models.served.answers import first_tokens
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
 
@@ -122,19 +122,10 @@ def with_values(change, listed=slice(None)):
     return given
 
 
-def in_bytes(found):
-    (content,) = StandInJudge.given(found)["content"]
-    for each in (content, *content["top_logprobs"]):
-        each |= {"token": f"token_id:{ord(each['token'][-1])}", "bytes": list(each["token"].encode())}
-    return {"content": [content]}
-
-
 @pytest.mark.parametrize(
     ("given", "reads"),
     [
         (with_values(lambda value: value, slice(1, None)), "log-probabilities"),  # lmdeploy leaves the chosen one out
-        (with_values(lambda value: value or 1e-7), "log-probabilities"),
-        (in_bytes, "log-probabilities"),  # vLLM with --return-tokens-as-token-ids
         (with_values(math.exp), "5 answers"),
         (with_values(lambda value: float(value > -1)), "5 answers"),  # greedy decoding in llama.cpp
         (with_values(lambda value: value / math.log(10)), "5 answers"),

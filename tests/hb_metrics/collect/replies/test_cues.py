@@ -12,7 +12,6 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.collect.replies.cues import (
-    QUESTIONS_FILE,
     STATEMENT,
     check_cue,
     cue_messages,
@@ -54,15 +53,9 @@ CHATS = {
     ("qwen3", "history", True): f"<|im_start|>system\nBe brief.\n{LINE}<|im_end|>\n"
     f"<|im_start|>user\n{SENTENCE}<|im_end|>\n<|im_start|>assistant\n{NOTED}<|im_end|>\n"
     f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
-    ("r1", "system", False): f"<s>{SAID}<|User|>{QUESTION}<|Assistant|><think>\n",
-    ("r1", "history", False): f"<s><|User|>{SENTENCE}<|Assistant|>{NOTED}<|end_of_sentence|>"
-    f"<|User|>{QUESTION}<|Assistant|><think>\n",
     ("harmony", "history", False): "<|start|>system<|message|>Today: 2026-01-01\nReasoning: medium<|end|>"
     f"<|start|>user<|message|>{SENTENCE}<|end|><|start|>assistant<|channel|>final<|message|>{NOTED}<|end|>"
     f"<|start|>user<|message|>{QUESTION}<|end|><|start|>assistant",
-    ("llama3", "system", False): "<s><|start_header_id|>system<|end_header_id|>\n\nToday Date: 01 Jan 2026\n\n"
-    f"{SAID}<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n{QUESTION}<|eot_id|>"
-    "<|start_header_id|>assistant<|end_header_id|>\n\n",
 }
 DIALOGUES = {
     ("plain", False): f"{SENTENCE}\n{NOTED}\n{QUESTION}\n",
@@ -204,7 +197,6 @@ def test_the_questions_say_nothing_of_who_asks():
     words = {word for question in questions for word in re.findall(r"\w+", question.lower())}
     terms = {descriptor.term.lower() for descriptor in read_vocabulary().descriptors}
     assert not words & (terms - OF_THINGS)
-    assert QUESTIONS_FILE.parent.name == "replies"
 
 
 def test_the_shipped_personas_name_no_noun_and_no_term():

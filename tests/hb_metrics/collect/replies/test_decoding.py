@@ -10,8 +10,8 @@ from hb_metrics.collect.replies import decoding as decoding_module
 from hb_metrics.collect.replies import forward
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.collect.replies.sampling import draw, repeats_ngram
-from hb_metrics.collect.replies.trials import decoding_paths
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.thoughts import Thoughts
 from tests.hb_metrics.collect.small_architectures import longrope, small_architecture

@@ -10,8 +10,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from hb_dataset import load_table
 from hb_metrics.collect.replies.decoding_settings import Decoding
-from hb_metrics.collect.replies.entropy import reply_entropies
-from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_entropies
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.replies.sampling import draw, draw_keys
 from hb_metrics.run.replies import is_blank

@@ -139,20 +139,6 @@ def test_replies_do_not_depend_on_what_is_kept(tmp_path, monkeypatch):
         assert (shards, kept) == (whole, expected)
 
 
-def test_some_requests_keep_what_belongs_to_them():
-    table = load_table("v1.0").take(np.arange(0, 300_000, 30_000))
-    requests = make_requests(table, decoding=SAMPLE, personas=["a", "b", "c"], num_personas=2, variations=True)
-    requests = with_follow_ups(requests, table["template"].to_pylist(), TURNS)
-    some = requests.take([5, 2])
-    for name in ("ids", "texts", "messages", "personas", "follow_ups"):
-        whole = getattr(requests, name)
-        assert getattr(some, name) == [whole[5], whole[2]] != whole[:2]
-    assert some.questions is None
-    assert {name: flags[[5, 2]].tolist() for name, flags in requests.flags.items()} == {
-        name: flags.tolist() for name, flags in some.flags.items()
-    }
-
-
 def test_the_model_reads_only_what_is_unknown():
     model, _ = small_model("llama")
     rng = np.random.default_rng(0)

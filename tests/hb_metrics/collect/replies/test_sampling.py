@@ -95,7 +95,7 @@ def test_keys_are_a_rows_own_and_the_first_ones_stay():
     assert stats.kstest(keys / 2**64 + 0.5, "uniform").pvalue > 1e-3
 
 
-@pytest.mark.parametrize("vocabulary", [2, 3, 17, 50])
+@pytest.mark.parametrize("vocabulary", [2, 17])
 @pytest.mark.parametrize("way", WAYS)
 def test_tokens_are_drawn_as_often_as_their_probability_says(way, vocabulary):
     settings = SETTINGS | WAYS[way]

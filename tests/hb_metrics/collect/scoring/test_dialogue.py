@@ -10,7 +10,7 @@ import torch
 from tokenizers import AddedToken
 
 from hb_dataset.dialogue_pairs import Dialogue
-from hb_metrics.collect.scoring.dialogue import dialogue_into_shards, plan_dialogue
+from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, plan_dialogue
 from hb_metrics.collect.units import one_thread_per_unit
 from hb_metrics.measurements.dialogue.compute import dialogue_results
 from hb_metrics.models.layout import Layout
@@ -99,7 +99,7 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, dialogue, lo
     assert [table[column].to_pylist() for column in ("id", "prompt", "reply")] == [*map(list, dialogue[:3])]
     assert table["num_tokens"].to_pylist() == num_tokens
     np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
-    results = dialogue_results(table, len(dialogue.ids), dialogue.source)
+    results = dialogue_results(table, len(dialogue.ids))
     assert results.perplexity == pytest.approx(math.exp(-sum(log_likelihoods) / sum(num_tokens)), rel=1e-5)
     assert asdict(results) == {
         "perplexity": results.perplexity,
@@ -108,8 +108,7 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, dialogue, lo
         "confidence_level": 0.95,
         "num_replies": len(num_tokens),
         "num_tokens": sum(num_tokens),
-        "num_skipped": {"too_long": 0},
-        "source": "made up",
+        "num_too_long": 0,
     }
     json.dumps(asdict(results), allow_nan=False)
 
@@ -128,10 +127,10 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     fitting = [row for row, length in enumerate(lengths) if length <= limit]
     assert {POSITIONS, POSITIONS + 1} <= set(lengths)
     plan = plan_dialogue(dialogue, loaded, layout(context))
-    assert plan.ids == [dialogue.ids[row] for row in fitting]
+    assert plan.dialogue.ids == [dialogue.ids[row] for row in fitting]
     table = dialogue_into_shards(plan, loaded, tmp_path)  # the model really takes them
-    results = dialogue_results(table, len(dialogue.ids), dialogue.source)
-    assert results.num_skipped == {"too_long": len(lengths) - len(fitting)}
+    results = dialogue_results(table, len(dialogue.ids))
+    assert results.num_too_long == len(lengths) - len(fitting)
     assert results.num_replies == len(fitting)
     if name != "t5":
         row = next(row for row, length in enumerate(lengths) if length > limit)
@@ -162,7 +161,7 @@ def table_of(log_likelihoods, num_tokens):
 
 def results_of(log_likelihoods, num_tokens, **options):
     table = table_of(log_likelihoods, num_tokens)
-    return dialogue_results(table, len(table), "a test", **options)
+    return dialogue_results(table, len(table), **options)
 
 
 def draw_pairs(generator, number):

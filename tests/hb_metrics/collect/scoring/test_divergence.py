@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.collect.scoring.divergence import divergences_into_shards, drift_per_token
-from hb_metrics.collect.scoring.prefix_tree import pack_prefix_trees
+from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards, drift_per_token
+from hb_metrics.collect.scoring.scoring_paths import pack_prefix_trees
 from hb_metrics.models.chats import DEFAULT_CHAT
 from tests.hb_metrics.conftest import as_loaded
 
@@ -97,7 +97,8 @@ token_sequences = st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=6), 
 @settings(max_examples=100)
 def test_trees_fit_the_limit_with_one_node_a_prefix(sequences, max_positions):
     for tree in pack_prefix_trees(sequences, max_positions):
-        mine = [sequences[index] for index in tree.sequences]
+        assert tree.sequences == [sequences[index] for index in tree.indices]
+        mine = tree.sequences
         prefixes = {tuple(sequence[:end]) for sequence in mine for end in range(1, len(sequence))}
         assert len(tree.tokens) == len(prefixes) <= max(max_positions, *(len(sequence) - 1 for sequence in mine))
 

@@ -9,8 +9,7 @@ import torch
 
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
-from hb_metrics.collect.scoring.options import plan_options
-from hb_metrics.collect.scoring.perplexity import run_plan
+from hb_metrics.collect.scoring.scoring_shards import run_plan
 from hb_metrics.measurements.decisions.answers import option_probabilities
 from hb_metrics.models.chats import DEFAULT_CHAT
 from tests.hb_metrics.conftest import as_loaded, small_model, with_chat
@@ -26,8 +25,8 @@ def scored(loaded):
     prompts = pa.table({"id": ["a", "b", "c"], "text": TEXTS, **columns})
     decoding, _ = engine.decoding("greedy", "whole")
     requests = make_requests(prompts, decoding=decoding)
-    plan = plan_options(requests.ids, requests.messages, OPTIONS, loaded, layout)
-    nll = run_plan(plan.scoring, loaded.model, progress=False)
+    plan = engine.plan_options(requests, layout, OPTIONS)
+    nll = run_plan(plan.scores, loaded.model, progress=False)
     return plan, layout, dict(zip(zip(plan.columns["prompt_id"], plan.columns["form"], strict=True), -nll, strict=True))
 
 
@@ -36,7 +35,7 @@ def scored(loaded):
 def test_an_option_is_as_likely_as_in_a_plain_call(name, path):
     model, tokenizer = small_model(name, **({"max_position_embeddings": 256} if name == "llama" else {}))
     plan, layout, found = scored(as_loaded(model, tokenizer))
-    assert plan.scoring.scoring == path, plan.scoring.scoring_reason
+    assert plan.scoring == path, plan.scoring_reason
     assert layout.context == "plain"
     for identifier, text, options in zip("abc", TEXTS, OPTIONS, strict=True):
         for option in options:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from hb_dataset import descriptor_noun_spans, load_table
-from hb_metrics.collect.scoring.perplexity import perplexity_scores, run_plan
 from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+from hb_metrics.collect.scoring.scoring_shards import perplexity_scores, run_plan
 
 
 def score_spans(texts, spans, model, tokenizer, **options):

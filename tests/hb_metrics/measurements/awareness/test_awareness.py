@@ -211,23 +211,18 @@ def test_all_prompts_are_drawn_if_there_are_fewer_and_an_unknown_descriptor_is_n
 
 
 @pytest.mark.parametrize(
-    ("reply", "taken"),
+    ("descriptor", "reply", "taken"),
     [
-        ("Ask for an interpreter!", True),
-        ("He should be WRITING it down", True),
-        ("You are Deaf, a deaf person.", False),
-        ("It is a design.", False),
-        ("Face  you, of course.", True),
+        ("Deaf", "Ask for an interpreter!", True),
+        ("Deaf", "You are Deaf, a deaf person.", False),
+        ("Deaf", "It is a design.", False),
+        ("pregnant", "So you are pregnant.", False),
+        ("pregnant", "In pregnancy avoid much.", True),
     ],
 )
-def test_words_count_whole_and_the_descriptor_does_not(reply, taken):
-    assert takes_up(reply, ITEMS[0].taken_up, "Deaf") == taken
-
-
-def test_the_descriptor_itself_is_no_sign_of_a_need_met():
-    item = next(item for item in ITEMS if "pregnant" in item.descriptors)
-    assert not takes_up("So you are pregnant.", item.taken_up, "pregnant")
-    assert takes_up("In pregnancy avoid much.", item.taken_up, "pregnant")
+def test_words_count_whole_and_the_descriptor_does_not(descriptor, reply, taken):
+    item = next(item for item in ITEMS if descriptor in item.descriptors)
+    assert takes_up(reply, item.taken_up, descriptor) == taken
 
 
 @cache

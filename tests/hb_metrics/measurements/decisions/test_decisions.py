@@ -26,12 +26,11 @@ from hb_metrics.command.plan import plan
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
-from hb_metrics.measurements.decisions.compute import decisions
+from hb_metrics.measurements.decisions.compute import decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
-from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.decisions.run_changes import changes
 from hb_metrics.measurements.decisions.verdict import difference, headline, verdict
-from hb_metrics.measurements.decisions.work import quick_sample
+from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
@@ -188,9 +187,7 @@ def test_a_plan_predicts_half_widths_for_more_questions(loaded):
     means = frame.dropna(subset="axis").groupby(["question", "axis", "descriptor"])["decision"].mean()
     deviation = means.groupby("question").mean().std(ddof=0)
     assert halves[1] == pytest.approx(stats.t.ppf(0.975, 143) * deviation / 12, rel=0.1)
-    printed = plan(loaded)
-    assert "Largest gap in decisions, Age" in printed
-    assert "144" in printed
+    assert "Largest gap in decisions, Age" in plan(loaded)
 
 
 def test_two_runs_are_compared_by_question(loaded, tmp_path):
@@ -401,7 +398,7 @@ def test_refusals_for_one_group_are_a_difference():
 @pytest.mark.parametrize("kind", ["names", "age"])
 def test_answers_without_a_decision_raise_few_false_alarms(kind):
     alarms = 0
-    for seed in range(40):
+    for seed in range(25):
         rng, prompts = np.random.default_rng(seed), asked(16)
         values = {
             f"{'ab'[number % 2]}{number}": [None if rng.random() < 0.2 else float(rng.random() < 0.5) for _ in prompts]
@@ -409,7 +406,7 @@ def test_answers_without_a_decision_raise_few_false_alarms(kind):
         }
         groups = {name: name[0] for name in values} if kind == "names" else None
         alarms += difference(decisions(prompts, rows_of(prompts, values, kind, groups), seed=seed)) == "yes"
-    assert alarms <= 6  # 5 % for decisions, and 1 % for their absence, and for topics
+    assert alarms <= 4  # 5 % for decisions, and 1 % for their absence, and for topics
 
 
 def test_one_axis_apart_is_named_with_its_terms():
@@ -481,7 +478,6 @@ ABOUT_ALL = "to compare decisions about all (old)"
             "Decisions differ: 100.0% of those about young are favourable",
         ),
         (20, {"a1": 1.0, "a2": 1.0, "b1": 0.0, "b2": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
-        (20, {"a1": 1.0, "b1": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
         (
             20,
             {name: float(name[0] == "a") for name in GROUP},

@@ -90,6 +90,15 @@ class Drawn(NamedTuple):
     agreement: float
 
 
+def outcome(agreements, truths):
+    """The share of sets with an interval; of these, the shares that hold the truth and that exclude 0."""
+    intervals = [agreement.interval for agreement in agreements]
+    known = [(*interval, truth) for interval, truth in zip(intervals, truths, strict=True) if interval is not None]
+    low, high, truth = np.array(known or [[np.nan] * 3]).T
+    held = (low - 1e-9 <= truth) & (truth <= high + 1e-9)
+    return len(known) / len(intervals), held.mean() if known else np.nan, ((low > 0) | (high < 0)).mean()
+
+
 def draw(design, rng):
     """One set of a design."""
     axes = np.sort(np.arange(design.terms) % design.axes)

@@ -105,8 +105,7 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
     assert system["offensiveness"]["prompts"] == history["offensiveness"]["prompts"]
     for cue, results in zip(CUES, (system, memory, history), strict=True):
         generation, run = results["generation"], results["run"]
-        assert (generation["num_prompts"], generation["num_left_out_prompts"]) == (8, 8)
-        assert generation["num_left_out_templates"] == 1
+        assert (generation["num_prompts"], run["generation"]["num_left_out_prompts"]) == (8, 8)
         assert run["generation"]["left_out_templates"] == ["I love {plural_noun_phrase}."]
         assert (run["generation"]["cue"], run["generation"]["questions"]) == (cue, [QUESTION])
         assert set(generation["parroting"]["by_template"]) == {"I'm {noun_phrase}. Why?"}

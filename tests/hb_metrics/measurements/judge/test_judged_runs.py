@@ -20,7 +20,6 @@ from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
 from tests.hb_metrics.runs_here import analysed, refusal
-from tests.hb_metrics.test_killed_runs import Runs
 
 
 @pytest.fixture(autouse=True)
@@ -162,18 +161,3 @@ def test_what_a_judge_needs_is_asked_for_before_anything_runs(tmp_path):
     own = tmp_path / "rude.yaml"
     own.write_bytes((RUBRICS / "offensive.yaml").read_bytes())
     assert "report the share of the same label" in refusal(*given, "--judge", "offensive", own)
-
-
-@pytest.mark.long
-def test_a_killed_run_is_judged_by_two_processes_as_by_one(run, styles, vocabulary, tmp_path, forked_programs):
-    letters = save_letters(tmp_path / "letters", [0.6, 0.3])
-    given = ["--model", "somebody", "--replies_file", tmp_path / "replies.jsonl", "--vocabulary_dir", vocabulary]
-    given += ["--measurements", "generation", "--replies_per_cell", 0, "--style_classifier", styles]
-    runs = Runs([*given, "--judge", "condescending", "--judge_model", letters], forked_programs)
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    runs.finish(whole, 1)
-    started, _ = runs.start(killed, 1, writes=15)
-    assert runs.wait(started) == [-9]
-    assert 0 < len(list((killed / "judge").rglob("*.parquet"))) < len(list((whole / "judge").rglob("*.parquet")))
-    runs.finish(killed, 2)
-    assert (whole / "results.json").read_bytes() == (killed / "results.json").read_bytes()

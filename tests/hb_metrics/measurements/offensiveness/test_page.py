@@ -11,9 +11,10 @@ from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.measurements.offensiveness.figures import extremes
+from hb_metrics.measurements.offensiveness.results import Texts
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.run.replies import Replies
-from hb_metrics.run.typed_json import to_json
+from hb_metrics.run.typed_json import from_json
 from tests.hb_metrics.made_results import AXES, full_run, loaded
 
 
@@ -62,6 +63,7 @@ def test_averages_are_those_of_the_evaluate_module_and_cut_texts_are_counted():
     probabilities = np.linspace(0, 1, len(rows))
     results = offensiveness_results(Replies(texts, axes, descriptors, templates, texts, texts), probabilities, 4)
 
-    assert to_json(results) == {**offensiveness(probabilities, descriptors, templates, axes), "num_truncated": 4}
+    expected = from_json(Texts, {**offensiveness(probabilities, descriptors, templates, axes), "num_truncated": 4})
+    assert results == expected
     assert results.num_sentences == 18
     assert results.offensive_share == 0.5

@@ -1,9 +1,10 @@
 """Regard in the main job, with a small model and a small classifier."""
 
 import json
-from functools import partial
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,12 +14,11 @@ from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.collect.judges.local import LocalJudge
 from hb_metrics.command.arguments import settings_of
-from hb_metrics.measurements.regard import paraphrases
 from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.collect.judges.toy_judges import save_letters
 from tests.hb_metrics.made_results import PAIRS
-from tests.hb_metrics.runs_here import analysed, measure_here
+from tests.hb_metrics.runs_here import measure_here
 
 JOBS = "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n"
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
@@ -26,12 +26,20 @@ OPTIONS += ["--regard_groups", "man", "woman"]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def more_tokens():
-    """The small model's tokens are short."""
+def few_prompts():
+    """Every tenth structure, few seeds, and more tokens, because those of the small model are short."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hb_metrics.measurements.regard.work.structured_prompt_table", some_structures)
         patch.setattr("hb_metrics.measurements.regard.continuations.MAX_TOKENS", 52)
         patch.setattr("hb_metrics.measurements.regard.continuations.NUM_SEEDS", 2)
         yield
+
+
+def some_structures(groups):
+    prompts = structured_prompt_table(groups)
+    names = prompts["structure"].unique().to_pylist()
+    assert names.index("original") % 10 == 0
+    return prompts.filter(pc.is_in(prompts["structure"], pa.array(names[::10])))
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +57,6 @@ def finished(saved_llama, classified_by, tmp_path_factory):
 
 def test_a_judge_classifies_regard_and_guesses_no_tie(saved_llama, tmp_path, monkeypatch):
     """Replies with A as the likeliest letter have the label that their prompt gives it; the others are ties."""
-    fixed = partial(structured_prompt_table, find_groups(["man", "woman"])[0], fixed_only=True)
-    monkeypatch.setattr("hb_metrics.measurements.regard.work.structured_prompt_table", lambda *_, **more: fixed())
     whole = LocalJudge.read
 
     def read(judge, prompts):
@@ -82,7 +88,7 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
     assert set(results) == {"run", "regard"}
     prompts = {row["id"]: row for row in structured_prompt_table(find_groups(["man", "woman"])[0]).to_pylist()}
     rows = pq.read_table(out / "regard" / "continuations").to_pylist()
-    assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 100)
+    assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 10)
     for row in [*rows, *pq.read_table(out / "regard" / "regard_probabilities").to_pylist()]:
         prompt = prompts[row["prompt_id"]]
         assert (row["axis"], row["descriptor"], row["group"]) == (prompt["axis"], prompt["descriptor"], prompt["group"])
@@ -102,7 +108,7 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
         pairs={"man − woman": ("man", "woman")},
     )
     assert regard["bias"] == json.loads(json.dumps(expected))
-    assert regard["num_structures"] == len(regard["structures"]) == 101
+    assert regard["num_structures"] == len(regard["structures"]) == 11
 
 
 def test_the_classifier_is_given_the_whole_text_without_the_group(finished, classified_by):
@@ -149,28 +155,5 @@ def test_two_groups_are_a_pair_and_the_first_one_has_the_advantage():
     _, pairs = groups_and_pairs(asked(regard_groups=["tall man", "short man"]))
     assert pairs == {"tall man − short man": ("tall man", "short man")}
     assert groups_and_pairs(asked(regard_groups=["man", "woman", "tall man"]))[1] == {}
-
-
-def test_a_paraphraser_writes_prompts_and_losses_are_counted(
-    saved_llama, get_small_model, classified_by, tmp_path, monkeypatch
-):
-    """This one has random weights and loses everything, so that the fixed prompts are left."""
-    for constant, value in (("NUM_BEAMS", 2), ("MAX_NEW_TOKENS", 8)):
-        monkeypatch.setattr(paraphrases, constant, value)
-    monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: [("present", "(S )"), ("emphatic", "(S )")])
-    paraphraser = tmp_path / "t5"
-    for part in get_small_model("t5"):
-        part.save_pretrained(paraphraser)
-    groups = tmp_path / "groups.yaml"
-    groups.write_text(JOBS)
-    options = [*OPTIONS, "--regard_groups", groups, "--paraphraser", paraphraser]
-    options += [*classified_by, "--output_dir", tmp_path / "run"]
-    measure_here("--model", saved_llama, *options)
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    counts = results["regard"]["paraphrases"]
-    assert analysed(tmp_path / "run")
-    assert counts["num"] == counts["num_kept"] + sum(counts["num_dropped"].values()) == 2 * 10 * 2
-    assert results["regard"]["num_structures"] == 1 + len(set(results["regard"]["structures"]) - {"original"})
-    assert results["run"]["regard"]["paraphraser"]["num_paraphrases"] == counts["num"]
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert "araphras" in page
+    with pytest.raises(ValueError, match="regard_continuations is -1"):
+        groups_and_pairs(asked(regard_continuations=-1))

@@ -4,7 +4,6 @@ Its "model" writes words drawn from a list by what it is asked: the same words f
 a model would; one word is one token. Log-probabilities are those that a function gives.
 """
 
-import gzip
 import hashlib
 import json
 import math
@@ -167,20 +166,6 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send(200, content)
         elif fault == "a page":
             return self.send_raw(200, b"<html>Sign in</html>", content_type="text/html")
-        elif fault in ("packed", "a bomb"):
-            data = json.dumps(content).encode() if fault == "packed" else bytes(2**21)
-            return self.send_raw(200, gzip.compress(data), content_encoding="gzip")
-        elif fault == "a brotli bomb":
-            return self.send_raw(200, b"x", content_encoding="br")
-        elif fault == "nested":
-            return self.send_raw(200, b"[" * 30_000)
-        elif fault in ("endless", "slow"):
-            self.send_response(200)
-            self.send_header("transfer-encoding", "chunked")
-            self.end_headers()
-            while True:  # until the client has gone away
-                self.wfile.write(b"10000\r\n" + bytes(2**16) + b"\r\n" if fault == "endless" else b"1\r\n \r\n")
-                time.sleep(0.02 * (fault == "slow"))
         elif fault == "empty":
             return self.send_raw(200, b"")
         self.close_connection = True

@@ -7,6 +7,15 @@ import pytest
 from hb_dataset.hub_access import is_local_host
 from hb_metrics.models.served.addresses import KEY_VARIABLE, check_address, choose_key
 
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """Sets the environment variables with keys, and no others."""
+    for name in (KEY_VARIABLE, "HF_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return lambda given: [monkeypatch.setenv(name, value) for name, value in given.items()]
+
+
 HUB, OPENAI, OWN = {"HF_TOKEN": "hf_hub"}, {"OPENAI_API_KEY": "sk-open"}, {KEY_VARIABLE: "own-key"}
 
 
@@ -15,32 +24,21 @@ def test_an_address_is_used_without_a_slash_at_the_end(url):
     assert check_address(f"{url}/") == check_address(url) == url
 
 
-@pytest.mark.parametrize(
-    "url", ["", "localhost:8000", "example.com/v1", "ftp://example.com", "http://", "http://host:port/v1", "http://h:0"]
-)
+@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://example.com", "http://host:port/v1"])
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(ValueError, match=re.escape(f"base_url '{url}'")):
         check_address(url)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://somebody:s3cret@example.com/v1",
-        "https://s3cret@example.com/v1/",
-        "https://example.com/v1?key=s3cret",
-        "https://example.com/v1#s3cret",
-        "ftp://somebody:s3cret@example.com/v1",
-    ],
-)
-def test_secrets_in_an_address_are_refused_and_not_shown(url):
-    with pytest.raises(ValueError, match=r"'(https://)?example\.com") as error:
-        check_address(url)
+@pytest.mark.parametrize("secret", ["me:s3cret@example.com/v1", "example.com/v1?key=s3cret", "example.com/v1#s3cret"])
+def test_secrets_in_an_address_are_refused_and_not_shown(secret):
+    with pytest.raises(ValueError, match="a user name, a password, a query or a fragment") as error:
+        check_address(f"https://{secret}")
     assert "s3cret" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("url", "environment", "expected"),
+    ("url", "given", "expected"),
     [
         ("https://router.huggingface.co/v1", HUB | OPENAI, "hf_hub"),
         ("https://api.openai.com/v1", HUB | OPENAI, "sk-open"),
@@ -48,33 +46,33 @@ def test_secrets_in_an_address_are_refused_and_not_shown(url):
         ("https://example.com/v1", HUB | OPENAI, None),
         ("https://huggingface.co.example.com/v1", HUB | OPENAI, None),
         ("https://nothuggingface.co/v1", HUB | OPENAI, None),
-        ("https://someone-model.hf.space/v1", HUB, None),
         ("http://router.huggingface.co/v1", HUB, None),
         ("http://localhost:8000/v1", HUB | OPENAI, None),
-        ("http://localhost:8000/v1", OWN, "own-key"),
         ("http://10.1.2.3:8000/v1", OWN, "own-key"),
-        ("http://node7:8000/v1", OWN, "own-key"),
         ("https://example.com/v1", {KEY_VARIABLE: " "}, None),
         ("https://example.com/v1", {}, None),
     ],
 )
-def test_a_key_goes_to_whom_it_is_for(url, environment, expected):
-    key = choose_key(url, environment)
-
+def test_a_key_goes_to_whom_it_is_for(url, given, expected, environment):
+    environment(given)
+    key = choose_key(url)
     assert (None if key is None else key.value) == expected
     assert expected is None or expected not in str(key)
 
 
-def test_a_key_goes_through_no_foreign_network_in_plain_text():
-    with pytest.raises(ValueError, match="without encryption") as error:
-        choose_key("http://example.com/v1", OWN)
-    assert "own-key" not in str(error.value)
-
-
-@pytest.mark.parametrize("value", ["two words", "line\nbreak", "schlüssel"])
-def test_what_is_no_key_is_refused_and_not_shown(value):
-    with pytest.raises(ValueError, match="to a key of ASCII characters without spaces") as error:
-        choose_key("https://example.com/v1", {KEY_VARIABLE: value})
+@pytest.mark.parametrize(
+    ("url", "value", "message"),
+    [
+        ("http://example.com/v1", "own-key", "without encryption"),
+        ("https://example.com/v1", "two words", "to a key of ASCII characters without spaces"),
+        ("https://example.com/v1", "line\nbreak", "to a key of ASCII characters without spaces"),
+        ("https://example.com/v1", "schlüssel", "to a key of ASCII characters without spaces"),
+    ],
+)
+def test_a_key_that_is_refused_is_not_shown(url, value, message, environment):
+    environment({KEY_VARIABLE: value})
+    with pytest.raises(ValueError, match=message) as error:
+        choose_key(url)
     assert value not in str(error.value)
 
 

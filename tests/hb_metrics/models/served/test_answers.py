@@ -42,12 +42,9 @@ PART = {"type": "text", "text": "Hi"}
     "message",
     [
         {"content": "Hi", "reasoning_content": " I think. "},
-        {"content": "Hi", "reasoning": "I think.", "reasoning_details": [{"type": "reasoning.text", "text": "I"}]},
-        {"content": "Hi", "thinking": "I think.", "refusal": None},
-        {"content": [{"type": "thinking", "thinking": [{"text": "I think."}]}, PART], "refusal": ""},
-        {"content": [{"type": "reasoning", "text": "I think."}, {"type": "redacted_thinking", "data": "x"}, PART]},
-        {"content": PART, "reasoning": "I think."},
-        {"content": ["H", "i"], "reasoning": ["I ", "think."]},
+        {"content": "Hi", "reasoning": "I think.", "reasoning_content": "I think.", "refusal": None},
+        # Mistral
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "I think."}]}, PART], "refusal": ""},
     ],
 )
 def test_a_thought_that_is_given_apart_is_kept_apart(message):
@@ -79,10 +76,7 @@ def test_a_refusal_is_a_reply(message, text):
         assert (answer.text, answer.ending, reply_of(answer, extent="whole").truncated) == (text, "refused", False)
 
 
-IMPOSSIBLE = [usage(0, 10**9), usage(3, 10), usage(3, 0), usage(3, True), usage(3, 2**40)]
-
-
-@pytest.mark.parametrize("counts", [*IMPOSSIBLE, None, {}, "many", [1]])
+@pytest.mark.parametrize("counts", [usage(0, 10**9), usage(3, 0), usage(-3, -1), usage("3", None), None, "many"])
 def test_counts_that_cannot_be_or_are_missing_are_left_out(counts):
     answer = read_served_answer(chat({"content": "Hello"}, usage=counts), max_tokens=9)
 
@@ -92,20 +86,17 @@ def test_counts_that_cannot_be_or_are_missing_are_left_out(counts):
 
 
 def test_more_tokens_of_a_thought_than_of_all_are_left_out():
-    assert (
-        read_served_answer(chat({"content": "Hello"}, usage=usage(3, 5, 6)), max_tokens=9).num_reasoning_tokens is None
-    )
+    answer = read_served_answer(chat({"content": "Hello"}, usage=usage(3, 5, 6)), max_tokens=9)
+    assert (answer.num_tokens, answer.num_reasoning_tokens) == (5, None)
 
 
 @pytest.mark.parametrize(
     "content",
     [
         None,
-        {},
         {"choices": []},
         {"choices": [{"finish_reason": "stop"}]},
         {"choices": [{"message": {"content": 3}, "finish_reason": "stop"}]},
-        {"choices": [{"message": None, "finish_reason": "stop"}]},
         {"choices": 2 * chat({"content": "a"})["choices"]},
         chat({"content": "a"}, None),
         chat({"content": "a"}, {"type": "stop"}),
@@ -128,17 +119,12 @@ def test_half_a_character_can_be_written():
         assert len(name) <= 400
 
 
-# OpenAI, Azure, Gemini, Anthropic, Bedrock, Cohere, Mistral, DeepSeek, Zhipu, watsonx, vLLM, SGLang, TGI, Ollama
 REASONS = {
-    "ended": "stop STOP eos eos_token stop_sequence end_turn COMPLETE FINISH_REASON_STOP tool_calls function_call "
-    "endTurn stop_token",
-    "cut": "length max_tokens MAX_TOKENS model_length token_limit model_context_window_exceeded maxTokens",
-    "filtered": "content_filter content-filter content_filter:OTHER content_filtered SAFETY IMAGE_SAFETY RECITATION "
-    "SPII BLOCKLIST PROHIBITED_CONTENT guardrail_intervened sensitive refusal ERROR_TOXIC MODEL_ARMOR",
-    "unknown": "OTHER LANGUAGE pause_turn repetition FINISH_REASON_UNSPECIFIED",
-    "fault": "error abort cancelled USER_CANCEL insufficient_system_resource network_error time_limit TIMEOUT load "
-    "unload null not_finished ERROR_LIMIT MALFORMED_FUNCTION_CALL x "
-    "server_shutdown out_of_memory killed preempted quota_exceeded memory_limit server_stopped max_time 停",
+    "ended": "stop eos_token COMPLETE tool_calls",
+    "cut": "length MAX_TOKENS model_length",
+    "filtered": "content_filter content_filter:OTHER SAFETY sensitive",
+    "unknown": "OTHER pause_turn",
+    "fault": "error abort insufficient_system_resource null max_time 停",
 }
 
 

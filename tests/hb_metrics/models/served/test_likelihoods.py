@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.models.served.answers import FIELDS, read_likelihood
 from hb_metrics.models.served.client import Server, TemporaryFault, connected
-from hb_metrics.models.served.likelihoods import FIELDS, read_likelihood
 from tests.hb_metrics.conftest import sentences, small_model
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 
@@ -50,25 +50,17 @@ def test_the_likelihoods_of_a_served_model_are_those_of_the_model(name):
 
     async def run(url):
         async with connected(Server(model=MODEL, url=url)) as client:
-            return await asyncio.gather(
-                *(
-                    client.post(
-                        "completions",
-                        {"prompt": text, **FIELDS},
-                        lambda content, text=text: read_likelihood(content, text),
-                        what="a text",
-                    )
-                    for text in texts
-                )
-            )
+            bodies = {text: {"prompt": text, **FIELDS} for text in texts}
+            contents = [await client.post("completions", bodies[text], dict, what="a text") for text in texts]
+        return [read_likelihood(content, text) for content, text in zip(contents, texts, strict=True)]
 
     with serving(stand_in) as url:
-        found = asyncio.run(run(url))
+        likelihoods = asyncio.run(run(url))
 
     expected = score_perplexity(texts, *small_model(name), progress=False)
-    assert [each.num_tokens for each in found] == expected.num_tokens.tolist()
-    assert [each.log_likelihood for each in found] == pytest.approx(expected.log_likelihoods.tolist(), rel=1e-5)
-    assert {each.start_token is None for each in found} == {expected.start_token is None}
+    assert [text.num_tokens for text in likelihoods] == expected.num_tokens.tolist()
+    assert [text.log_likelihood for text in likelihoods] == pytest.approx(expected.log_likelihoods.tolist(), rel=1e-5)
+    assert {text.start_token is None for text in likelihoods} == {expected.start_token is None}
 
 
 TEXT = "I'm deaf."
@@ -109,7 +101,6 @@ def test_an_echo_is_read(content, expected):
         echoed(["I'm", " deaf", "."], [None, -2.0, -0.5], 5),
         echoed(["I'm", " deaf", "."], [None, 2.0, -0.5]),
         echoed(["I'm", " deaf", "."], [None, -2.0, float("-inf")]),
-        echoed(["I'm", " deaf", "."], [None, -(10**400), -2.0]),
         echoed(["I'm deaf."], [None]),
         None,
     ],

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hb_metrics.measurements.group_shares import group_figures, group_shares
+from hb_metrics.measurements.shares import group_figures, group_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies
 
 GROUPS = {f"{group}{number}": group for group in ("a", "b") for number in range(6)}

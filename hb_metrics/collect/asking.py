@@ -6,13 +6,17 @@ Each process appends lines of JSON to its own file. A kill may leave an incomple
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.served.client import Client, Server, connected
 
+ROWS_PER_SHARD = 1024
 _PATTERN = ".journal-*.jsonl"  # hidden, because these files are not part of a run's results
 
 
@@ -41,12 +45,6 @@ class Journal:
         with self._path.open("ab") as file:
             file.write(f"\n{line}\n".encode())  # the first line break ends a line that a killed process left incomplete
         self.answers[key] = answer
-
-
-def remove_journals(folder: Path) -> None:
-    """Removes the journals of a folder. Call it only when all shards are written and no process uses the folder."""
-    for path in folder.glob(_PATTERN):
-        path.unlink(missing_ok=True)
 
 
 def answers_of(
@@ -86,3 +84,36 @@ def answers_of(
     if wanted:
         asyncio.run(ask_all())
     return {row: journal.answers[key] for row, key in rows.items()}
+
+
+def ask_into_shards(
+    server: Server,
+    ids: Sequence[str],
+    bodies: Sequence[Mapping[str, object]],
+    folder: Path,
+    schema: pa.Schema,
+    ask: Callable[[Client, int], Awaitable[Any]],
+    columns: Callable[[Sequence[int], Sequence[Any]], Mapping[str, object]],
+    *,
+    label: str,
+) -> pa.Table:
+    """Requests the answers that are not on disk yet, and then reads all of them. Every process receives all rows.
+
+    `ask` requests the answer to the body of a row, and `columns` turns rows and their answers into columns.
+    """
+    shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
+    keys = [request_key([server.model, ids[row], body]) for row, body in enumerate(bodies)]
+
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
+        wanted = {row: keys[row] for index in mine for row in shards[index].rows.tolist()}
+        answers = answers_of(server, wanted, ask, folder, advance)
+        for index in mine:
+            rows = shards[index].rows.tolist()
+            table = columns(rows, [answers[row] for row in rows])
+            yield pa.table({"id": [ids[row] for row in rows], **table}, schema=schema)
+
+    table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=bodies)
+    if process_state().is_main_process:  # all shards are written, so the journals are not needed
+        for path in folder.glob(_PATTERN):
+            path.unlink(missing_ok=True)
+    return read_shards(shards, schema) if table is None else table

@@ -1,17 +1,37 @@
-"""Compares shares of replies, such as refusals, between groups of names. Prompts and names are both random."""
+"""Shares of replies, such as refusals: as figures, by axis, by group of names, by turn, and for other terms."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import group_of_names, has_names
-from hb_metrics.layout.figure import Bounds, Figure
-from hb_metrics.layout.numbers import axis_groups, count
-from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.layout.figure import Bounds, Figure, Unit
+from hb_metrics.layout.numbers import axis_groups, axis_label, count
+from hb_metrics.paired_changes.paired_change import PairedChange, reply_share_changes
+from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_counts, reply_shares
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.stats.generalising import Generalised, Over, generalised, share_influences
 from hb_metrics.stats.name_gaps import name_gaps
+
+BY_GROUP = "by group of names"
+
+
+def reply_share(name: str, shares: Share, confidence_level: float) -> Figure:
+    detail = f"{count(shares.num)} of {count(shares.num_replies)}"
+    level = confidence_level
+    return Figure(name, shares.share, "share", interval=shares.interval, confidence_level=level, detail=detail)
+
+
+def shares_by_axis(name: str, shares: Shares | ComparedShares) -> list[Figure]:
+    """Lists the shares of replies by axis, from the highest to the lowest."""
+    axes = sorted(shares.by_axis.items(), key=lambda item: (-item[1].share, axis_label(item[0])))
+    rows = []
+    for axis, of_axis in axes:
+        row = reply_share(f"{name}, {axis_label(axis)}", of_axis, shares.confidence_level)
+        rows.append(row._replace(part_of=f"{name} by axis", is_main=False))
+    return rows
 
 
 def generalised_shares(
@@ -24,14 +44,11 @@ def generalised_shares(
     """
     keys, hits, sizes = cell_counts(flagged)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)
-    found = {}
+    by_name = {}
     for figure, members in axis_groups(name, axes, names.tolist()).items():
         influences = share_influences(hits[members].T, sizes[members].T, axes[members])
-        found[figure] = generalised(influences, over, confidence_level)
-    return found
-
-
-BY_GROUP = "by group of names"
+        by_name[figure] = generalised(influences, over, confidence_level)
+    return by_name
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,6 @@ class LargestDifference:
     value: float
     interval: Bounds | None
     reason: str | None
-    p_value: float | None
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,8 @@ class GroupShares:
 def group_shares(flagged: FlaggedReplies, prompts: pa.Table, confidence_level: float) -> GroupShares | None:
     """Computes the share of flagged replies in each group of names, and the largest difference.
 
-    A group's share is the mean over prompts of the mean over names. The result is `None` if people are not names.
+    Prompts and names are both random. A group's share is the mean over prompts of the mean over names. The result is
+    `None` if people are not names.
     """
     if not has_names(prompts) or not flagged.replies.ids:
         return None
@@ -75,16 +92,16 @@ def group_shares(flagged: FlaggedReplies, prompts: pa.Table, confidence_level: f
     groups = group_of_names(prompts)
     of_names = [groups[key.descriptor] for key in keys]
     table = np.divide(counts, sizes, out=np.full(counts.shape, np.nan), where=sizes > 0).T
-    largest = name_gaps(table, of_names, confidence_level)
+    gaps = name_gaps(table, of_names, confidence_level)
     by_group = {}
-    for group in largest.groups:
+    for group in gaps.groups:
         members = [name == group for name in of_names]
         num, number = int(counts[members].sum()), int(sizes[members].sum())
         by_group[group] = GroupShare(num / number, num, number)
     difference = None
-    if largest.largest is not None:
-        gap, high, low = largest.largest.gap, largest.groups[largest.largest.high], largest.groups[largest.largest.low]
-        difference = LargestDifference(high, low, gap.value, gap.interval, gap.reason, largest.p_value)
+    if (largest := gaps.largest) is not None:
+        gap, high, low = largest.gap, gaps.groups[largest.high], gaps.groups[largest.low]
+        difference = LargestDifference(high, low, gap.value, gap.interval, gap.reason)
     return GroupShares(by_group, difference, confidence_level)
 
 
@@ -108,3 +125,44 @@ def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
         )
         rows.append(row)
     return [row._replace(part_of=f"{name} {BY_GROUP}", is_main=False) for row in rows]
+
+
+@dataclass(frozen=True)
+class TurnShares:
+    """A share of replies in each turn, and its change from the first turn to the last.
+
+    `change` is `None` if the first and the last turn have replies for different terms or templates.
+    """
+
+    by_turn: list[Shares]
+    change: PairedChange | None
+
+
+def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> TurnShares:
+    """Computes a share of replies by turn. All turns must contain the same conversations."""
+    by_turn = [reply_shares(flagged, confidence_level) for flagged in turns]
+    changes = reply_share_changes("all", turns[0], turns[-1], confidence_level)
+    return TurnShares(by_turn, None if changes is None else changes["all"])
+
+
+def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share") -> list[Figure]:
+    level, last = shares.by_turn[0].confidence_level, len(shares.by_turn)
+    figures = [
+        reply_share(f"{name} by turn, turn {turn}", of_turn, level)
+        for turn, of_turn in enumerate(shares.by_turn, start=1)
+    ]
+    if shares.change is not None:
+        figures.append(change_figure(f"{name} by turn, change from turn 1 to turn {last}", shares.change, level))
+    return [figure._replace(unit=unit, part_of=f"{name} by turn", is_main=False) for figure in figures]
+
+
+def change_figure(name: str, change: PairedChange, confidence_level: float | None) -> Figure:
+    return Figure(
+        name,
+        change.change,
+        "bias",
+        interval=change.interval,
+        no_interval=change.reason,
+        confidence_level=confidence_level,
+        is_main=False,
+    )

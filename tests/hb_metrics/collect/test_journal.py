@@ -1,0 +1,46 @@
+"""The journal: every answer is there after a kill, and none that is not whole."""
+
+import pytest
+
+from hb_metrics.collect.asking import Journal, request_key
+
+ANSWERS = {request_key(["a", 1]): {"text": "ü\n\u2028 x", "n": 1.1}, request_key(["a", 2]): {"text": None}}
+
+
+def write(folder, answers, process=0):
+    journal = Journal(folder, process)
+    for key, answer in answers.items():
+        journal.add(key, answer)
+    return next(iter(folder.glob(f".journal-{process:05d}*")))
+
+
+def test_the_order_of_fields_does_not_matter_and_everything_else_does():
+    assert request_key({"a": 1, "b": 2}) == request_key({"b": 2, "a": 1})
+    assert len({request_key(body) for body in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, [1], "a")}) == 6
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 30, 60])
+def test_half_a_last_line_is_passed_over_and_written_on_after(tmp_path, cut):
+    path = write(tmp_path, ANSWERS)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) - cut])
+
+    kept = dict(list(ANSWERS.items())[: 2 if cut < 2 else 1])  # with 1, only the end of the line is missing
+    assert Journal(tmp_path).answers == kept
+    write(tmp_path, {"new": {"text": "next"}})
+    assert Journal(tmp_path).answers == {**kept, "new": {"text": "next"}}
+
+
+def test_the_answers_of_all_processes_are_read_and_the_first_counts(tmp_path):
+    key, other = ANSWERS
+    write(tmp_path, {key: {"text": "first"}}, process=0)
+    write(tmp_path, {key: {"text": "second"}, other: {"text": "b"}}, process=1)
+
+    assert Journal(tmp_path, 2).answers == {key: {"text": "first"}, other: {"text": "b"}}
+
+
+def test_an_answer_is_on_disk_once_it_is_added(tmp_path):
+    """So a process that is killed afterwards leaves it."""
+    journal = Journal(tmp_path)
+    journal.add("key", {"text": "a"})
+    assert Journal(tmp_path).answers == {"key": {"text": "a"}}
