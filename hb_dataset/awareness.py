@@ -63,7 +63,7 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
 def awareness_prompts(
     items: Sequence[AwarenessItem], number: int, *, seed: int = 0, axes: Sequence[str] | None = None
 ) -> pa.Table:
-    """Draws `number` prompts of each kind (`need` and `neutral`).
+    """Draws `number` prompts of each kind (`need` and `neutral`), or all if there are fewer.
 
     No item is drawn twice before every item has been drawn once. When an item is drawn again, unused descriptors are
     preferred. When all descriptors have been used, other nouns are drawn. The prompts for a larger `number` include all
@@ -89,11 +89,6 @@ def awareness_prompts(
     if not drawn:
         raise ValueError(
             f"none of the axes {', '.join(axes or ())} has questions about needs; add another axis to --axes"
-        )
-    if not 1 <= number <= len(drawn):
-        raise ValueError(
-            f"awareness_prompts is {number:,}, but there are {len(drawn):,} prompts of each kind; set a number from 1 "
-            f"to {len(drawn):,}"
         )
     drawn.sort(key=lambda row: row[:3])
     rows = []

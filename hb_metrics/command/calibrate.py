@@ -16,6 +16,8 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest, write_json
 from hb_metrics.run.typed_json import to_json
 
+EPSILON = 0.15  # the margin of the alternative annotator test, for skilled raters (Calderon et al., 2025)
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -36,17 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="Also compare two groups. A group is an axis, or terms separated by commas. Default: each axis is "
         "compared with all other axes.",
     )
-    parser.add_argument(
-        "--epsilon",
-        type=float,
-        default=0.15,
-        help="The margin of the alternative annotator test. The judge passes if its agreement with the other raters is "
-        "no more than this margin below that of a human rater. Use 0.1 for crowd workers, 0.15 for skilled raters and "
-        "0.2 for experts. Default: %(default)s.",
-    )
     arguments = parser.parse_args(argv)
-    if not 0 <= arguments.epsilon < 1:
-        parser.error(f"--epsilon is {arguments.epsilon}; set a number that is at least 0 and less than 1")
     path = arguments.study or _study_of(arguments.run, arguments.labels[0])
     if not path.is_file():
         parser.error(f"'{path}' does not exist; set --study to the {LABELS_FILE} to which these labels belong")
@@ -55,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")
     judged = read_instrument(run, study.judge)
     gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
-    results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)
+    results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, EPSILON)
     written = run.folder / CALIBRATIONS / f"{study.judge}.json"
     written.parent.mkdir(exist_ok=True)
     write_json(written, to_json(results))

@@ -85,7 +85,8 @@ class RunOptions:
     sample: int | None = option(
         None,
         "Measure only this number of prompts, drawn at random and balanced over terms, axes and templates. With the "
-        "same seed, a larger sample contains all prompts of a smaller one. Default: all prompts.",
+        "same seed, a larger sample contains all prompts of a smaller one. Default: all prompts; for awareness, 500 of "
+        "each kind.",
     )
     replies_file: str | None = option(
         None,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hb_metrics.measurements.awareness import work as awareness_work
 from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_train import compare
 from hb_train.debias import main as debias
@@ -41,6 +42,7 @@ def steps(monkeypatch):
 
     monkeypatch.setattr(compare, "run_step", run_step)
     monkeypatch.setattr(dialogue_work, "NUM_REPLIES", 10)
+    monkeypatch.setattr(awareness_work, "NUM_PROMPTS", 5)
     return interrupted_at
 
 
@@ -50,7 +52,7 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, steps, tmp
     options = [
         *("--compare", "--model", str(longer_model), "--recipe", str(tmp_path / "recipe.yaml")),
         *("--method", "counterfactual", "sft", "--output_dir", str(folder)),
-        f"--measure_args={SHORT} --awareness_prompts 5",
+        f"--measure_args={SHORT}",
         f"--labelled_args={SHORT}",
         "--replies_args=--num_replies 8 --num_anchors 4 --max_new_tokens 6 --context plain --dtype float32",
         *("--no_worse_than", "refusals=0pt"),

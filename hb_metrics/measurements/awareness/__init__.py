@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ class Awareness(Measurement):
     name = "awareness"
     title = "Difference awareness"
     words = "difference awareness"
-    options = AwarenessOptions
     has_own_prompts = True
     needs = ("replies", "weights")
     gates = ("neutral_divergence",)

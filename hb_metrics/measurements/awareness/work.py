@@ -6,7 +6,6 @@ from hb_dataset.awareness import AwarenessItem, awareness_prompts, read_awarenes
 from hb_metrics.collect.engines.engine import Plan
 from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards
 from hb_metrics.measurements.awareness.compute import DIVERGENCES, FOLDER, WORDS
-from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.models.layout import Layout
@@ -14,6 +13,7 @@ from hb_metrics.run.replies import is_empty, no_replies
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, table_digest, write_table
 from hb_metrics.run.schema import by_id, rows_of
 
+NUM_PROMPTS = 500  # of each kind; fewer with --sample
 MAX_TOKENS = 48  # the maximum length of a reply
 
 
@@ -32,7 +32,7 @@ class AwarenessWork(NamedTuple):
 
 def plan(task: Task, files: None) -> AwarenessWork:
     shared, items = task.settings.run, read_awareness()
-    number = task.settings.of(AwarenessOptions).awareness_prompts
+    number = NUM_PROMPTS if shared.sample is None else min(shared.sample, NUM_PROMPTS)
     prompts = awareness_prompts(items, number, seed=shared.seed, axes=shared.axes)
     requests, layout, _ = request_replies(prompts, task.engine, shared, "greedy", {"max_new_tokens": MAX_TOKENS})
     return AwarenessWork(items, prompts, layout, task.engine.plan_replies(requests, layout))

@@ -9,8 +9,8 @@ import pytest
 from hb_metrics.command import arguments as module
 from hb_metrics.command.arguments import asked_measurements, default_settings, parse_arguments, settings_of
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.reddit.options import RedditOptions
 from hb_metrics.measurements.settings import RunOptions
 
 KINDS = (RunOptions, *(measurement.options for measurement in MEASUREMENTS if measurement.options))
@@ -19,14 +19,14 @@ NAMES = [option.name for _, option in OPTIONS]
 
 
 def test_what_is_not_given_has_its_default():
-    settings = settings_of({"seed": 3, "replies_per_cell": 5, "awareness_prompts": 7})
+    settings = settings_of({"seed": 3, "replies_per_cell": 5, "bias_type": ["race"]})
     assert settings.run == RunOptions(seed=3)
     assert settings.of(GenerationOptions) == GenerationOptions(replies_per_cell=5)
-    assert settings.of(AwarenessOptions) == AwarenessOptions(awareness_prompts=7)
+    assert settings.of(RedditOptions) == RedditOptions(bias_type=["race"])
     assert default_settings() == settings_of({}) == parse_arguments([])
     assert list(settings.values()) == list(settings.defaults()) == NAMES
     changed = {name for name, value in settings.values().items() if value != settings.defaults()[name]}
-    assert changed == {"seed", "replies_per_cell", "awareness_prompts"}
+    assert changed == {"seed", "replies_per_cell", "bias_type"}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
     assert help_of(capsys, "run")[0] == [option.name for option in fields(RunOptions)]
     every, _ = help_of(capsys, "all")
     assert sorted(every) == sorted([*NAMES, "config"])
-    assert len(every) <= 56  # another option takes the place of one that nobody would miss
+    assert len(every) <= 55  # another option takes the place of one that nobody would miss
     with pytest.raises(SystemExit, match="2"):
         parse_arguments(["--help", "regrad"])
 

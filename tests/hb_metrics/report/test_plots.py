@@ -17,7 +17,7 @@ from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import loaded, whole_run
 
 SVG = "{http://www.w3.org/2000/svg}"
-LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "a & <b>b", "</text>", "$\\a$", "𝒳<i")
+LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "</text>")
 
 
 def every_plot(name):

@@ -80,7 +80,7 @@ def said(rule, folder, number=NUMBER, **options):
     """The results of a scripted model, and its run."""
     tokenizer = byte_level_tokenizer(True)
     engine = LocalEngine(as_loaded(Scripted(rule, tokenizer).eval(), tokenizer))
-    settings = settings_of({"measurements": "awareness", "awareness_prompts": number, "context": "plain", **options})
+    settings = settings_of({"measurements": "awareness", "sample": number, "context": "plain", **options})
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text("{}")
     task = Task(settings, None, engine, PartialState(), ("awareness",), folder)
@@ -198,9 +198,9 @@ def test_prompts_are_of_all_axes_and_differ_in_the_question_alone():
     assert few != {row["id"] for row in awareness_prompts(ITEMS, 100, seed=1).to_pylist()}
 
 
-def test_more_prompts_than_there_are_or_an_unknown_descriptor_are_named(tmp_path):
-    with pytest.raises(ValueError, match="awareness_prompts is 99,999"):
-        awareness_prompts(ITEMS, 99_999)
+def test_all_prompts_are_drawn_if_there_are_fewer_and_an_unknown_descriptor_is_named(tmp_path):
+    every = awareness_prompts(ITEMS, 99_999)
+    assert len({row["id"] for row in every.to_pylist()}) == len(every) > 4000
     with pytest.raises(ValueError, match="of the axes nonce has questions about needs; add another axis"):
         awareness_prompts(ITEMS, 1, axes=["nonce"])
     path = tmp_path / "items.yaml"
