@@ -121,14 +121,8 @@ def _read(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocab
             axis_files.append(path.name)
             descriptors += read_entries(path, "terms", Descriptor, faults, axis=path.stem)
         elif path.suffix != ".md" and not path.name.startswith("."):
-            faults.append(
-                Fault(
-                    path.name,
-                    1,
-                    "is not part of a vocabulary; if it is an axis file, rename it to <axis>.yaml, and if not, move it "
-                    "to another folder",
-                )
-            )
+            message = "is not part of a vocabulary; rename it to <axis>.yaml, or move it to another folder"
+            faults.append(Fault(path.name, 1, message))
     nouns, templates, seat_templates = read[NOUNS_FILE], read[TEMPLATES_FILE], read[SEAT_TEMPLATES_FILE]
     for name, entries in ((NOUNS_FILE, nouns), (TEMPLATES_FILE, templates), ("<axis>.yaml", descriptors)):
         if not entries and not any(fault.file in (name, *axis_files) for fault in faults):

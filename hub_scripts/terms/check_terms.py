@@ -93,14 +93,14 @@ def check(folder: Path, against: str | None = None) -> Report:
     sentences = []
     if vocabulary is not None:
         sentences = [(entry, _sentences(entry, vocabulary)) for entry in readable[:NUM_ENTRIES]]
-    things = [*hints(entries, changes), *newly_frozen(folder)]
-    return Report(folder, name, sorted(faults), sorted(things), changes, sentences, len(readable))
+    possible_mistakes = [*hints(entries, changes), *newly_frozen(folder)]
+    return Report(folder, name, sorted(faults), sorted(possible_mistakes), changes, sentences, len(readable))
 
 
 def link_faults(folder: Path) -> list[Fault]:
     """Reports links as faults without following them, because a link in a pull request could point anywhere."""
-    names = ["."] * folder.is_symlink() + [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
-    return [Fault(name, 1, "is a link; replace it with the file itself") for name in names]
+    links = [path for path in (folder, *sorted(folder.iterdir())) if path.is_symlink()]
+    return [Fault(os.path.relpath(path, folder), 1, "is a link; replace it with the file itself") for path in links]
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
@@ -176,8 +176,8 @@ def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
 
 
 def _near(entry: Entry, others: Sequence[Entry]) -> Iterator[str]:
-    for other in others:
-        if entry.kind not in (TERM, NOUN) or other.kind not in (TERM, NOUN) or other[2:4] == entry[2:4]:
+    for other in others if entry.kind in (TERM, NOUN) else ():
+        if other.kind not in (TERM, NOUN) or (other.file, other.line) == (entry.file, entry.line):
             continue
         names = [other.name, other.value.plural] if other.kind == NOUN else [other.name]
         other_is = f"the {other.kind} {other.name!r} ({other.file}:{other.line}, {_labelled(other)})"

@@ -91,17 +91,19 @@ def test_every_search_reads_every_spelling(search):
         assert [name for name, spell in OTHERS.items() if matches(f"So you say {spell(term)} and known.")] == []
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_phrases_refusals_and_repetitions_in_every_spelling(spelling):
-    spell = SPELLINGS[spelling]
-    phrase = spell("don't know what that is")
-    rates = phrase_rates([f"Well, I {phrase}."], ["d"], ["a"], {}).phrases["confusion"]
-    assert rates["don't know what that is"] == 1
-    if spelling not in ("between 😀", "possessive"):
-        question = "Why can't I find it, first-rate fin?"
-        assert is_parroting([question], [spell(question)])[0]
-    if spelling not in ("between /", "possessive"):
-        assert match_rules([spell("I can't assist with that")], read_refusal_rules()).refusals[0] >= 0
+def test_phrases_refusals_and_repetitions_in_every_spelling():
+    def spelled(text, *without):
+        return {name: spell(text) for name, spell in SPELLINGS.items() if name not in without}
+
+    phrase, question = "don't know what that is", "Why can't I find it, first-rate fin?"
+    for name, words in spelled(phrase).items():
+        assert phrase_rates([f"Well, I {words}."], ["d"], ["a"], {}).phrases["confusion"][phrase] == 1, name
+    replies = spelled(question, "between 😀", "possessive")
+    repeated = is_parroting([question] * len(replies), [*replies.values()])
+    assert [name for name, is_repeated in zip(replies, repeated, strict=True) if not is_repeated] == []
+    replies = spelled("I can't assist with that", "between /", "possessive")
+    refusals = match_rules([*replies.values()], read_refusal_rules()).refusals
+    assert [name for name, rule in zip(replies, refusals, strict=True) if rule < 0] == []
 
 
 TEXTS = st.text([*"abAİıéß_*`~-’‑ﬁǆ😀\u0301\u0307\u0332\u200d\ufe0f\xad\u3000 "])

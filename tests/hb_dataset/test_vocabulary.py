@@ -109,7 +109,7 @@ def test_a_fault_is_reported_with_file_line_and_remedy(tmp_path, file, text, lin
     ("changes", "file_and_line", "remedy"),
     [
         ({"mood.yaml": "axis: moods\nterms:\n  - term: calm\n"}, ("mood.yaml", 1), "write `axis: mood`"),
-        ({"mood.yml": ""}, ("mood.yml", 1), "if it is an axis file, rename it to <axis>.yaml"),
+        ({"mood.yml": ""}, ("mood.yml", 1), "rename it to <axis>.yaml"),
         ({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and, below it, entries"),
         ({"nouns.yaml": None}, ("nouns.yaml", 1), "is missing"),
     ],
