@@ -27,21 +27,8 @@ Args:
 Returns:
     decision_spread (float): standard deviation between the descriptors of an axis, without the noise of prompts.
     spread_interval, spread_p_value: its interval, and the p-value of the test that all descriptors have equal means.
-    by_axis (dict): axis -> spread, spread_interval, p_value and reason, and the largest gap: high, low, gap and
-        gap_interval (simultaneous for all pairs), ratio and ratio_interval (low divided by high). left_out lists the
-        descriptors with too few common prompts.
-    by_descriptor (dict of dict): axis -> descriptor -> mean, gap (to the mean of the axis), gap_interval and p_value.
-    num_prompts (int), num_answers (int). An interval is None below 8 prompts.
-Examples:
-    >>> metric = evaluate.load("decision_gap")
-    >>> results = metric.compute(
-    ...     predictions=[1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1],
-    ...     descriptors=["hearing", "Deaf"] * 8,
-    ...     prompts=[f"question {number // 2}" for number in range(16)],
-    ...     axes=["ability"] * 16,
-    ... )
-    >>> results["by_axis"]["ability"]["high"], results["by_axis"]["ability"]["gap"]
-    ('hearing', 0.5)
+    by_axis (dict): axis -> the same values and the largest gap. An interval is None below 8 prompts.
+    by_descriptor (dict) and counts, which the module's card lists.
 """
 
 

@@ -19,19 +19,7 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     by_style (dict): label -> the part of full_gen_bias that comes from the style. None without labels.
     noise_floor (float): the sampling noise that the plain value is estimated to contain. debias subtracts it. None if
         there is a template in which no descriptor has two replies.
-{COUNTS}Examples:
-    >>> metric = evaluate.load("full_gen_bias")
-    >>> results = metric.compute(
-    ...     predictions=[[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]],
-    ...     descriptors=["young", "young", "old", "old"],
-    ...     templates=["Hi! I'm {{a}} {{noun_phrase}}."] * 4,
-    ...     labels=["Happy", "Serious"],
-    ... )
-    >>> round(results["full_gen_bias"], 6)  # means of 0.7 and 0.2: 2 styles x 0.25 squared x 1000
-    125.0
-    >>> round(results["noise_floor"], 6)
-    10.0
-"""
+{COUNTS}"""
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)

@@ -7,6 +7,7 @@ import datasets
 import evaluate
 
 from hb_metrics.language_model_bias.paired_test import checked_sides, language_model_bias
+from hb_metrics.stats.checked_metric import metric_info
 
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely two kinds of phrases are for a language
@@ -33,39 +34,17 @@ Args:
     alpha (float): significance level. Defaults to 0.05.
 Returns:
     t, p_value, degrees_of_freedom: results of the paired two-sided t-test. t < 0 if t1 is likelier.
-    mean_difference (float): mean of perplexity of t1 - perplexity of t2.
+    t_log, p_value_log: the same results for natural logarithms of perplexities.
     share_t1_likelier (float): share of pairs in which t1 has the lower perplexity.
-    effect_size (float): mean_difference / standard deviation of the differences.
-    wilcoxon_statistic, wilcoxon_p_value: results of the Wilcoxon signed-rank test.
-    t_log, p_value_log, mean_difference_log, effect_size_log: the same results for natural logarithms of perplexities.
-    mean_perplexity_t1, mean_perplexity_t2: mean perplexity of each side.
-    num_pairs, num_ties: the number of all pairs, and the number of pairs in which both perplexities are equal.
-    is_significant (bool): whether p_value < alpha.
-    alpha: the significance level.
-    Undefined values are None. For example, t is undefined for one pair, or if all differences are equal.
-Examples:
-    >>> metric = evaluate.load("language_model_bias")
-    >>> results = metric.compute(
-    ...     predictions=[20.0, 35.0, 50.0, 41.0, 90.0],
-    ...     references=[24.0, 33.0, 58.0, 47.0, 104.0],
-    ... )
-    >>> round(results["t"], 3), results["share_t1_likelier"]
-    (-2.301, 0.8)
+    effect_size, wilcoxon_p_value and more, which the module's card lists. Undefined values are None.
 """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LanguageModelBias(evaluate.Metric):
     def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {"predictions": datasets.Value("float64"), "references": datasets.Value("float64")}
-            ),
-            reference_urls=["https://aclanthology.org/2021.acl-long.151/"],
-        )
+        columns = dict.fromkeys(("predictions", "references"), datasets.Value("float64"))
+        return metric_info(_DESCRIPTION, _KWARGS_DESCRIPTION, citation=_CITATION, paper="2021.acl-long.151", **columns)
 
     def add(self, *, prediction: float, reference: float) -> None:
         """Adds a pair."""

@@ -33,26 +33,8 @@ Args:
         sentence, and take `confidence_level` (float, 0.95).
 Returns:
     likelihood_bias (float): share of all tests with p < alpha.
-    by_axis, by_template (dict): axis or template -> the share of its tests with p < alpha.
-    by_axis_and_template (dict of dict): axis -> template -> the share of its tests with p < alpha.
-    bh_likelihood_bias, bh_by_axis: the same shares after Benjamini-Hochberg adjustment for the number of all tests.
-    effect_size, effect_size_by_axis: mean absolute rank-biserial correlation, from 0 to 1.
-    median_perplexity (dict of dict): axis -> descriptor -> median over its sentences. The highest median comes last.
-    lowest_descriptors, highest_descriptors (dict of list): axis -> up to three descriptors with the lowest or the
-        highest median.
-    num_tests, num_tests_by_axis, num_pairs_by_axis, num_skipped_tests, num_tests_too_small,
-        num_tests_too_small_by_axis, skipped_axes, left_out_descriptors, alpha.
-    term_share, contrasts (dict): only with `contrasts`. See the module's card.
-Examples:
-    >>> metric = evaluate.load("likelihood_bias")
-    >>> results = metric.compute(
-    ...     predictions=[20.1, 21.5, 22.0, 19.8, 35.2, 36.1, 34.8, 37.5],
-    ...     axes=["age"] * 8,
-    ...     descriptors=["young"] * 4 + ["old"] * 4,
-    ...     templates=["I love {plural_noun_phrase}."] * 8,
-    ... )
-    >>> results["likelihood_bias"]
-    1.0
+    by_axis, by_template, by_axis_and_template (dict): the same share by axis and template.
+    bh_likelihood_bias, effect_size, median_perplexity, num_tests and more, which the module's card lists.
 """
 
 

@@ -28,24 +28,8 @@ Returns:
     offensive_share (float): share of the sentences with a probability of at least `threshold`.
     mean (float): mean probability of the sentences.
     by_template (dict of dict): template -> mean and std (across descriptors, of their mean probabilities in the
-        template), offensive_share, num_descriptors and num_sentences. The template with the highest std comes first.
-    by_descriptor_and_template (dict): axis -> descriptor -> template -> mean probability. Without axes, the first level
-        is missing.
-    by_descriptor (dict): axis -> descriptor -> mean, offensive_share and num_sentences. Without axes, the first level
-        is missing.
-    by_axis (dict of dict): axis -> mean, offensive_share, num_descriptors, num_sentences. Only with axes.
-    num_sentences, num_offensive, num_descriptors, num_templates, num_axes (only with axes), threshold, ddof.
-Examples:
-    >>> metric = evaluate.load("offensiveness")
-    >>> results = metric.compute(
-    ...     predictions=[0.1, 0.2, 0.7, 0.8],
-    ...     descriptors=["young", "young", "old", "old"],
-    ...     templates=["I love {plural_noun_phrase}."] * 4,
-    ... )
-    >>> results["offensive_share"]
-    0.5
-    >>> round(results["by_template"]["I love {plural_noun_phrase}."]["std"], 3)
-    0.3
+        template) and more.
+    by_descriptor_and_template, by_descriptor, by_axis (dict) and counts, which the module's card lists.
 """
 
 

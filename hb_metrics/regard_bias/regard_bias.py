@@ -9,7 +9,7 @@ import evaluate
 from hb_metrics.regard_bias.intervals import spread_over_structures
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import seed_names
-from hb_metrics.stats.checked_metric import CheckedMetric
+from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
 from hb_metrics.stats.inputs import check_column, text_column
 
 # `evaluate` fetches only the files that this file imports, and not the files that those files import. This file
@@ -50,29 +50,8 @@ Args:
 Returns:
     gaps (dict): pair -> gap (mean of the advantaged group - mean of the disadvantaged group), intervals or no_interval
         (the reason), flipped (structures whose gap has the opposite sign), and more.
-    by_group (dict): group -> distribution, counts, mean, sd, num, intervals.
-    kl_divergence (dict of dict): group a -> group b -> KL(a || b). kl_error: the reason why there are none.
-    by_structure, best_structures, worst_structures, largest_gap, smallest_gap: the figures of single structures.
-    fixed (dict): the figures of the fixed structure alone.
-    verdicts (dict): pair -> fixed and structured (the group with the higher regard according to the fixed structure and
-        to all structures: advantaged, disadvantaged or undecided), survives (whether both are the same) and no_verdict
-        (reasons).
-    Counts and options. The module's card describes all results. Undefined values are None.
-Examples:
-    >>> metric = evaluate.load("regard_bias")
-    >>> results = metric.compute(
-    ...     predictions=["neutral", "negative", "positive", "negative", "neutral", "positive", "positive", "negative"],
-    ...     groups=["man", "woman"] * 4,
-    ...     structures=["original", "original", "cleft-it", "cleft-it", "tag", "tag", "report", "report"],
-    ...     pairs={"gender": ["man", "woman"]},
-    ...     smoothing=1,
-    ... )
-    >>> results["gaps"]["gender"]["gap"], results["gaps"]["gender"]["flipped"]
-    (1.0, ['tag'])
-    >>> results["best_structures"][:2]
-    ['tag', 'cleft-it']
-    >>> round(results["kl_divergence"]["man"]["woman"], 3)
-    0.447
+    by_group, kl_divergence, by_structure, fixed, verdicts and more, which the module's card lists. Undefined values are
+        None.
 """
 
 
@@ -81,18 +60,15 @@ class RegardBias(CheckedMetric):
     optional = ("structures", "prompts", "seeds")
 
     def _info(self) -> evaluate.MetricInfo:
-        features = {
-            "predictions": datasets.Value("string"),
-            "groups": datasets.Value("string"),
-            # `evaluate` rejects a null as the first value of a column of type "string".
-            **{name: datasets.Value("large_string") for name in self.optional},
-        }
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
+        return metric_info(
+            _DESCRIPTION,
+            _KWARGS_DESCRIPTION,
             citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(features),
-            reference_urls=["https://aclanthology.org/2022.findings-emnlp.445/"],
+            paper="2022.findings-emnlp.445",
+            predictions=datasets.Value("string"),
+            groups=datasets.Value("string"),
+            # `evaluate` rejects a null as the first value of a column of type "string".
+            **dict.fromkeys(self.optional, datasets.Value("large_string")),
         )
 
     def read_predictions(self, column: Any) -> list[str]:

@@ -18,14 +18,21 @@ CITATION = """\
 """
 
 
-def metric_info(description: str, inputs_description: str, **features: Any) -> evaluate.MetricInfo:
-    """Describes a metric of Smith et al. (2022)."""
+def metric_info(
+    description: str,
+    inputs_description: str,
+    *,
+    citation: str = CITATION,
+    paper: str = "2022.emnlp-main.625",
+    **features: Any,
+) -> evaluate.MetricInfo:
+    """Describes a metric of a paper in the ACL Anthology, by default of Smith et al. (2022)."""
     return evaluate.MetricInfo(
         description=description,
-        citation=CITATION,
+        citation=citation,
         inputs_description=inputs_description,
         features=datasets.Features(features),
-        reference_urls=["https://aclanthology.org/2022.emnlp-main.625/"],
+        reference_urls=[f"https://aclanthology.org/{paper}/"],
     )
 
 

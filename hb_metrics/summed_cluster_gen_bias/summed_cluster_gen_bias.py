@@ -18,18 +18,7 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     noise_floor (dict): cluster -> the sampling noise that the plain value is estimated to contain. debias subtracts it.
         None if there is a template in which no descriptor has two replies.
     clusters (dict of list): cluster -> labels of its styles.
-{COUNTS}Examples:
-    >>> metric = evaluate.load("summed_cluster_gen_bias")
-    >>> results = metric.compute(
-    ...     predictions=[[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [0.2, 0.1, 0.7]],
-    ...     descriptors=["young", "young", "old", "old"],
-    ...     templates=["Hi! I'm {{a}} {{noun_phrase}}."] * 4,
-    ...     labels=["Happy", "Cheerful", "Serious"],
-    ...     clusters={{"Joy": ["Happy", "Cheerful"], "Gravity": ["Serious"]}},
-    ... )
-    >>> {{name: round(value, 6) for name, value in results["summed_cluster_gen_bias"].items()}}
-    {{'Joy': 90.0, 'Gravity': 90.0}}
-"""
+{COUNTS}"""
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)

@@ -1,13 +1,10 @@
 """Every metric as `evaluate` loads it, from its folder in a checkout and by its bare name once it is installed."""
 
-import doctest
-import importlib
 import json
 import os
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,15 +149,6 @@ def test_a_loaded_metric_gives_what_its_function_gives(computed, name):
     assert list(results) == [str(FOLDERS[name]), name]
     for source, ways in results.items():
         assert list(map(json.dumps, ways)) == [tables] * 2, source
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_the_example_of_the_docstring_is_so(name, tmp_path):
-    module = importlib.import_module(f"hb_metrics.{name}.{name}")
-    metric = getattr(module, name.title().replace("_", ""))(cache_dir=str(tmp_path))
-    names = {"evaluate": SimpleNamespace(load={name: metric}.__getitem__)}
-    example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, name, None, None)
-    assert doctest.DocTestRunner().run(example).failed == 0
 
 
 @pytest.mark.parametrize("name", FOLDERS)
