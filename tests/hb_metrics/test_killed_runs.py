@@ -91,8 +91,9 @@ def test_a_run_killed_at_its_writes_ends_in_the_same_bytes(runs, whole, tmp_path
 
 @pytest.mark.long
 def test_runs_killed_at_any_write_end_in_the_same_bytes(runs, whole, tmp_path):
-    for writes in range(1, len(contents(whole)) - 1, 2):
-        runs.check_killed(whole, tmp_path / f"run{writes}", writes, 1 + writes // 2 % 2)
+    for writes in range(2, len(contents(whole)) - 1, 2):
+        # Of two processes, neither makes many files.
+        runs.check_killed(whole, tmp_path / f"run{writes}", writes, 2 if writes in (2, 4) else 1)
 
 
 @pytest.mark.parametrize(

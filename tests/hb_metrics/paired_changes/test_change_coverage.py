@@ -107,14 +107,6 @@ def gen_bias_outcomes(design, sets, seed, axes=(2, 5, 8, 9)):
     return outcomes
 
 
-def test_gen_bias_intervals_hold_the_change():
-    found = gen_bias_outcomes(GEN_BIAS["none after"], 12, 0)
-    assert found["full"].given == 1
-    assert found["full"].held > 0.75
-    assert found["full"].width < 1.5
-    assert np.mean([each.held for each in found.values()]) > 0.9
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", GEN_BIAS)
 def test_gen_bias_intervals_hold_the_change_in_all_designs(name):
@@ -281,34 +273,26 @@ OFFENCE["few terms have most"] = Offence((0.9, 0.3), "few", rest=0.02)
 OFFENCE["often"] = Offence((0.3, 0.2), same=0.95)
 OFFENCE["one reply a cell"] = Offence((0.05, 0.1), same=0.5, templates=26, number=1)
 # Some seven replies differ: bounds of so few cannot be exact.
-RARE = {
-    "98 % alike": Offence(FALL, same=0.98),
-    "98 % alike, no change": Offence(SAME, same=0.98),
-    "few terms have any, alike": Offence((0.9, 0.3), "few", same=0.9),
-}
+RARE = ("98 % alike", "98 % alike, no change", "few terms have any, alike")
+OFFENCE |= dict(
+    zip(RARE, (Offence(FALL, same=0.98), Offence(SAME, same=0.98), Offence((0.9, 0.3), "few", same=0.9)), strict=True)
+)
 
 
-@pytest.mark.parametrize("name", ["few terms have most", "fall, beta, 0.9 alike"])
-def test_intervals_of_offensive_replies_hold_the_change(name):
-    found = OFFENCE[name].outcome(80, 0)
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [("few terms have most", 80), *(pytest.param(name, 1000, marks=pytest.mark.long) for name in OFFENCE)],
+)
+def test_intervals_of_offensive_replies_hold_the_change(name, sets):
+    found, chance = OFFENCE[name].outcome(sets, 0), 0.05 if sets < 1000 else 0
     assert found.given == 1
-    assert found.held > 0.9
+    assert found.held > 0.915 - chance
+    if name in RARE:
+        return
+    assert found.held < 0.988 + chance
     assert found.width < 1.25
-
-
-@pytest.mark.long
-def test_intervals_of_offensive_replies_hold_it_in_all_designs():
-    for name, design in OFFENCE.items():
-        found = design.outcome(1000, 1)
-        assert found.given == 1
-        assert 0.915 < found.held < 0.988, name
-        assert found.width < 1.25, name
-        assert found.percent_held > 0.915, name
-        assert found.passed < 0.045, name
-    for name, design in RARE.items():
-        found = design.outcome(1000, 1)
-        assert found.given == 1
-        assert found.held > 0.95, name
+    assert found.percent_held > 0.915 - chance
+    assert found.passed < 0.045 + chance
 
 
 def perplexity_outcome(shift, number, sets, seed):
