@@ -196,7 +196,23 @@ def read_config(
             f"a config.json, or the id of a {sought} on the Hub (which needs a connection, or an earlier download). "
             f"{_reason(error)}"
         ) from error
+    if not trust_remote_code:
+        _reject_hub_code(config, f"{sought} '{name}'")
     return config, digest, revision
+
+
+def _reject_hub_code(config: PreTrainedConfig, what: str) -> None:
+    for implementation in (config._attn_implementation, getattr(config, "_experts_implementation", None)):
+        if implementation is not None and "/" in implementation:
+            raise OSError(
+                f"the config.json of {what} runs code from '{implementation}' on the Hub as its implementation; remove "
+                "attn_implementation and experts_implementation from the config, or read the code and pass "
+                "--trust_remote_code true"
+            )
+    for part in config.sub_configs:
+        inner = getattr(config, part, None)
+        if isinstance(inner, PreTrainedConfig):
+            _reject_hub_code(inner, what)
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:

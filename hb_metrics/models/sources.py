@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import json
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -27,6 +28,10 @@ ADAPTER_CONFIG = "adapter_config.json"
 _BESIDE_THE_MODEL = (
     "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
 )  # fmt: skip
+
+
+# Some trainers write access tokens, or addresses that contain user names, into an adapter's config.
+_SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,11 +137,12 @@ def _adapter_config(name: str, revision: str | None) -> Path | None:
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """Returns the name and the revision of an adapter's base model."""
+    """Returns the name and the revision of an adapter's base model. Secrets in the name are removed."""
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
-        return content.get("base_model_name_or_path") or None, content.get("revision") or None
-    except (ValueError, AttributeError) as error:
+        base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")
+        return base or None, content.get("revision") or None
+    except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"'{config}' is not the config of an adapter ({error}); download it again") from error
 
 

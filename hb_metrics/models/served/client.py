@@ -170,7 +170,7 @@ class Client:
                 self.ready_at = max(self.ready_at, time.monotonic() + fault.wait)
 
     async def _send(self, path: str, body: Mapping[str, Any], what: str) -> Any:
-        url, provider = self.server.url, self.server.provider
+        url, key, provider = self.server.url, self.server.key, self.server.provider
         model = self.server.model if provider in (None, "auto") else f"{self.server.model}:{provider}"
         try:
             async with asyncio.timeout(self.server.timeout):
@@ -179,8 +179,8 @@ class Client:
             fault = f"the server did not answer within {self.server.timeout:g} seconds"
             raise TemporaryFault(fault, cost=_TIMEOUT_COST) from None
         except httpx.HTTPError as error:
-            raise TemporaryFault(f"{type(error).__name__} {printable(str(error))}".strip()) from None
-        status, answer = response.status_code, _parsed(response.content, self.server.key)
+            raise TemporaryFault(f"{type(error).__name__} {printable(str(error), key)}".strip()) from None
+        status, answer = response.status_code, _parsed(response.content, key)
         rejection = answer if status >= 300 else _error_in(answer)
         if rejection is None:
             return answer
@@ -189,7 +189,7 @@ class Client:
         sentences = "; ".join(dict.fromkeys(_sentences(rejection)))
         if status < 500 and _FILTERED.search(sentences):
             return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
-        shown = printable(sentences)
+        shown = printable(sentences, key)
         fault = f"HTTP status {status}" if status >= 300 else "an error instead of an answer"
         fault += f" ({shown})" if shown else ""
         status = status if status >= 300 else _code_of(rejection)
@@ -203,7 +203,7 @@ class Client:
             raise TemporaryFault(fault, wait)
         hints = [hint for pattern, hint in _HINTS.items() if re.search(pattern, f"{status} {shown}", re.IGNORECASE)]
         if location := response.headers.get("location"):
-            hints = [f"it redirects to {printable(location).partition('?')[0]}; use this address instead"]
+            hints = [f"it redirects to {printable(location, key).partition('?')[0]}; use this address instead"]
         raise RefusedError("; ".join([f"{url} rejects {what}: {fault}", *hints]), shown)
 
 
@@ -227,9 +227,9 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def printable(text: str) -> str:
-    """Returns the beginning of a text on one line, without control characters and unpaired surrogates."""
-    kept = (letter if letter.isprintable() else " " for letter in text[: 2 * _SHOWN])
+def printable(text: str, key: Key | None = None) -> str:
+    """Returns the beginning of a text on one line, without the key, control characters and unpaired surrogates."""
+    kept = (letter if letter.isprintable() else " " for letter in _without(key, text)[: 2 * _SHOWN])
     return " ".join("".join(kept).split())[:_SHOWN]
 
 
@@ -237,11 +237,15 @@ def _parsed(content: bytes, key: Key | None) -> Any:
     """Returns the content of a JSON text, or of a text that is not JSON, without the key and without a web page."""
     text = content.decode(errors="replace")
     if key is not None and len(key.value) >= (_SECRET_LETTERS if key.value.isalpha() else _SECRET):
-        text = text.replace(key.value, f"[{key.variable}]")
+        text = _without(key, text)
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text.partition("<")[0]
+
+
+def _without(key: Key | None, text: str) -> str:
+    return text if key is None else text.replace(key.value, f"[{key.variable}]")
 
 
 def _error_in(answer: Any) -> Any:

@@ -120,6 +120,7 @@ BAD_FOLDERS = {
         change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
         "model '{}' contains code, which runs only with --trust_remote_code true; read the code",
     ),
+    "a kernel": (change_config(attn_implementation="a/b"), "the config.json of model '{}' runs code from 'a/b'"),
     "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
     "no weights": (remove("model.safetensors"), WEIGHTS),
     "weights cut short": (halve_file("model.safetensors"), WEIGHTS),
@@ -141,6 +142,7 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
     ("damage", "message"),
     [
         (remove("config.json"), "sequence classifier '{}' does not exist, or its config.json is damaged"),
+        (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code from 'a/b'"),
         (lambda folder: [path.unlink() for path in folder.glob("tokenizer*")], TOKENIZER),
         (pickle({"x": RunsWhenRead()}), PICKLE),
     ],

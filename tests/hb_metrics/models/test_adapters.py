@@ -167,8 +167,17 @@ def test_a_pickle_of_code_is_refused_without_torchs_advice(save_adapter):
     assert "weights_only" not in str(error.value)
 
 
-def test_a_config_of_another_form_is_refused(save_adapter):
+def test_secrets_in_the_config_of_an_adapter_are_not_recorded(save_adapter):
     base, folder, _ = save_adapter("llama")
-    (folder / "adapter_config.json").write_text("[]")
+    config = folder / "adapter_config.json"
+
+    def recorded(trained_on):
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": trained_on}))
+        return find_source(str(base), adapter=str(folder)).trained_on
+
+    secret = "hf_0123456789abcdefghij"
+    assert recorded(f"https://me:{secret}@hub.example/a/b") == "https://hub.example/a/b"
+    assert recorded(f"https://hub.example/a/b?token={secret}") == "https://hub.example/a/b?token="
+    assert recorded("hf_team/some-model") == "hf_team/some-model"
     with pytest.raises(ValueError, match="is not the config of an adapter"):
-        find_source(str(base), adapter=str(folder))
+        recorded(["a"])
