@@ -28,7 +28,7 @@ from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_metrics.run.tables import Vectors
 from hb_train.training.options import check_least, first_line, option, run_script
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS, held_out_rows, tag_replies, write_splits
+from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, held_out_rows, tag_replies, write_splits
 
 
 @dataclass
@@ -89,17 +89,14 @@ def label(arguments: LabelArguments) -> None:
     )
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     rows, suffix = label_rows(replies, values, is_biased, Asked(loaded, made.context, chat, made.cue))
-    held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
-    write_splits(folder, rows, held_out)
+    write_splits(folder, rows, held_out_rows(replies["text"].to_pylist(), arguments.seed))
     axes = np.array(replies["axis"].to_pylist())
     by_tag = _count_tags(is_biased)
     by_axis = {axis: _count_tags(is_biased[axes == axis]) for axis in sorted(set(axes.tolist()))}
-    by_split = {name: _count_tags(is_biased[rows]) for name, rows in zip(SPLITS, (~held_out, held_out), strict=True)}
     content = {
         "num_rows": len(replies),
         "by_tag": by_tag,
         "by_axis": by_axis,
-        "by_split": by_split,
         "suffix": suffix,
         "context": made.context,
         "asked_with": {name: vars(made)[name] for name in ASKED_WITH},
@@ -112,7 +109,7 @@ def label(arguments: LabelArguments) -> None:
     write_json(folder / LABELS_FILE, content)
     print(f"\nα = {arguments.alpha}, β = {arguments.beta:.6g}; {len(replies):,} replies")
     print(f"  {'':<22} {'bias':>8} {'no_bias':>8}  share bias")
-    for name, tags in [("all", by_tag), *by_split.items(), *by_axis.items()]:
+    for name, tags in [("all", by_tag), *by_axis.items()]:
         share = tags["bias"] / max(1, sum(tags.values()))
         print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
     if num_empty:

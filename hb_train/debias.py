@@ -113,8 +113,6 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         references, source = dialogue.replies, dialogue.source
     else:
         references, source = read_lines(Path(arguments.reference_texts)), "own texts"
-        if not references:
-            raise ValueError(f"reference_texts '{arguments.reference_texts}' has no text; write one text per line")
     loaded = load_base_model(model_args, training_args)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = [phrases["validation"][side] for side in (T1, T2)]

@@ -334,7 +334,7 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24)
     suffix = rendered[0].rpartition(tags[0])[2]
     labels = {
         **{"suffix": suffix, "context": context, "asked_with": None, "alpha": 0, "beta": 0.5},
-        **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
+        **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}},
         "style_classifier": {"name": "none", "num_styles": 2},
     }
     (folder / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")

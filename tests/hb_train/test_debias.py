@@ -126,16 +126,15 @@ def debiased(biased_model, data):
     return of
 
 
-def test_the_measured_bias_is_the_paired_test(debiased, biased_model):
+def test_the_measured_bias_is_the_paired_test(debiased):
     _, validation = stereotyped()
-    for folder, when in ((biased_model, "before"), (debiased("cda")[0], "after")):
-        measured = debiased("cda")[1][when]
-        t1, t2 = perplexities(folder, validation), perplexities(folder, [twin(text) for text in validation])
-        assert measured["t"] == pytest.approx(ttest_rel(t1, t2).statistic, rel=1e-3)
-        assert measured["t_log"] == pytest.approx(ttest_rel(np.log(t1), np.log(t2)).statistic, rel=1e-3)
-        other = perplexities(folder, OTHER[::3])
-        assert measured["lmp"] == pytest.approx(np.exp(np.log(other).mean()), rel=1e-3)
-    assert debiased("cda")[1]["before"]["t"] < -5
+    folder, results = debiased("cda")
+    t1, t2 = perplexities(folder, validation), perplexities(folder, [twin(text) for text in validation])
+    after = results["after"]
+    assert after["t"] == pytest.approx(ttest_rel(t1, t2).statistic, rel=1e-3)
+    assert after["t_log"] == pytest.approx(ttest_rel(np.log(t1), np.log(t2)).statistic, rel=1e-3)
+    assert after["lmp"] == pytest.approx(np.exp(np.log(perplexities(folder, OTHER[::3])).mean()), rel=1e-3)
+    assert results["before"]["t"] < -5
 
 
 @pytest.mark.parametrize(
@@ -233,9 +232,6 @@ def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_pa
     (own / "other.txt").write_text(f"{OTHER[0]}\n{' '.join(['bread'] * 100)}\nx\n", encoding="utf-8")
     (own / "train.txt").write_bytes((data / "train.txt").read_bytes())
     (own / "validation.txt").write_text(f"the cat is lazy\nthe cat is vain\nthe cat is {'greedy ' * 100}\n")
-    (own / "none.txt").touch()
-    with pytest.raises(SystemExit, match=r"none\.txt' has no text; write one text per line"):
-        run(data, tmp_path / "none", "lmd", "--reference_texts", str(own / "none.txt"))
     files = ["--reference_texts", str(own / "other.txt"), "--reddit_folder", str(own)]
     few = few_steps("--max_steps", "1")
     results = run(data, tmp_path / "model", "lmd", *few, *files)
