@@ -108,8 +108,6 @@ def _unlike(first: Run, second: Run) -> str | None:
         return "in a template of one of the runs, no term has a second reply, so sampling noise cannot be subtracted"
     if any(vars(classifiers[0])[name] != vars(classifiers[1])[name] for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
-    if first.confidence_level != second.confidence_level:
-        return "the runs have intervals of different confidence levels"
     return None
 
 
