@@ -16,7 +16,7 @@ from hb_dataset.yaml_lines import (
     Fault,
     FaultsError,
     Located,
-    Sourced,
+    Remark,
     Words,
     details_of,
     explained,
@@ -33,11 +33,13 @@ _ID_DIGITS = 20  # as in other prompts
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class PersonName(Sourced):
+class PersonName:
     """A first name and the group that people associate with it. `source` also states how certain the association is."""
 
     name: Words
     group: Words
+    note: Remark | None = None
+    source: Remark | None = None
 
 
 def read_names(path: str | Path | None = None) -> list[PersonName]:

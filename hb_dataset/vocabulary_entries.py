@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_lines import STRICT_KEYS, Key, Sentence, Sourced, Text, Words, without
+from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remark, Sentence, Text, Words, without
 
 NOUNS_FILE = "nouns.yaml"
 TEMPLATES_FILE = "templates.yaml"
@@ -40,7 +40,7 @@ Slotted = Annotated[Sentence, without(_slot_fault)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class Descriptor(Sourced):
+class Descriptor:
     """A term on a demographic axis (paper, section 2.2.1 and Table 5).
 
     Attributes:
@@ -61,6 +61,8 @@ class Descriptor(Sourced):
     preference: Preference | None = None
     article: Article | None = None
     plural: Words | None = None
+    note: Remark | None = None
+    source: Remark | None = None
 
     def __hash__(self) -> int:
         """Hashes only two of the fields.
@@ -96,7 +98,7 @@ class Descriptor(Sourced):
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class PersonNoun(Sourced):
+class PersonNoun:
     """A noun for a person (paper, A.3).
 
     `gender` is `None` if the noun does not state one. `bucket` is the kind of person, such as `child` or `parent`.
@@ -107,10 +109,12 @@ class PersonNoun(Sourced):
     bucket: Key | None = None
     gender: Gender | None = None
     article: Article | None = None
+    note: Remark | None = None
+    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class StandaloneNounPhrase(Sourced):
+class StandaloneNounPhrase:
     """A phrase about a person that already includes a noun: "a wheelchair user", "a person of color".
 
     `noun_phrase` has an article, and `plural` has none. `preference` is the community reviewers' label (A.2).
@@ -120,6 +124,8 @@ class StandaloneNounPhrase(Sourced):
     noun_phrase: Words
     plural: Words
     preference: Preference | None = None
+    note: Remark | None = None
+    source: Remark | None = None
 
     @property
     def term(self) -> str:
@@ -127,7 +133,7 @@ class StandaloneNounPhrase(Sourced):
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class Template(Sourced):
+class Template:
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
 
     Attributes:
@@ -141,6 +147,8 @@ class Template(Sourced):
     bucket: Key | None = None
     unfavourable: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)
     control: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)
+    note: Remark | None = None
+    source: Remark | None = None
 
     @property
     def plural(self) -> bool:
@@ -153,7 +161,7 @@ class Template(Sourced):
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class AdjectiveClass(Sourced):
+class AdjectiveClass:
     """Terms that have the same position among the adjectives before a noun.
 
     The first class is the farthest from the noun. An entry that lists a term takes precedence over an entry that lists
@@ -164,10 +172,12 @@ class AdjectiveClass(Sourced):
     axis: Key
     buckets: tuple[Key, ...] | None = None
     terms: tuple[Text, ...] | None = None
+    note: Remark | None = None
+    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class LeftOutPair(Sourced):
+class LeftOutPair:
     """Terms that are not combined with terms of another axis.
 
     Without `other_axis`, the terms are not combined with any other term. With `both_before`, a pair is excluded only if
@@ -183,10 +193,12 @@ class LeftOutPair(Sourced):
     other_buckets: tuple[Key, ...] | None = None
     other_terms: tuple[Text, ...] | None = None
     both_before: bool = False
+    note: Remark | None = None
+    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class LeftOutNoun(Sourced):
+class LeftOutNoun:
     """Terms that must not be combined with certain nouns.
 
     Without `axis`, the nouns are excluded from all prompts, including prompts without a term. Without `nouns`,
@@ -202,6 +214,8 @@ class LeftOutNoun(Sourced):
     noun_buckets: tuple[Key, ...] | None = None
     noun_genders: tuple[Text, ...] | None = None
     template_buckets: tuple[Key, ...] | None = None
+    note: Remark | None = None
+    source: Remark | None = None
 
 
 def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, terms: Collection[str] | None) -> bool:
