@@ -1,6 +1,7 @@
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
+    GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -247,6 +249,14 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
 
     Returns the model, and transformers' report on missing and unexpected weights.
     """
+    try:
+        if (Path(source) / "generation_config.json").is_file():
+            GenerationConfig.from_pretrained(source)  # raises errors that a model's `from_pretrained` ignores
+    except (OSError, ValueError, TypeError) as error:
+        raise OSError(
+            f"the generation_config.json of model '{name}' cannot be loaded; correct it, or remove it to use the "
+            f"settings in config.json. {_first_line(error)}"
+        ) from error
     try:
         return auto_class.from_pretrained(source, output_loading_info=True, **settings)
     except UnpicklingError as error:

@@ -126,6 +126,7 @@ BAD_FOLDERS = {
     "weights cut short": (halve_file("model.safetensors"), WEIGHTS),
     "weights of fewer layers": (change_config(n_layer=3), "model '{}' lacks weights of a causal"),
     "a pickle of code": (pickle({"x": RunsWhenRead()}), PICKLE),
+    "generation config": (write("generation_config.json", b'{"eos'), "the generation_config.json of model '{}'"),
 }
 
 
