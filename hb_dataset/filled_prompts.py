@@ -18,6 +18,7 @@ from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, SINGULAR_SLOT, Descriptor, PersonNoun, Template
 
 MAX_FILLED = 1_000_000
+MAX_FILLED_BYTES = 2**29
 OWN_SCHEMA = pa.schema(
     [
         *PROMPT_SCHEMA,
@@ -131,6 +132,8 @@ def people_of_terms(
         ValueError: A term is unknown, or is not on one of these axes.
     """
     own = [term for term in terms or () if ":" in term]
+    if len({term.casefold() for term in own}) < len(set(own)):
+        raise ValueError(f"terms '{', '.join(own)}' contain a term in two spellings; write each term once")
     listed = terms and [term for term in terms if term not in own]
     descriptors = find_terms(vocabulary, axes, listed) + [_own_term(vocabulary, term) for term in own]
     descriptors = list({(term.axis, term.term.casefold()): term for term in descriptors}.values())
@@ -249,10 +252,12 @@ def own_prompt_table(
     names = [person for person in people if person.is_name] * copies
     people_of = {"term": terms, "name": names, "cue": [*terms, *names]}
     number = sum(len(people_of[prompt.kind]) for prompt in prompts)
-    if number > MAX_FILLED:
+    size = sum(len(people_of[prompt.kind]) * len(prompt.prompt.encode()) for prompt in prompts)
+    if number > MAX_FILLED or size > MAX_FILLED_BYTES:
         raise ValueError(
-            f"{len(prompts):,} prompts with {len(people):,} people would be {number:,} filled prompts, and the limit "
-            f"is {MAX_FILLED:,}; set --axes, --terms or a small config to get fewer people, or use fewer prompts"
+            f"{len(prompts):,} prompts with {len(people):,} people would be {number:,} filled prompts ({size >> 20:,} "
+            f"MiB), and the limit is {MAX_FILLED:,} ({MAX_FILLED_BYTES >> 20:,} MiB); set --axes, --terms or a small "
+            "config to get fewer people, or use fewer prompts"
         )
     uses = Counter(prompt.prompt for prompt in prompts)
     columns: dict[str, list[Any]] = {name: [] for name in OWN_SCHEMA.names}

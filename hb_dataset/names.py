@@ -29,6 +29,7 @@ NAMES_AXIS = "names"
 # The text that states the name. `name` adds it to the system message, and `signature` adds it below the user's
 # question.
 NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
+MAX_NAMES = 10_000  # every name is asked every question, so a run with more names would not end in a day
 _ID_DIGITS = 20  # as in other prompts
 
 
@@ -57,7 +58,15 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     faults: list[Fault] = []
     is_csv = path.suffix.lower() not in (".yaml", ".yml")
     located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
+    if len(located) > MAX_NAMES:
+        raise FaultsError("list of names", path, [Fault(path.name, 1, f"has more than {MAX_NAMES:,} names")])
     faults += repeat_faults(located, "name", lambda entry: entry.name.lower())
+    forms: dict[str, str] = {}
+    for person in located:
+        form = forms.setdefault(person.entry.group.casefold(), person.entry.group)
+        if form != person.entry.group:
+            message = f"group {person.entry.group!r} is {form!r} in an earlier line; write one form"
+            faults.append(Fault(person.file, person.line, message))
     if not faults and len({person.entry.group for person in located}) < 2:
         faults.append(Fault(path.name, 1, "has names from fewer than two groups; add names from another group"))
     if faults:

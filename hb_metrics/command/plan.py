@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import markdown_table
@@ -23,7 +24,7 @@ from hb_metrics.layout.numbers import MISSING, bias, count, share
 from hb_metrics.measurements.decisions.compute import planned_decisions
 from hb_metrics.measurements.generation.figures import value_at
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.run.run_folder import read_seconds
+from hb_metrics.run.run_folder import REPLIES, read_seconds
 from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 _QUESTIONS = (8, 16, 36, 72, 144)
@@ -42,12 +43,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half_width", type=float, help="The half-width that the Full Gen Bias interval of the longer run should have."
     )
+    parser.add_argument("--price_in", type=float, default=0.0, help="The price per million prompt tokens.")
+    parser.add_argument("--price_out", type=float, default=0.0, help="The price per million reply tokens.")
     print(plan(**vars(parser.parse_args(argv))))
 
 
-def plan(pilot: Path, replies: Sequence[int] = (8, 16), half_width: float | None = None) -> str:
+def plan(
+    pilot: Path,
+    replies: Sequence[int] = (8, 16),
+    half_width: float | None = None,
+    price_in: float = 0.0,
+    price_out: float = 0.0,
+) -> str:
     """Returns the plan as a Markdown table, followed by sentences and the command for the longer run."""
-    for name, amount, least in (("replies", min(replies), 2), ("half_width", half_width, 0)):
+    amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out}
+    for name, amount, least in (("replies", min(replies), 2), *((*item, 0) for item in amounts.items())):
         if amount is not None and not least <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass {least} or more")
     run = read_run(pilot)
@@ -71,7 +81,7 @@ def plan(pilot: Path, replies: Sequence[int] = (8, 16), half_width: float | None
         shown = [_shown(figure.at(number), figure.scale) for number in numbers]
         rows.append([name, share(figure.value) if figure.scale == 100 else value, *shown, error])
     totals = [int(np.minimum(sizes, number).sum()) for number in numbers]
-    rows += [[*row, ""] for row in _costs(run, table, totals)]
+    rows += [[*row, ""] for row in _costs(run, table, totals, price_in, price_out)]
     sentences = [
         "The last column shows by how much nine in ten half-widths of later runs differ from these predictions at most "
         f"(“?”: the pilot is too small to say). “{MISSING}” means that there is no interval. The change is between two "
@@ -122,12 +132,30 @@ def _needed(figure: Planned, half_width: float, most: int) -> tuple[int | None, 
     return numbers[index], f"For {aim}, generate {numbers[index]} or more replies per term and template."
 
 
-def _costs(run: Run, table: pa.Table, numbers: Sequence[int]) -> list[list[str]]:
+def _costs(run: Run, table: pa.Table, numbers: Sequence[int], price_in: float, price_out: float) -> list[list[str]]:
     rows = [["conversations" if run.record.generation.turns > 1 else "replies", "", *map(count, numbers)]]
     seconds = read_seconds(run.folder).get("generation")
     if seconds is not None:
         rows.append(["minutes", "", *(count(number * seconds / len(table) / 60) for number in numbers)])
+    if price_in or price_out:
+        price = _price(run, table, price_in, price_out)
+        rows.append(["price (about)", "", *(f"{number * price:,.2f}" for number in numbers)])
     return rows
+
+
+def _price(run: Run, table: pa.Table, price_in: float, price_out: float) -> float:
+    """Returns the price of a conversation, from prices per million tokens and the server's counts of tokens."""
+    later = range(2, run.record.generation.turns + 1)
+    price = 0.0
+    for of_turn in (table, *(run.tables.turn(turn).read(REPLIES) for turn in later)):
+        if not {"tokens_in", "tokens_out"} <= set(of_turn.column_names):
+            raise ValueError(
+                f"'{run.folder}' has no numbers of tokens from a server, so its price is unknown; pass a pilot of a "
+                "served model (--base_url or --provider), or omit --price_in and --price_out"
+            )
+        for name, per_million in (("tokens_in", price_in), ("tokens_out", price_out)):
+            price += per_million / 1e6 * (pc.mean(of_turn[name]).as_py() or 0.0) * len(of_turn) / len(table)
+    return price
 
 
 if __name__ == "__main__":

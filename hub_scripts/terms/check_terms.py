@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import hb_dataset
 from hb_dataset.command_line import CommandParser
 from hb_dataset.decisions import decision_rows
-from hb_dataset.names import read_names
+from hb_dataset.names import NAMES_FILE, read_names
 from hb_dataset.noun_phrases import article_by_sound, first_letter_article, noun_phrase
 from hb_dataset.prompt_table import prompt_table, standalone_table
 from hb_dataset.versions import (
+    CHANGELOG_FILE,
     FROZEN_FILE,
     NEXT,
     FrozenError,
@@ -74,6 +75,10 @@ def check(folder: Path, against: str | None = None) -> Report:
     name, before = read_against(folder, against)
     if faults := link_faults(folder):  # nothing is read, because a link could point anywhere
         return Report(folder, name, faults, [], Changes([], [], []), [], 0)
+    for path in sorted(folder.iterdir()):
+        is_unread = path.name != ".git" and (path.name.startswith(".") or path.suffix == ".md")
+        if is_unread and path.is_dir():  # the reader of a vocabulary reports other folders
+            faults.append(Fault(path.name, 1, "is a folder, but a vocabulary consists of files; remove the folder"))
     faults += frozen_faults(folder)
     if folder.resolve().parent == VOCABULARIES:
         for read, place in ((read_names, ".."), (decision_rows, "../../decisions")):
@@ -117,6 +122,11 @@ def frozen_faults(folder: Path) -> list[Fault]:
             verify_version(version, root, record=record)
         except ValueError as error:
             faults.append(Fault(f"../{version}", 1, str(error)))
+    known = {NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE, NAMES_FILE.name}
+    for path in root.iterdir():
+        if path.name not in known and not (path.name.startswith(".") and path.is_file()):  # systems create such files
+            message = "is neither a frozen version nor a file of the vocabulary; remove it"
+            faults.append(Fault(f"../{path.name}", 1, message))
     licence = root.parent / LICENCE.name
     if not licence.is_file() or licence.read_bytes() != LICENCE.read_bytes():
         faults.append(Fault(f"../../{LICENCE.name}", 1, "is the vocabulary's licence; undo the change (git checkout)"))

@@ -17,7 +17,7 @@ from hb_metrics.command.plan import main, plan
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.run.run_folder import write_json
+from hb_metrics.run.run_folder import turn_folder, write_json
 from hb_metrics.run.tables import Tables
 from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.intervals import Size, at_size, half_width
@@ -57,16 +57,36 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
     assert rows["Full Gen Bias"][3] == f"{2.5 / freedom**0.5:.0%}"
 
 
-def test_replies_and_minutes_add_up(pilot, tmp_path):
+def with_tokens(folder, turn, tokens_in, tokens_out):
+    """Writes a turn whose first reply has no counts, as after a refusal of the server."""
+    table = Tables(folder).reply_table().select(["id", "prompt_id", "text", "reply", "question"])
+    table = table.slice(0, len(table) // turn)
+    for name, tokens in (("tokens_in", tokens_in), ("tokens_out", tokens_out)):
+        table = table.append_column(name, pa.array([None] + [tokens] * (len(table) - 1)))
+    path = turn_folder(folder, turn) / "replies"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    pq.write_table(table, path / "00000-of-00001.parquet")
+
+
+def test_replies_minutes_and_money_add_up(pilot, tmp_path):
     folder = shutil.copytree(pilot, tmp_path / "pilot")
     assert "minutes" not in rows_of(plan(folder))
     write_json(folder / "seconds.json", {"generation": 180.0, "offensiveness": 7.0})
-    rows = rows_of(plan(folder, replies=[8, 16, 64]))
+    with_tokens(folder, 1, 50, 20)
+    options = {"replies": [8, 16, 64], "price_in": 1000.0, "price_out": 2000.0}
+    rows = rows_of(plan(folder, **options))
     numbers = [18 * 4 * 8, 18 * 4 * 16, 18 * 4 * 30]  # there are 30 prompts per term and template
     assert [number(cell) for cell in rows["replies"][1:4]] == numbers
     assert rows["minutes"][1:4] == ["3", "6", "11"]
+    assert [number(cell) for cell in rows["price (about)"][1:4]] == pytest.approx(
+        [0.05 * replies + 2 * 0.02 * replies for replies in numbers]
+    )
     change_results(folder, lambda results: results["run"]["generation"].update(turns=2))
-    assert rows_of(plan(folder, replies=[8]))["conversations"][1] == "576"
+    with_tokens(folder, 2, 100, 10)  # half of the conversations
+    rows = rows_of(plan(folder, **options))
+    assert number(rows["price (about)"][1]) == pytest.approx(numbers[0] * (0.09 + 0.12 / 2))
+    assert rows["conversations"][1] == "576"
 
 
 def test_the_command_is_the_pilots_with_more_replies(pilot, tmp_path):

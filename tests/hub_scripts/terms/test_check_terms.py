@@ -167,6 +167,16 @@ def test_a_change_to_a_frozen_version_is_a_fault(versions, change, file, message
     assert message in fault.message
 
 
+def test_folders_are_refused(tmp_path, versions):
+    folder = write(tmp_path / "after")
+    for name in (".evil", "x.md", "words", ".git"):
+        (folder / name).mkdir()
+    faults = check(folder, str(write(tmp_path / "before"))).faults
+    assert [fault.file for fault in faults] == [".evil", "words", "x.md"]
+    (versions / "v2").mkdir()
+    assert [fault.file for fault in frozen_faults(versions / "next")] == ["../v2"]
+
+
 def test_without_its_record_every_frozen_version_is_a_fault(versions):
     (versions / "frozen.json").unlink()
     assert [fault.file for fault in frozen_faults(versions / "next")] == [f"../{name}" for name in frozen_versions()]
