@@ -154,6 +154,8 @@ def test_large_files_are_refused_before_memory_is_used(tmp_path):
     people = people_of_terms(VOCABULARY)
     with pytest.raises(ValueError, match=f"the limit is {MAX_FILLED:,}.*--terms"):
         own_prompt_table([of_text("{person}")] * 1000, people)
+    with pytest.raises(ValueError, match="512 MiB"):
+        own_prompt_table([of_text("{person}" + "a" * 2**22)], people)
 
 
 def test_datasets_of_the_hub_are_read_by_split(monkeypatch):
