@@ -25,6 +25,7 @@ from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
+from hb_train.debias_table import write_debias_table
 from hb_train.training.models import check_trainable
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script
 from hb_train.training.saving import publish_model, write_model_card
@@ -173,9 +174,7 @@ def compare_debiasing(options: argparse.Namespace) -> None:
             if words:
                 words = ["--model_name_or_path", model, "--output_dir", folder / name / task, *words]
                 run_step(f"hb_train.{script}", *words)
-    runs = [folder / name / "bias" for name in ("before", *options.methods)]
-    page = ["--names", "before", *options.methods, "--output", folder / PAGE_FILE]
-    run_step("hb_metrics.command.report", *runs, *page, launch=False)
+    write_debias_table(folder, ("before", *options.methods))
 
 
 def run_step(module: str, *words: str | Path, launch: bool = True) -> None:
