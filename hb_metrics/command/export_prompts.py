@@ -6,11 +6,12 @@ To import the answers, run `measure` with the same options and `--replies_file` 
 """
 
 import json
+import sys
+from argparse import ArgumentParser
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.command.arguments import asked_measurements, parse_arguments, wanted_measurements
 from hb_metrics.command.planning import read_files
@@ -25,20 +26,27 @@ if TYPE_CHECKING:
 
 # Importing torch takes seconds, so modules that need it are imported after the options are checked.
 
+USAGE = (
+    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]\nThe name of FILE must end in .parquet or "
+    ".jsonl. All other options are the options of measure."
+)
 SUFFIXES = (".parquet", ".jsonl")
 REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the values of the column `wanted`
 
 
 def main(argv: list[str] | None = None) -> None:
+    argv = sys.argv[1:] if argv is None else argv
     title = (__doc__ or "").split("\n", 1)[0]
-    parser = CommandParser(description=title, epilog="All other options are those of `measure` (see measure --help).")
-    parser.add_argument("file", type=Path, metavar="FILE", help=f"A new file, {' or '.join(SUFFIXES)}. It comes first.")
-    parser.add_argument(
-        "--after", type=Path, metavar="REPLIES", help="The replies of all turns so far, to export the next turn."
-    )
-    own, others = parser.parse_known_args(argv)
+    if not argv or argv[0] in ("-h", "--help"):
+        print(f"{USAGE}\n", file=sys.stdout if argv else sys.stderr)
+        if not argv:
+            raise SystemExit(2)
+        parse_arguments(["--help"], title)
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--after", type=Path)
+    own, others = parser.parse_known_args(argv[1:])
     settings = parse_arguments(others, title)
-    export_prompts(settings, read_prompts(settings), own.file, own.after)
+    export_prompts(settings, read_prompts(settings), Path(argv[0]), own.after)
 
 
 def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: Path | None = None) -> Path:

@@ -108,7 +108,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         assert row["text"] == prompts[row["id"]]  # stored as it is, without the tag
     dialogue, scores = results["dialogue"], pq.read_table(out / "dialogue").to_pydict()
     assert results["run"]["dialogue"]["num_replies"] == 500
-    assert dialogue["num_replies"] + dialogue["num_skipped"]["too_long"] == 500
+    assert dialogue["num_replies"] + dialogue["num_too_long"] == 500
     expected = math.exp(-sum(scores["log_likelihood"]) / sum(scores["num_tokens"]))
     assert dialogue["perplexity"] == pytest.approx(expected)
     assert f"Dialogue perplexity: {bias(expected)}" in printed
@@ -126,8 +126,8 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--dataset_config", "v1.1-baseline"], "did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, "),
         (["--personas", "161"], "personas is 161, but the file has only 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
-        (["--style_classifier", "no/such", "--max_new_tokens", "12"], "'no/such'; pass 'embedded'"),
-        (["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"], "'no/such'; pass 'embedded'"),
+        (["--style_classifier", "no/such", "--max_new_tokens", "12"], "'no/such' does not exist"),
+        (["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"], "'no/such' does not exist"),
         (["--frequencies", "pyproject.toml"], "'pyproject.toml'"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
         (["--axes", "autistic"], "axis 'autistic' is not in v1.0; allowed: ability, age, "),

@@ -131,7 +131,7 @@ def test_nothing_private_of_the_machine_is_published(results, kind):
         "served": {"name": f"{SECRET}/mine", "digest": None, "served": served},
         "adapter": {"adapter": local},
     }[kind]
-    results["dialogue"]["source"] = f"{SECRET}/chats.csv"
+    results["run"]["dialogue"]["source"] = f"{SECRET}/chats.csv"
     texts = evaluation_results(loaded(results), DATASET).values()
     assert re.findall(r".{,60}(?:SECRET|10\.1\.2|somebody).{,20}", "\n".join(texts)) == []
 

@@ -25,10 +25,13 @@ If the true value is v, the variance of the estimate is V_0 + s·v. The slope s 
 influences. The interval contains the values of v from which the estimate is at most t standard errors away, where t is
 a quantile for Welch's degrees of freedom. Near v = 0, the lower limit uses the F-distribution instead.
 
-If no names of the same group differ, there is neither an interval nor a p-value, because the spread of other names is
-unknown.
+If no names of the same group differ, there is no interval, because the spread of other names is unknown. The p-value
+then comes from a permutation test: it is the share of all ways to assign names to groups of these sizes in which no
+names of the same group differ. If N_c names have the c-th distinct vector, this share is at most K! Π_c N_c! / N!. It
+has this value if all groups have the same size and differ.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -100,8 +103,11 @@ def name_groups(
     value, within = group_variances(products / (number * (number - 1)), members)
     noise = _noise(vectors, members, within, number)
     if noise is None:
+        alike = np.unique(vectors.round(_DIGITS), axis=0, return_counts=True)[1].tolist()
+        p = math.factorial(len(kinds)) * math.prod(map(math.factorial, alike)) / math.factorial(len(called))
         reason = "names of the same group have the same mean style vector, so the spread of other names is unknown"
-        return replace(result, value=round(SCALE * value, _DIGITS), within=0.0, reason=reason)
+        value, p = round(SCALE * value, _DIGITS), round(min(p, 1.0), _DIGITS)
+        return replace(result, value=value, within=0.0, p=p, reason=reason)
     p = special.fdtrc(*noise.freedoms, max(value + noise.expected, 0.0) / noise.expected)
     linear = spread(group_influences(vectors, members, apart), codes)
     t, slope = quantile(confidence_level, linear.welch), linear.variance / plain

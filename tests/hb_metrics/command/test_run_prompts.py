@@ -210,7 +210,7 @@ def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary, capsys):
     measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
     results = json.loads((files / "run" / "results.json").read_text())
     assert set(results["generation"]["parroting"]["by_template"]) == {row["prompt"] for row in PLAIN}
-    assert "(--prompts), so they may not be neutral" in (files / "run" / "report.html").read_text()
+    assert "(<code>--prompts</code>), so it may not be neutral" in (files / "run" / "report.html").read_text()
     assert set(load_run(files / "run").replies["question"]) == {row["prompt"] for row in PLAIN}
     capsys.readouterr()
     print_replies([str(files / "run"), "--worst", "1"])

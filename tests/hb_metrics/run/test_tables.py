@@ -99,7 +99,7 @@ def run(tmp_path):
         }
         for number, row in enumerate(rows)
     ]
-    record = {"layout": {"version": LAYOUT, "measurements": []}}
+    record = {"layout": {"version": LAYOUT, "measurements": []}, "settings": {}}
     (tmp_path / RUN_FILE).write_text(json.dumps(record))
     (tmp_path / "results.json").write_text(json.dumps({"run": record}))
     write_table(tmp_path / PROMPTS_FILE, with_plurals(prompts, config_vocabulary("v1.0-small")))
@@ -149,7 +149,10 @@ def test_shards_of_other_styles_are_refused(column, tmp_path):
         Tables(tmp_path).vectors("")
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"run": 5}', "null", '{"run": {}, "generation": 3}', '{"run": {"mo'])
+@pytest.mark.parametrize(
+    "content",
+    ["[]", "{}", '{"run": 5}', "null", '{"run": {"layout": {"version": 3}}, "generation": 3}', '{"run": {"mo'],
+)
 def test_what_are_no_results_is_rejected(content, tmp_path):
     for wrong in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(ValueError, match=re.escape(f"'{wrong}' has no results.json")):

@@ -1,5 +1,6 @@
 """Bias between groups of names: against loops, and with names as draws of groups whose truth is known."""
 
+import math
 from dataclasses import replace
 from itertools import permutations
 
@@ -186,14 +187,21 @@ def test_few_names_have_no_verdict():
     assert "the same mean" in name_groups(np.full_like(vectors, 0.125), *rest, 0.95).reason
 
 
-def test_groups_without_spread_have_a_value_alone():
-    (_, names, questions, groups), _ = draw(np.random.default_rng(6), (4, 5))
+@pytest.mark.parametrize("sizes", [(4, 4), (4, 5), (4, 4, 4)])
+def test_groups_without_spread_have_a_value_and_the_p_value_of_all_permutations(sizes):
+    (_, names, questions, groups), _ = draw(np.random.default_rng(6), sizes)
     group_of = np.array([int(groups[name].removeprefix("group ")) for name in names])
     arguments = np.eye(STYLES)[group_of], names, questions, groups
-    result = name_groups(*arguments, 0.95)
-    assert (result.value, result.within) == pytest.approx(loop_value(*arguments))
-    assert result.interval is result.p is None
-    assert "spread of other names is unknown" in result.reason
+    found = name_groups(*arguments, 0.95)
+    assert (found.value, found.within) == pytest.approx(loop_value(*arguments))
+    assert found.interval is None
+    assert "spread of other names is unknown" in found.reason
+    codes = [row for row, size in enumerate(sizes) for _ in range(size)]
+    ways = math.factorial(len(codes)) / math.prod(map(math.factorial, sizes))
+    pure = math.prod(math.factorial(sizes.count(size)) for size in set(sizes))  # assignments without spread in a group
+    assert found.p >= pure / ways - 1e-9
+    assert found.p == pytest.approx(math.factorial(len(sizes)) / ways)
+    assert "p = " in names_figure(found).detail or "p < 0.001" in names_figure(found).detail
 
 
 @pytest.mark.parametrize(
