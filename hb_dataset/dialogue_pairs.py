@@ -83,8 +83,15 @@ class _Pair(NamedTuple):
 
 
 def _chitchat() -> dict[str, Any]:
+    try:
+        folder = resources.files("chitchat_dataset")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
+            f"prompt and reply"
+        ) from error
     # The file is read directly, because the package's own class would not close the file.
-    return json.loads(resources.files("chitchat_dataset").joinpath("dataset.json").read_text(encoding="utf-8"))
+    return json.loads(folder.joinpath("dataset.json").read_text(encoding="utf-8"))
 
 
 def _draw_from_conversations(

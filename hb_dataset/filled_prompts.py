@@ -131,8 +131,8 @@ def people_of_terms(
     Raises:
         ValueError: A term is unknown, or is not on one of these axes.
     """
-    own = [term for term in terms or () if ":" in term]
-    if len({term.casefold() for term in own}) < len(set(own)):
+    own = list(dict.fromkeys(term for term in terms or () if ":" in term))
+    if len({term.casefold() for term in own}) < len(own):
         raise ValueError(f"terms '{', '.join(own)}' contain a term in two spellings; write each term once")
     listed = terms and [term for term in terms if term not in own]
     descriptors = find_terms(vocabulary, axes, listed) + [_own_term(vocabulary, term) for term in own]

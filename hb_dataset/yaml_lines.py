@@ -105,7 +105,10 @@ def load_values(path: Path) -> Any:
     load_with_lines(path)
     try:
         return yaml.safe_load(_read(path))
-    except (yaml.YAMLError, ValueError) as error:  # such as an unknown tag or an invalid date
+    except yaml.MarkedYAMLError as error:  # such as an unknown tag, or a list as a key
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ValueError(f"line {line} of '{path}' is not valid YAML ({error.problem}); correct it") from error
+    except ValueError as error:  # such as an invalid date
         raise ValueError(f"'{path}' is not valid YAML ({error}); correct the file") from error
 
 

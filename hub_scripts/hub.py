@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from hb_dataset.hub_access import protect_token
 
@@ -83,6 +84,10 @@ class Repository(NamedTuple):
 def endpoint() -> str:
     from huggingface_hub import constants
 
+    if "@" in urlsplit(constants.ENDPOINT).netloc:
+        raise HubError(
+            "HF_ENDPOINT contains a user name or password, which would be published; remove it from the address"
+        )
     protect_token()
     return constants.ENDPOINT
 
@@ -164,23 +169,31 @@ def publish(
     return f"published as {repository.page(f'commit/{commit}')} ({listed or 'no changes'})"
 
 
-def propose(repository: Repository, files: Mapping[str, bytes], *, title: str, description: str) -> str:
-    """Opens a pull request that writes files to a model's repository. Returns its page.
+def propose(repository: Repository, files: Mapping[str, bytes], *, title: str, description: str) -> tuple[str, bool]:
+    """Opens a pull request that writes files to a model's repository. Returns its page, and whether it is new.
 
-    The request starts at `repository.head`, on which the contents are based, so later commits by the owners are kept.
+    If this account already has an open pull request with the same title and content, that request's page is returned.
+    A new request starts at `repository.head`, on which the contents are based, so later commits by the owners are kept.
     """
     from huggingface_hub import CommitOperationAdd
 
-    with explained(repository.api, f"Opening a pull request on {repository}"):
-        info = repository.api.create_commit(
-            repository.repo_id,
+    api, repo_id = repository.api, repository.repo_id
+    with explained(api, f"Opening a pull request on {repository}"):
+        opened = api.get_repo_discussions(
+            repo_id, author=api.whoami(cache=True)["name"], discussion_type="pull_request", discussion_status="open"
+        )
+        for pull_request in opened:
+            if pull_request.title == title and not repository.differing(f"refs/pr/{pull_request.num}", files):
+                return repository.page(f"discussions/{pull_request.num}"), False
+        info = api.create_commit(
+            repo_id,
             [CommitOperationAdd(path, content) for path, content in files.items()],
             commit_message=title,
             commit_description=description,
             parent_commit=repository.head,
             create_pr=True,
         )
-    return repository.page(f"discussions/{info.pr_num}")
+    return repository.page(f"discussions/{info.pr_num}"), True
 
 
 @contextmanager

@@ -4,7 +4,7 @@ r"""Opens a pull request that adds a run's figures, as evaluation results, to it
 
 The script shows the files (`.eval_results/holistic_bias_*.yaml`), and opens the pull request only with `--yes`.
 `--dry_run DIR` writes the files to a folder instead, and needs neither a token nor a network connection. If main
-already contains the files, the script opens no pull request.
+already contains the files, or you have already proposed them, the script opens no pull request.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def _publish(results: "Results", contents: Mapping[str, bytes], options: argpars
     if not options.yes:
         print(f"nothing was written; add --yes to open a pull request on {options.repo_id} with these files")
         return
-    url = hub.propose(
+    url, is_new = hub.propose(
         model,
         files,
         title=f"HolisticBias results ({record.data.config}{'' if tag is None else f', tag {tag}'})",
@@ -114,7 +114,7 @@ def _publish(results: "Results", contents: Mapping[str, bytes], options: argpars
             f"{', '.join(f'`{path}`' for path in files)}."
         ),
     )
-    print(f"pull request: {url}")
+    print(f"pull request: {url}" if is_new else f"proposed already: {url}")
 
 
 def evaluation_results(results: "Results", dataset_id: str) -> dict[str, str]:

@@ -108,7 +108,7 @@ class Group(NamedTuple):
 
 def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
     rows = rows_of_tasks(study)
-    lines, num_duplicates = read_lines(paths, study.id, rows, num_choices=len(study.labels))
+    lines, num_duplicates = read_lines(paths, study.id, dict.fromkeys(rows, study.judge), num_choices=len(study.labels))
     raters = sorted({rater for rater, _ in lines})
     numbers = np.full((len(study.replies), len(raters)), -1)
     for (rater, task), line in sorted(lines.items()):

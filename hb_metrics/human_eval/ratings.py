@@ -1,8 +1,8 @@
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_dataset.table_files import filled_text_in, invalid, json_lines, number_in, text_in
+from hb_dataset.table_files import filled_text_in, invalid, json_lines, number_in
 from hb_metrics.human_eval.study import Study
 
 FIELDS = ("study", "rater", "task", "choice")  # pages also write `session`, `question` and `seconds`
@@ -44,15 +44,15 @@ class Line(NamedTuple):
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    tasks: set[str] = set()
+    questions: dict[str, str] = {}  # the question of each task
     for sheet, screens in study.sheets.items():
         for place in range(len(screens)):
-            tasks.update(study.tasks(sheet, place).values())
-    return _in_order(*read_lines(paths, study.id, tasks, num_choices=2), study)
+            questions |= {task: question for question, task in study.tasks(sheet, place).items()}
+    return _in_order(*read_lines(paths, study.id, questions, num_choices=2), study)
 
 
 def read_lines(
-    paths: Sequence[Path], study: str, tasks: Collection[str], *, num_choices: int
+    paths: Sequence[Path], study: str, questions: Mapping[str, str], *, num_choices: int
 ) -> tuple[dict[tuple[str, str], Line], int]:
     """Reads files of answers. Returns the lines by rater and task, and the number of repeated lines.
 
@@ -65,7 +65,7 @@ def read_lines(
         number = 0
         for number, row in json_lines(path):
             place = f"'{path}', line {number}"
-            task, line = _task_and_line(row, place, study, tasks, num_choices)
+            task, line = _task_and_line(row, place, study, questions, num_choices)
             _check_one_person(row, line, people)
             earlier = chosen.setdefault((line.rater, task), line)
             num_duplicates += earlier is not line
@@ -106,15 +106,17 @@ def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: S
 
 
 def _task_and_line(
-    row: dict[str, Any], place: str, study: str, tasks: Collection[str], num_choices: int
+    row: dict[str, Any], place: str, study: str, questions: Mapping[str, str], num_choices: int
 ) -> tuple[str, Line]:
     if missing := [field for field in FIELDS if field not in row]:
         raise ValueError(f"{place}: {', '.join(missing)} is missing; write an object with {', '.join(FIELDS)}")
     of_study, rater, task = (filled_text_in(place, row, name) for name in ("study", "rater", "task"))
     if of_study != study:
         raise ValueError(f"{place}: study is {of_study!r}, but the study's id is '{study}'; pass files of one study")
-    if task not in tasks:
+    if task not in questions:
         raise ValueError(f"{place}: task is {task!r}, which is not in the study; write an id from the exported tasks")
+    if row.get("question", questions[task]) != questions[task]:
+        raise ValueError(f"{place}: question is {row['question']!r}, but the task's question is '{questions[task]}'")
     numbers = range(1, num_choices + 1)
     allowed = f"{' or '.join(map(str, numbers))}, the number of the chosen button"
     choice = number_in(place, row, "choice", allowed)  # crowdsourcing platforms return strings
@@ -132,8 +134,9 @@ def _check_one_person(row: dict[str, Any], line: Line, people: dict[tuple[str, s
     Intervals would then be too wide or too narrow. `people` records the raters' browsers and the spellings of their
     names in earlier lines.
     """
-    rater, session = line.rater, text_in(line.place, row, "session")
-    if session is not None:
+    rater = line.rater
+    if "session" in row:
+        session = filled_text_in(line.place, row, "session")
         if people.setdefault(("browser of", rater), session) != session:
             raise ValueError(
                 f"{line.place}: rater {rater!r} used two browsers, so either two people shared a page or one person "

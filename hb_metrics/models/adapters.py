@@ -56,7 +56,7 @@ def with_adapter(
         warnings.simplefilter("ignore")  # the checks below raise errors instead
         try:
             weights = load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
-            _resize_embeddings(model, tokenizer, weights)
+            _resize_embeddings(model, tokenizer, weights, config)
             wrapped = PeftModel(model, config)
             result = wrapped.load_adapter(adapter.name, "default", revision=adapter.revision, is_trainable=False)
         except UnpicklingError as error:
@@ -101,17 +101,21 @@ def _is_stored_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
 
 
 def _resize_embeddings(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, torch.Tensor]
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, torch.Tensor], config: Any
 ) -> None:
-    """Gives the model as many embeddings as the adapter contains, if it contains any."""
+    """Gives the model as many embeddings as the adapter contains or trains, if it does so for any."""
     embeddings = (model.get_input_embeddings(), model.get_output_embeddings())
     rows = embeddings[0].weight.shape[0]
     names = tuple(f"{path}.weight" for path, module in model.named_modules() if module in embeddings)
     saved = {len(tensor) for key, tensor in weights.items() if "lora_" not in key and key.endswith(names)}
-    needed = saved.pop() if len(saved) == 1 else rows
+    indices = getattr(config, "trainable_token_indices", None) or []
+    lists = indices.values() if isinstance(indices, dict) else [indices]
+    trained = {index for each in lists for index in each}
+    needed = saved.pop() if len(saved) == 1 else max({rows - 1} | trained) + 1
     if needed != rows:
         model.resize_token_embeddings(needed, mean_resizing=False)
-    if len(tokenizer) > needed:
+    untrained = set(range(rows, len(tokenizer))) - trained
+    if len(tokenizer) > needed or (untrained and max(trained, default=0) >= rows):
         raise ValueError(
             f"its tokenizer has {len(tokenizer):,} tokens, but the model has embeddings for only {rows:,}, and the "
             "adapter does not contain the missing embeddings; save the adapter again with save_embedding_layers=True"

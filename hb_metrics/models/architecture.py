@@ -91,13 +91,13 @@ def decoder_start(model: PreTrainedModel) -> list[int]:
     config = model.generation_config
     known = [config.decoder_start_token_id, config.bos_token_id, getattr(model.config, "decoder_start_token_id", None)]
     known.append(model.config.get_text_config(decoder=True).bos_token_id)  # T5Gemma defines no other start
-    start = next((token for token in known if token is not None), None)
-    if start is None:
+    start = _one_token(next((token for token in known if token is not None), None), "decoder_start_token_id")
+    if not start:
         raise ValueError(
             "the model's generation_config has no decoder_start_token_id, so its decoder cannot start; in the model's "
             "generation_config.json, set this key to the id of the decoder's start token"
         )
-    return [start] if config.forced_bos_token_id is None else [start, config.forced_bos_token_id]
+    return start + _one_token(config.forced_bos_token_id, "forced_bos_token_id")
 
 
 @torch.inference_mode()
@@ -131,3 +131,13 @@ def added_around(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[in
     whole, inner = (list(tokenizer(text, add_special_tokens=special)["input_ids"]) for special in (True, False))
     start = next((start for start in range(len(whole)) if whole[start : start + len(inner)] == inner), 0)
     return whole[:start], whole[start + len(inner) :]
+
+
+def _one_token(ids: int | list | None, name: str) -> list[int]:
+    tokens = ids if isinstance(ids, list) else [] if ids is None else [ids]
+    if len(tokens) > 1 or any(isinstance(token, list) for token in tokens):
+        raise ValueError(
+            f"{name} is {ids} in the model's generation_config, which is a different token for each row of a batch; in "
+            "the model's generation_config.json, set this key to a single token id"
+        )
+    return [*tokens]

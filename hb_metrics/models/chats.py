@@ -1,5 +1,4 @@
 import itertools
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -180,7 +179,7 @@ def _apply(
 ) -> list[str]:
     settings: dict[str, object] = dict(chat.template_kwargs)
     if prints_date(tokenizer):  # transformers passes no functions to templates, so the template itself is changed
-        settings["chat_template"] = _DATE.sub(_pinned_date, _template_text(tokenizer))
+        settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
     apply = partial(tokenizer.apply_chat_template, tokenize=False, **settings)
     try:
         if _ANSWER not in apply([{"role": "user", "content": _ANSWER}]):
@@ -213,16 +212,21 @@ def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
         return ""
 
 
-# Matches a call of the function with which templates print the current date.
-_DATE = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
-
-
-def _pinned_date(call: re.Match[str]) -> str:
-    return json.dumps(CHAT_DATE.strftime(call[2]), ensure_ascii=False)
-
-
 def prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
     return "strftime_now" in _template_text(tokenizer)
+
+
+def _pinned_date() -> str:
+    """Returns a macro that replaces a chat template's function `strftime_now` and prints `CHAT_DATE`."""
+    directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
+    replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
+    replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)
+    # The line break after the macro is not printed.
+    return "{% macro strftime_now(format) %}{{ format" + replaced + " }}{% endmacro %}\n"
+
+
+def _unpadded(directive: str) -> str:
+    return CHAT_DATE.strftime("%" + directive).strip().lstrip("0") or "0"
 
 
 # With these lines at its beginning, a chat template adds a control tag (see `layout`).

@@ -33,11 +33,12 @@ from hb_metrics.models.float32 import quantization_of
 from hb_metrics.models.memory import is_out_of_memory
 from hb_metrics.models.sources import EMBEDDED, Source, file_of, find_source, identify
 
-# Weights of the head of another task, such as classification. If the embeddings also serve as the language-modelling
-# head, such a checkpoint lacks no weights. However, it is no language model, so its likelihoods are meaningless.
-_OTHER_WEIGHTS = re.compile(
-    r"(^|\.)(score|classifier|qa_outputs|v_head|(classification|reward|value|regression)_head)\."
-)
+# These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
+# without missing weights if the language-modelling head has the same weights as the embeddings. However, such a model
+# is no longer a language model, so its likelihoods are meaningless.
+_LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
+_OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
+_OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
 
 ModelKind = Literal["causal", "masked", "encoder-decoder"]
 
@@ -155,12 +156,8 @@ def load_model(
             "contains the language-modelling head"
         )
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
-    if others:
-        raise ValueError(
-            f"the checkpoint of '{name}' has the head of another task, such as classification or reward "
-            f"({', '.join(others[:3])}), so its likelihoods would be meaningless; pass the language model from which "
-            "it was made"
-        )
+    if others and not _has_language_head(loaded.config):
+        raise _other_head(f"'{name}' ({', '.join(others[:3])})")
     model.eval()
     if loaded.adapter is not None:
         model = with_adapter(model, loaded.adapter, name, loaded.tokenizer)
@@ -278,6 +275,9 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
     architectures = set(config.architectures or [])
+    other = [name for name in architectures if _OTHER_HEAD.search(name)]
+    if other and not _has_language_head(config):
+        raise _other_head(", ".join(sorted(other)))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
     # Several types, such as BERT and RoBERTa, can be masked or causal. The architectures in the checkpoint's config
@@ -299,6 +299,22 @@ def _reads_images(config: PreTrainedConfig) -> bool:
         config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
         and not config.is_encoder_decoder
+    )
+
+
+def _has_language_head(config: PreTrainedConfig) -> bool:
+    known = [
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type),
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type),
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.get(config.model_type),
+    ]
+    return any(name in known or _LANGUAGE_HEAD.search(name) for name in config.architectures or [])
+
+
+def _other_head(what: str) -> ValueError:
+    return ValueError(
+        f"the checkpoint of {what} has the head of another task, such as classification or reward, so its likelihoods "
+        "would be meaningless; pass the language model from which it was made"
     )
 
 

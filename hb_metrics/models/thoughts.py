@@ -49,8 +49,8 @@ _SIDES = "".join(
 )
 _MARK = re.compile(rf"(?=[<\[◁])(?:{_SIDES}(?P<token>{_TOKEN}))", re.IGNORECASE)
 _LINE_END = re.compile(r"[ \t]*(?:\n|<|\Z)")
-# A token between words of a sentence is spoken of, as in "Use </s> to close".
-_ENDS = [(rf"(?<![\w,] )(?:{_TOKEN})|(?:{_TOKEN})(?! [a-z])", ""), *_LISTED.turn_ends]
+# A token between words of a sentence is spoken of, as in "Use </s> to close". <|end|> and its like always end a reply.
+_ENDS = [(rf"(?=<\|)(?:{_TOKEN})|(?<![\w,] )(?:{_TOKEN})|(?:{_TOKEN})(?! [a-z])", ""), *_LISTED.turn_ends]
 _TURN_ENDS = [(re.compile(pattern.replace("USERS", _USERS)), needed) for pattern, needed in _ENDS]
 # Matches code, special tokens in quotation marks, and struck-out text in HTML, whose tags look like special tokens.
 _CODE = r"```.*?```|~~~.*?~~~|`[^`\n]+`|<(code|s)\b[^<>\n]{0,99}>[^\n]{0,200}?</\1>"

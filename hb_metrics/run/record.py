@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_type_hints
 
 from hb_metrics.run.typed_json import Excerpt, value_from_json
 
@@ -230,6 +230,13 @@ class Record:
         for name, kind in get_type_hints(Record).items():
             if name in content and name != "content":
                 vars(self)[name] = value_from_json(kind, content[name], f"{place}.{name}")
+
+    if not TYPE_CHECKING:  # a type checker knows the sections, and no other attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name not in get_type_hints(Record):
+                raise AttributeError(name)
+            raise ValueError(f"run.json has no section '{name}', so it was changed; measure again in a new folder")
 
     @property
     def tag(self) -> str | None:

@@ -10,6 +10,7 @@ The exit code is 0 if there are no faults, 1 if there are faults, and 2 if the c
 import argparse
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import hb_dataset
 from hb_dataset.command_line import CommandParser
 from hb_dataset.decisions import decision_rows
+from hb_dataset.matching import squeezed
 from hb_dataset.names import NAMES_FILE, read_names
 from hb_dataset.noun_phrases import article_by_sound, first_letter_article, noun_phrase
 from hb_dataset.prompt_table import prompt_table, standalone_table
@@ -31,8 +33,8 @@ from hb_dataset.versions import (
     version_folder,
     version_number,
 )
-from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, read_vocabulary
-from hb_dataset.vocabulary_entries import PersonNoun
+from hb_dataset.vocabulary import MAX_WORDS_BEFORE, VOCABULARIES, Vocabulary, read_vocabulary
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
 from hb_dataset.written_text import is_invisible, other_letters
 from hb_dataset.yaml_lines import Fault, FaultsError
 from hub_scripts.terms.entries import (
@@ -53,6 +55,8 @@ NUM_ENTRIES, NUM_SENTENCES = 25, 10  # the entries whose sentences are shown, an
 # A change to one of these keys may create a duplicate or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
 WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
+_AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
+_PARTS_BEFORE = 4  # the maximum number of words between spaces or hyphens, as in "seventy-five-year-old"
 LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the vocabulary's licence
 
 
@@ -166,11 +170,13 @@ def source_faults(before: Sequence[Entry], changes: Changes) -> list[Fault]:
 def hints(entries: Sequence[Entry], changes: Changes) -> set[Fault]:
     """Returns the possible mistakes in added and changed entries."""
     nouns = [entry.value for entry in entries if entry.kind == NOUN]
+    templates = [entry.value for entry in entries if entry.kind == TEMPLATE and entry.name.count("{") == 1]
+    openings = [_spoken(template.parts[0]) for template in templates]
     messages = [(change.after, message) for change in changes.changed for message in _history(change)]
     for entry in (*changes.added, *_changed_in(changes, _NAMING)):
         messages += [(entry, message) for message in _near(entry, entries)]
     for entry in (*changes.added, *_changed_in(changes, WORDING)):
-        messages += [(entry, message) for message in _wording(entry, nouns)]
+        messages += [(entry, message) for message in _wording(entry, nouns, openings)]
     for entry in changes.added:
         if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
             message = (
@@ -203,12 +209,25 @@ def _near(entry: Entry, others: Sequence[Entry]) -> Iterator[str]:
             )
 
 
-def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
+def _wording(entry: Entry, nouns: Sequence[PersonNoun], openings: Sequence[Sequence[str]]) -> Iterator[str]:
     value = entry.value
     if letters := other_letters(" ".join([entry.name, str(entry.fields.get("plural") or "")])):
         yield (
             f"{entry.kind} {entry.name!r} has letters other than a to z: {', '.join(letters)}; check that people "
             "write these letters, and that none is a look-alike"
+        )
+    words = _spoken(entry.name)
+    if entry.kind in (TERM, NOUN) and any(
+        opening and words[: len(opening)] == opening[: len(words)] for opening in openings
+    ):
+        yield (
+            f"{entry.kind} {entry.name!r} begins like a template; write only words for people, which the template's "
+            "sentence contains in place of its slot"
+        )
+    if entry.kind == TERM and _like_a_sentence(value):
+        yield (
+            f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; write it as "
+            'people say it beside "person", or leave it if it is correct'
         )
     is_before = entry.kind == NOUN or (entry.kind == TERM and value.placement == "before" and nouns)
     if is_before and value.article is None and article_by_sound(entry.name) != first_letter_article(entry.name):
@@ -217,6 +236,18 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             f"{entry.kind} {entry.name!r} would be written {written!r}; if the article is wrong, add `article: a` or "
             "`article: an`"
         )
+
+
+def _spoken(text: str) -> list[str]:
+    return re.findall(r"[\w']+", squeezed(text))
+
+
+def _like_a_sentence(term: Descriptor) -> bool:
+    words = term.term.split()
+    if term.placement == "after":
+        return words[0] not in _AFTER_A_NOUN and not words[0].endswith(("ing", "ed"))
+    begins_one = len(words) > 1 and words[0][0].isupper() and words[1][0].islower()
+    return begins_one or len(words) >= MAX_WORDS_BEFORE or len(re.split("[ -]", term.term)) > _PARTS_BEFORE
 
 
 def _history(change: Changed) -> Iterator[str]:

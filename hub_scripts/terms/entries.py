@@ -28,6 +28,8 @@ from hb_dataset.vocabulary_entries import (
 from hb_dataset.yaml_lines import load_with_lines, read_entries
 
 MIN_SIMILARITY = 0.85  # of letters: a word of seven letters and the same word with another letter have 0.86
+_MIN_LETTERS = 5  # of words that differ in one letter, because "fat" is not a misspelling of "fit"
+_LOOK_ALIKES = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 
 
 def resemble(one: str, other: str) -> bool:
@@ -37,12 +39,34 @@ def resemble(one: str, other: str) -> bool:
     """
     if len({re.sub(r"\D", "", phrase) for phrase in (one, other)} - {""}) > 1:
         return False
-    return bool(difflib.get_close_matches(_letters(one), [_letters(other)], cutoff=MIN_SIMILARITY))
+    one, other = _letters(one), _letters(other)
+    if _one_edit_apart(one, other) or _looks(one) == _looks(other):
+        return True
+    return bool(difflib.get_close_matches(one, [other], cutoff=MIN_SIMILARITY))
+
+
+def _one_edit_apart(one: str, other: str) -> bool:
+    """Returns whether words differ in one letter, which is added, removed, replaced or swapped with the next."""
+    if min(len(one), len(other)) < _MIN_LETTERS or abs(len(one) - len(other)) > 1:
+        return False
+    short, long = sorted((one, other), key=len)
+    same = next((index for index, letter in enumerate(short) if letter != long[index]), len(short))
+    short, long = short[same:], long[same:]
+    if len(short) < len(long):
+        return short == long[1:]
+    return short[1:] == long[1:] or (short[:2] == long[1::-1] and short[2:] == long[2:])
 
 
 @functools.cache
 def _letters(phrase: str) -> str:
     return as_it_looks("".join(filter(str.isalnum, phrase)))
+
+
+@functools.cache
+def _looks(letters: str) -> str:
+    for pair, letter in _LOOK_ALIKES:
+        letters = letters.replace(pair, letter)
+    return letters
 
 
 TERM, NOUN, TEMPLATE, STANDALONE = "term", "noun", "template", "standalone noun phrase"

@@ -1,5 +1,6 @@
 import json
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -37,6 +38,12 @@ def test_the_chitchat_dataset_is_read_and_drawn_from():
     assert dialogue.num_skipped == {"one_person": 3150, "one_word": 194}
 
     assert dialogue.description() == {"source": "chitchat-dataset 0.9.0", "digest": dialogue.digest, "num_replies": 500}
+
+
+def test_without_the_chitchat_dataset_the_message_says_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "chitchat_dataset", None)
+    with pytest.raises(ModuleNotFoundError, match="is not installed; run `pip install chitchat-dataset`, or pass"):
+        read_dialogue()
 
 
 def turns(*texts):

@@ -225,6 +225,8 @@ def test_people_are_terms_with_their_agreeing_nouns():
     for fault in ("Ability:hearing", ":hearing", "ability:", "ability:who hears", "ability:{x}"):
         with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
             people_of_terms(VOCABULARY, terms=[fault])
+    hearing = people_of_terms(VOCABULARY, terms=["ability:hearing"])
+    assert people_of_terms(VOCABULARY, terms=["ability:hearing", "ability:hearing"]) == hearing
     with pytest.raises(ValueError, match="'nation:German, nation:german' contain a term in two spellings"):
         people_of_terms(VOCABULARY, terms=["nation:German", "nation:german"])
     noun = next(noun for noun in VOCABULARY.nouns if noun.noun == "individual")

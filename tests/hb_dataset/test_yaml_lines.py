@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from hb_dataset.yaml_lines import MAX_BYTES, MAX_DEPTH, FaultsError, load_with_lines
+from hb_dataset.yaml_lines import MAX_BYTES, MAX_DEPTH, FaultsError, load_values, load_with_lines
 
 LAUGHS = "a: &a [x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefghi"))
 DEEP = "[" * MAX_DEPTH + "x" + "]" * MAX_DEPTH
@@ -43,3 +43,12 @@ def test_what_is_just_allowed_is_read(tmp_path):
         document, lines = load_with_lines(path)
         assert document
         assert lines[()] == 1
+
+
+@pytest.mark.parametrize(("line", "problem"), [("a: !x b", "for the tag '!x'"), ("[c]: d\n", "found unhashable key")])
+def test_a_fault_of_a_tag_or_a_key_is_one_sentence_with_its_line(tmp_path, line, problem):
+    path = tmp_path / "settings.yaml"
+    path.write_text(f"e: f\n{line}", encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"^line 2 of '\S+settings\.yaml' is not valid YAML .*{problem}") as caught:
+        load_values(path)
+    assert "\n" not in str(caught.value)

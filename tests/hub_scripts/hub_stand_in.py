@@ -226,6 +226,16 @@ def refs(hub, request, repo):
     return {"branches": listed(branches, "refs/heads/"), "converts": [], "tags": listed(repo.tags, "refs/tags/")}
 
 
+def discussions(hub, request, repo):
+    listed = []
+    for pull_request in reversed(repo.pull_requests.values()):
+        about = {"num": pull_request.num, "title": pull_request.title, "author": {"name": pull_request.author}}
+        about |= {"createdAt": DATE, "status": "open", "isPullRequest": True}
+        if (request.query["author"], request.query["status"]) == ([pull_request.author], ["open"]):
+            listed.append(about | {"repo": {"name": repo.id, "type": repo.kind}})
+    return {"discussions": listed, "count": len(listed), "start": 0}
+
+
 def entries(commit):
     """Files and folders of a tree, at all depths."""
     folders = {"/".join(path.split("/")[:depth]) for path in commit.files for depth in range(1, path.count("/") + 1)}
@@ -278,6 +288,7 @@ ENDPOINTS = [
     ("POST", rf"{_API}/commit{_REVISION}", commit),
     ("POST", rf"{_API}/tag{_REVISION}", create_tag),
     ("GET", rf"{_API}/refs", refs),
+    ("GET", rf"{_API}/discussions", discussions),
     ("GET", rf"{_API}/tree{_REVISION}(?:/(?P<path>.+))?", tree),
     ("POST", rf"{_API}/paths-info{_REVISION}", paths_info),
     ("GET", rf"{_API}(?:/revision{_REVISION})?", repo_info),

@@ -1,11 +1,11 @@
 import traceback
 
 import pytest
-from huggingface_hub import HfApi, close_session
+from huggingface_hub import HfApi, close_session, constants
 
 from hb_dataset.hub_access import protect_token, stream_split
 from hb_metrics.models.sources import file_of, identify
-from hub_scripts.hub import RECORD_FILE, HubError, connect, open_repository, publish
+from hub_scripts.hub import RECORD_FILE, HubError, connect, endpoint, open_repository, publish
 from tests.hub_scripts.hub_stand_in import Hub
 
 CARD = b"---\nlicense: cc-by-sa-4.0\n---\n# Data\n"
@@ -216,6 +216,13 @@ def test_connect_needs_a_token(in_process, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", in_process.token)
     assert (connect().endpoint, connect().token) == (in_process.url, in_process.token)
     assert in_process.requests == []
+
+
+def test_an_endpoint_with_a_password_is_refused(monkeypatch):
+    monkeypatch.setattr(constants, "ENDPOINT", "https://somebody:SECRET@hub.example.com")
+    with pytest.raises(HubError, match="HF_ENDPOINT contains a user name or password") as error:
+        endpoint()
+    assert "SECRET" not in str(error.value)
 
 
 @pytest.mark.parametrize("token", ["read_token", "other_token"])

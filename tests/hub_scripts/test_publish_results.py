@@ -201,6 +201,10 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     assert printed.endswith(f"pull request: {url}\n")
     assert all(text.decode() in printed for text in expected.values())
 
+    publish(run, "--yes")
+    assert list(repo.pull_requests) == [1]
+    assert capsys.readouterr().out.endswith(f"proposed already: {url}\n")
+
     repo.commit({"README.md": b"# Edited\n", **expected})
     wrote_before = hub.writes()
     publish(run, "--yes")

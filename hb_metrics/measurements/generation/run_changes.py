@@ -53,9 +53,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
     before, after = _replies(first, tables[0]), _replies(second, tables[1])
     if before is None or after is None:
         return FigureChanges(by_name, NO_FILES_REASON)
-    clusters = generations[0].gen_bias.clusters or {}
+    clusters, unlike = generations[0].gen_bias.clusters or {}, None
     if clusters != (generations[1].gen_bias.clusters or {}):
-        clusters = {}
+        clusters, unlike = {}, "the runs have different clusters of styles"
     labels = [style.style for style in generations[0].styles]
     columns = cluster_columns(labels, clusters) if clusters else {}
     covariances = gen_bias_covariances(before.by_cell, after.by_cell, columns)
@@ -66,7 +66,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
             by_name[name] = gen_bias_change(values[0], values[1], covariance, scale, level)
     if not has_pairs_of_terms(tables[0]):
         by_name |= _noun_changes(before, after, level)
-    return FigureChanges(by_name)
+    return FigureChanges(by_name, unlike)
 
 
 def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:

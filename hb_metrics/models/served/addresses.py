@@ -30,10 +30,10 @@ def check_address(url: str) -> str:
             "base_url contains a user name, a password, a query or a fragment, which the run would record; remove it, "
             f"and set the environment variable {KEY_VARIABLE} to the key"
         )
-    parts = urlsplit(url)
     try:
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is not a number
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
+    except ValueError:  # the port is not a number, or a bracket is open
         is_valid = False
     if not is_valid:
         raise ValueError(

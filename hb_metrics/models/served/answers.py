@@ -7,6 +7,7 @@ For the log-probabilities of a prompt's tokens, the server must support the fiel
 therefore accepted only if their tokens match the prompt's tokens exactly.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp, fsum, isfinite
 from typing import Any, Literal, NamedTuple
@@ -29,10 +30,9 @@ _FINISH_REASONS: Mapping[Ending, str] = {
     "unknown": "other language unknown finish_reason_unspecified pause_turn repetition",
 }
 _ENDINGS = {reason: ending for ending, reasons in _FINISH_REASONS.items() for reason in reasons.split()}
-# The fields that may contain a thought. Servers that use both repeat the thought in each.
-_THOUGHTS = ("reasoning_content", "reasoning")
-# By the type of a part of a message: the kind of its content, and the field that contains it.
-_PARTS = {"text": ("text", "text"), "thinking": ("thought", "thinking"), "refusal": ("refusal", "refusal")}
+# The fields that may contain a thought. Servers that use several of them repeat the thought in each.
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thought", "reasoning_text", "reasoning_details")
+_TEXTS = ("text", "refusal", "thinking", "reasoning", "summary", "content")  # the fields of parts that contain a text
 
 
 class ServedAnswer(NamedTuple):
@@ -73,11 +73,12 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
     ending = _ENDINGS.get(finish_reason.lower().partition(":")[0])
     if ending is None:
         raise TemporaryFault(f"the answer ended early, with the finish reason {finish_reason!r}")
-    parts = [*_parts(message.get("content")), ("refusal", str(message.get("refusal") or ""))]
-    text, refusal, thought = (_joined(parts, kind) for kind in ("text", "refusal", "thought"))
+    parts = [*_parts(message.get("content")), *_parts(message.get("refusal") or None, "refusal")]
+    text, refusal = _joined(parts, "text"), _joined(parts, "refusal")
     if refusal:
         text, ending = "\n".join(filter(None, [text, refusal])), "refused"
-    thought = thought or next((str(message[name]).strip() for name in _THOUGHTS if message.get(name)), "")
+    fields = (_joined(_parts(message.get(name), "thought"), "thought") for name in _THOUGHTS)
+    thought = _joined(parts, "thought") or next(filter(None, fields), "")
     written = read_written("" if ending == "filtered" else text)
     inline = written.reasoning is not None
     if thought:  # the text may contain a further thought between marks
@@ -113,20 +114,25 @@ def _joined(parts: Iterable[tuple[str, str]], kind: str) -> str:
     return "".join(part for name, part in parts if name == kind).strip()
 
 
-def _parts(content: Any, kind: str | None = None) -> Iterator[tuple[str, str]]:
+def _parts(content: Any, kind: str = "text") -> Iterator[tuple[str, str]]:
     """Yields the texts in a message's content, each with its kind: "text", "thought" or "refusal".
 
-    OpenAI and Mistral divide a content into typed parts. The thoughts of Mistral are again divided into parts.
+    OpenAI, Mistral and Anthropic divide a content into typed parts, which may again contain parts.
     """
     if isinstance(content, str):
-        yield kind or "text", content
+        yield kind, content
     elif isinstance(content, list):
         for part in content:
-            known = _PARTS.get(str(part.get("type"))) if isinstance(part, Mapping) else None
-            if known is None:
-                raise TemporaryFault("the answer has a part that is not a text")
-            yield from _parts(part.get(known[1]), kind or known[0])
-    elif content is not None:
+            yield from _parts(part, kind)
+    elif isinstance(content, Mapping):
+        name = str(content.get("type"))
+        kind = "thought" if re.search("reason|think|thought", name) else "refusal" if name == "refusal" else kind
+        given = [content[field] for field in _TEXTS if field in content]
+        if not given and kind != "thought":  # servers may encrypt thoughts
+            raise TemporaryFault(f"the answer has a part of type {printable(name)!r}, which is not a text")
+        for part in given[:1]:
+            yield from _parts(part, kind)
+    elif content is not None and kind != "thought":
         raise TemporaryFault("an answer whose content is not a text")
 
 
@@ -139,7 +145,7 @@ def _choice_of(content: Any) -> Mapping[str, Any]:
 
 def _count_of(usage: Any, name: str) -> int | None:
     value = usage.get(name) if isinstance(usage, Mapping) else None
-    return value if isinstance(value, int) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
 
 
 def _counts(usage: Any, written: Written, max_tokens: int) -> tuple[int | None, int | None]:
@@ -163,7 +169,7 @@ FIELDS: dict[str, object] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temp
 ALTERNATIVES = (20, 5)  # the number of likeliest tokens to request; some servers allow at most 5
 _HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # signs that a token is only part of a character
 _ROUNDING = 1e-3  # the largest accepted log-probability; in half precision, rounding may raise one above 0
-_SLACK = 1e-2  # the amount by which rounding may raise a sum of probabilities above 1
+_SLACK = 1e-2  # the amount by which rounding may change a log-probability, or raise a sum of probabilities above 1
 _LEAST = -9999.0  # the log-probability of an impossible token, for which JSON has no number
 _NOT_COVERED = "log-probabilities that do not cover the prompt"
 
@@ -238,20 +244,28 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
     try:
         chosen = _choice_of(content)["logprobs"]["content"][0]
         float(chosen["logprob"])  # it may not be missing
-        listed = [_candidate(token) for token in chosen["top_logprobs"]]
-        listed += [] if chosen["token"] in dict(listed) else [_candidate(chosen)]
-    except (AttributeError, LookupError, TypeError, ValueError):
+        *listed, (token, value) = [_candidate(each) for each in (*chosen["top_logprobs"], chosen)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
-    candidates = list(dict.fromkeys(listed))  # a server may list a token twice
-    is_sound = len(candidates) > 1 and fsum(exp(value) for _, value in candidates) <= 1 + _SLACK
+    candidates = dict.fromkeys(listed)  # a server may list a token twice, and different tokens may have the same text
+    if all(token != name or abs(value - other) > _SLACK for name, other in candidates):
+        candidates[token, value] = None
+    is_sound = len(candidates) > 1 and fsum(exp(number) for _, number in candidates) <= 1 + _SLACK
     return list(map(list, candidates)) if is_sound else None
 
 
 def _candidate(content: Any) -> tuple[str, float]:
-    value = _LEAST if content["logprob"] is None else max(content["logprob"], _LEAST)
+    """Returns a token and its log-probability.
+
+    Some versions of vLLM return ids such as "token_id:32" as tokens, and the text only as bytes.
+    """
+    token, value = content["token"], content["logprob"]
+    if token.startswith("token_id:"):
+        token = bytes(content["bytes"]).decode(errors="replace")
+    value = _LEAST if value is None else float(max(value, _LEAST))
     if not value <= _ROUNDING:
         raise ValueError
-    return _whole(content["token"]), min(float(value), 0.0)
+    return _whole(token), min(value, 0.0)
 
 
 def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
@@ -260,7 +274,13 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
     values = given.get("token_logprobs") if isinstance(given, Mapping) else None
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens or len(tokens) != len(values):
         raise TemporaryFault("the answer contains no log-probabilities of the prompt")
-    return [str(token) for token in tokens], [value if isinstance(value, int | float) else None for value in values]
+    return [str(token) for token in tokens], list(map(_number, values))
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
+        return None
+    return float(value)
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:

@@ -40,6 +40,8 @@ LONGEST_ASKED = 900.0  # in seconds; if the server asks for a longer pause, the 
 CONNECT = 30.0  # the maximum number of seconds for connecting
 TRIES = 8  # the maximum number of tries per request
 _TIMEOUT_COST = 3  # a timeout counts as this many tries, because it takes minutes
+# The maximum number of bytes per answer: a constant, and for each requested token. Valid answers are far smaller.
+_LARGEST, _LARGEST_TOKEN = 2**20, 2**13
 _TEMPORARY = {408, 409, 425, 429, *range(500, 600)} - {501}
 _SHOWN = 300  # the maximum number of characters that are quoted from a message
 # A shorter key is not a secret but a word that the server requires, such as "EMPTY". The second number is for letters.
@@ -48,7 +50,8 @@ _SECRET, _SECRET_LETTERS = 8, 20
 _SENTENCES = re.compile("errors?|message|msg|loc|details?|title|reason|metadata|raw|code")
 # Hints, by a pattern for the statuses and sentences of the errors to which they apply.
 _HINTS = {
-    r"context|too (?:long|large|many)|length|\btokens\b": (
+    r"context.?(?:length|window|size)|too (?:long|large|many tokens)|reduce the length"
+    r"|\btokens?\b.*(?:exceed|max|<=)|(?:exceed|maximum|<=).*\btokens?\b": (
         "if the conversation is too long for the model, lower --turns or --max_new_tokens"
     ),
     "^401|api.?key": f"set the environment variable {KEY_VARIABLE} to a key of this server",
@@ -150,6 +153,8 @@ class Client:
                     answer = read(await self._send(path, body, what))
                 self.answers += 1
                 return answer
+            except RecursionError:
+                fault = TemporaryFault("an answer that is nested too deeply")
             except TemporaryFault as error:
                 fault = error
             self.cost.retries += 1
@@ -172,15 +177,19 @@ class Client:
     async def _send(self, path: str, body: Mapping[str, Any], what: str) -> Any:
         url, key, provider = self.server.url, self.server.key, self.server.provider
         model = self.server.model if provider in (None, "auto") else f"{self.server.model}:{provider}"
+        num_tokens = body.get("max_tokens") or body.get("max_completion_tokens") or 0
         try:
-            async with asyncio.timeout(self.server.timeout):
-                response = await self.http.post(f"{url}/{path}", json={"model": model, **body})
+            async with (
+                asyncio.timeout(self.server.timeout),
+                self.http.stream("POST", f"{url}/{path}", json={"model": model, **body}) as response,
+            ):
+                content = await _read(response, _LARGEST + _LARGEST_TOKEN * num_tokens)
         except TimeoutError:
             fault = f"the server did not answer within {self.server.timeout:g} seconds"
             raise TemporaryFault(fault, cost=_TIMEOUT_COST) from None
         except httpx.HTTPError as error:
             raise TemporaryFault(f"{type(error).__name__} {printable(str(error), key)}".strip()) from None
-        status, answer = response.status_code, _parsed(response.content, key)
+        status, answer = response.status_code, _parsed(content, key)
         rejection = answer if status >= 300 else _error_in(answer)
         if rejection is None:
             return answer
@@ -215,7 +224,10 @@ async def connected(server: Server) -> AsyncIterator[Client]:
         verify=_tls(),
         limits=httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency),
         follow_redirects=False,  # a redirect would send the prompts and the key to another address
-        headers={} if server.key is None else {"authorization": f"Bearer {server.key.value}"},
+        headers={
+            "accept-encoding": "identity",  # no compression, because a small answer could expand to gigabytes
+            **({} if server.key is None else {"authorization": f"Bearer {server.key.value}"}),
+        },
         # Requests to hosts in the local network are not sent to a proxy, because it could read the key.
         mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_local_host(host) else {},
     ) as http:
@@ -227,24 +239,45 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+async def _read(response: httpx.Response, largest: int) -> bytes:
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding not in ("identity", "gzip"):  # other encodings may expand to any size before the check below
+        raise TemporaryFault(f"the answer is compressed as {printable(encoding)}")
+    content = bytearray()
+    async for part in response.aiter_bytes():
+        content += part
+        if len(content) > largest:
+            raise TemporaryFault(f"the answer is larger than {largest >> 10:,} kB")
+    return bytes(content)
+
+
 def printable(text: str, key: Key | None = None) -> str:
     """Returns the beginning of a text on one line, without the key, control characters and unpaired surrogates."""
-    kept = (letter if letter.isprintable() else " " for letter in _without(key, text)[: 2 * _SHOWN])
+    kept = (letter if letter.isprintable() else " " for letter in _hide(text, key)[: 2 * _SHOWN])
     return " ".join("".join(kept).split())[:_SHOWN]
 
 
 def _parsed(content: bytes, key: Key | None) -> Any:
     """Returns the content of a JSON text, or of a text that is not JSON, without the key and without a web page."""
     text = content.decode(errors="replace")
-    if key is not None and len(key.value) >= (_SECRET_LETTERS if key.value.isalpha() else _SECRET):
-        text = _without(key, text)
     try:
-        return json.loads(text)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
-        return text.partition("<")[0]
+        answer = text.partition("<")[0]
+    if key is None or len(key.value) < (_SECRET_LETTERS if key.value.isalpha() else _SECRET):
+        return answer
+    return _without(key, answer)  # only now, because JSON may escape characters of the key
 
 
-def _without(key: Key | None, text: str) -> str:
+def _without(key: Key, content: Any) -> Any:
+    if isinstance(content, dict):
+        return {_hide(name, key): _without(key, value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_without(key, value) for value in content]
+    return _hide(content, key) if isinstance(content, str) else content
+
+
+def _hide(text: str, key: Key | None) -> str:
     return text if key is None else text.replace(key.value, f"[{key.variable}]")
 
 
@@ -252,7 +285,8 @@ def _error_in(answer: Any) -> Any:
     """Returns the error in an answer with status 200, in which routers report their backends' errors."""
     if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
         return answer
-    parts = [answer, *answer["choices"]]
+    choices = [choice for choice in answer["choices"] if isinstance(choice, dict)]
+    parts = [answer, *choices, *(choice.get("message") for choice in choices)]
     return next((part["error"] for part in parts if isinstance(part, dict) and part.get("error")), None)
 
 
@@ -265,7 +299,8 @@ def _code_of(error: Any) -> int:
 
 def _sentences(error: Any) -> Iterator[str]:
     if isinstance(error, dict):
-        error = [error[name] for name in filter(_SENTENCES.fullmatch, error)]
+        fields = [name for name, value in error.items() if isinstance(value, list)]  # lists of faults by field
+        error = [error[name] for name in list(filter(_SENTENCES.fullmatch, error)) or fields]
     if isinstance(error, list):
         for part in error:
             yield from _sentences(part)

@@ -125,6 +125,29 @@ def test_new_tokens_without_embeddings_are_refused(save_adapter):
         load_model(find_source(str(base), adapter=str(folder)))
 
 
+@pytest.mark.parametrize("trained", [[400, 401], {"embed_tokens": [400, 401]}, [400], [399, 401]])
+def test_new_tokens_may_be_trained_one_by_one(trained, save_small_model, tmp_path, prompts):
+    base = save_small_model("llama")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    tokenizer.add_tokens(["<new1>", "<new2>"])
+    model = transformers.AutoModelForCausalLM.from_pretrained(base)
+    model.resize_token_embeddings(len(tokenizer))
+    config = peft.LoraConfig(r=4, target_modules=["q_proj"], trainable_token_indices=trained)
+    wrapped = randomised(peft.get_peft_model(model, config)).eval()
+    wrapped.save_pretrained(tmp_path / "adapter", save_embedding_layers=False)
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    source = find_source(str(base), adapter=str(tmp_path / "adapter"))
+    if not {400, 401} <= {*(trained["embed_tokens"] if isinstance(trained, dict) else trained)}:
+        with pytest.raises(ValueError, match=r"402 tokens, but the model has embeddings for only 400, "):
+            load_model(source)
+        return
+    loaded = load_model(source)
+    tokens = tokenizer("I am a <new1> person. <new2>", return_tensors="pt")["input_ids"]
+    with torch.inference_mode():
+        hidden = [each.get_decoder()(tokens)[0] for each in (loaded.model, wrapped.get_base_model())]
+    torch.testing.assert_close(*hidden)
+
+
 def other_base(folder, **changes):
     config = transformers.AutoConfig.from_pretrained(folder)
     for name, value in changes.items():

@@ -112,6 +112,24 @@ def test_templates_print_a_fixed_date(monkeypatch):
     assert rendered("llama3") == tokenizer.apply_chat_template(chat, date_string="05 Dec 2031", **how)
 
 
+@pytest.mark.parametrize(
+    ("call", "printed"),
+    [
+        ("{% set form = '%d %b %Y' %}{{ strftime_now(form) }}", "05 Dec 2031"),
+        ("{{ strftime_now('%d ' ~ '%Y') }}", "05 2031"),
+        ("{{ strftime_now(format='%-d %B %y') }}", "5 December 31"),
+        (r"{{ strftime_now('%d \'%y') }}", "05 '31"),
+        ("{% if strftime_now is defined %}{{ strftime_now('%F %H:%M:%S') }}{% endif %}", "2031-12-05 00:00:00"),
+    ],
+)
+def test_the_date_is_fixed_however_a_template_asks_for_it(call, printed, monkeypatch):
+    monkeypatch.setattr(chats, "CHAT_DATE", date(2031, 12, 5))
+    tokenizer = chat_tokenizer("qwen3")
+    tokenizer.chat_template = call + "|{{ messages[0]['content'] }}"
+    messages = [[{"role": "user", "content": PROMPT}]]
+    assert chats.render_chats(messages, tokenizer, chats.DEFAULT_CHAT) == [f"{printed}|{PROMPT}"]
+
+
 def test_templates_take_variables_and_a_system_prompt():
     assert rendered("qwen3").endswith("<|im_start|>assistant\n")
     assert rendered("qwen3", ChatOptions({"enable_thinking": False})).endswith("<think>\n\n</think>\n\n")

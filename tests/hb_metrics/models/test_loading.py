@@ -100,13 +100,55 @@ def test_a_tied_head_is_there_without_being_saved(tmp_path, get_small_model):
     assert all(torch.equal(weights, expected[key]) for key, weights in loaded.items())
 
 
-def test_a_checkpoint_with_the_head_of_another_task_is_refused(tmp_path, get_small_model):
-    """A reward model, whose language-modelling head is tied to its embeddings."""
-    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, vocab_size=400, num_labels=1)
-    transformers.GPT2ForSequenceClassification(config).save_pretrained(tmp_path)
-    get_small_model("gpt2")[1].save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"has the head of another task.* \(score.weight\)"):
-        load_model(str(tmp_path))
+@pytest.fixture
+def save_as(tmp_path, get_small_model):
+    """Saves a small GPT-2, whose head is tied to its embeddings, as a checkpoint of certain architectures."""
+
+    def save(architectures, extra=None):
+        model, tokenizer = get_small_model("gpt2")
+        weights = model.state_dict()
+        del weights["lm_head.weight"]
+        model.save_pretrained(tmp_path, state_dict=weights | ({} if extra is None else {extra: torch.ones(1, 32)}))
+        tokenizer.save_pretrained(tmp_path)
+        config = json.loads((tmp_path / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": architectures}))
+        return str(tmp_path)
+
+    return save
+
+
+@pytest.mark.parametrize(
+    ("architectures", "extra"),
+    [
+        (["GPT2ForSequenceClassification"], None),
+        (["GPT2ForSequenceClassification"], "score.weight"),
+        (["GPT2ForRanking"], "rank_head.weight"),
+        (["GPT2RewardModel"], None),
+        (["GPT2ForRewardModel"], "rm_head.weight"),
+        (["GPT2ForScoring"], "scorer.weight"),
+        (["GPT2Critic"], "critic.weight"),
+        (["GPT2Model"], "score.weight"),
+        (None, "score.weight"),
+    ],
+)
+def test_a_checkpoint_with_the_head_of_another_task_is_refused(architectures, extra, save_as):
+    named = r"'.*' \(score.weight\)" if architectures in (["GPT2Model"], None) else architectures[0]
+    with pytest.raises(ValueError, match=f"the checkpoint of {named} has the head of another task"):
+        load_model(save_as(architectures, extra))
+
+
+@pytest.mark.parametrize(
+    ("architectures", "extra"),
+    [
+        (["GPT2LMHeadModel"], "v_head.summary.weight"),
+        (["GPT2LMHeadModel"], "score.weight"),
+        (["GPT2Model"], None),
+        (None, None),
+        (["LayoutLMForTokenClassification", "GPT2DoubleHeadsModel", "GPT2LMHeadModel"], None),
+    ],
+)
+def test_a_language_model_may_have_another_head_too(architectures, extra, save_as):
+    assert load_model(save_as(architectures, extra)).kind == "causal"
 
 
 def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model):

@@ -1,5 +1,6 @@
 """A decoder's prefix is what `generate` writes before a reply, for everything that is scored after it."""
 
+import re
 from copy import deepcopy
 from types import SimpleNamespace
 
@@ -23,6 +24,7 @@ REPLIES = ["No, not at all.", "Yes."]
 START, FORCED, BOS, LANGUAGE = 3, 7, 0, 400
 SETTINGS = {
     "a forced token": {"decoder_start_token_id": START, "forced_bos_token_id": FORCED},
+    "lists of one token": {"decoder_start_token_id": [START], "forced_bos_token_id": [FORCED]},
     "a start alone": {"decoder_start_token_id": START, "forced_bos_token_id": None},
     "no start": {"decoder_start_token_id": None, "forced_bos_token_id": FORCED, "bos_token_id": 5},
     "forced_decoder_ids, which transformers does not read": {
@@ -65,6 +67,13 @@ def test_the_start_is_that_of_generate(settings):
     assert start == written_first(model, 2)[: len(start)]
     assert len(start) == 1 + (settings["forced_bos_token_id"] is not None)
     assert decoder_prefix(model, roberta_tokenizer()) == start
+
+
+@pytest.mark.parametrize("name", ["decoder_start_token_id", "forced_bos_token_id"])
+def test_a_start_for_each_row_of_a_batch_is_rejected(name):
+    for ids in ([3, 7], [[3, 7]]):
+        with pytest.raises(ValueError, match=rf"^{name} is {re.escape(str(ids))} in .*set this key to a single token"):
+            decoder_start(made("bart", **{name: ids}))
 
 
 @pytest.mark.parametrize("written", [[], [BOS], [LANGUAGE, BOS], [11], [1]])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_dataset.whole_files import write_atomically
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import (
     LAYOUT,
     RUN_FILE,
@@ -191,3 +192,10 @@ def test_a_digest_changes_with_a_cell_the_order_and_a_name(few):
         few.rename_columns({"axis": "axes"}),
     ):
         assert table_digest(changed) != table_digest(few)
+
+
+def test_a_section_that_a_record_lacks_is_named():
+    with pytest.raises(ValueError, match=r"run\.json has no section 'generation'.*measure again"):
+        Record({}).generation  # noqa: B018
+    with pytest.raises(AttributeError):
+        Record({}).nothing  # noqa: B018

@@ -4,6 +4,7 @@ Its "model" writes words drawn from a list by what it is asked: the same words f
 a model would; one word is one token. Log-probabilities are those that a function gives.
 """
 
+import gzip
 import hashlib
 import json
 import math
@@ -166,6 +167,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send(200, content)
         elif fault == "a page":
             return self.send_raw(200, b"<html>Sign in</html>", content_type="text/html")
+        elif fault == "a bomb":
+            return self.send_raw(200, gzip.compress(bytes(2**21)), content_encoding="gzip")
         elif fault == "empty":
             return self.send_raw(200, b"")
         self.close_connection = True

@@ -24,7 +24,9 @@ def test_an_address_is_used_without_a_slash_at_the_end(url):
     assert check_address(f"{url}/") == check_address(url) == url
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://example.com", "http://host:port/v1"])
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "ftp://example.com", "http://host:port/v1", "http://[::1/v1", "http://a b/v1"]
+)
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(ValueError, match=re.escape(f"base_url '{url}'")):
         check_address(url)

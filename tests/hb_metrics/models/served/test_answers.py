@@ -3,7 +3,7 @@
 import pytest
 
 from hb_metrics.collect.engines.served import reply_of
-from hb_metrics.models.served.answers import read_served_answer
+from hb_metrics.models.served.answers import first_tokens, read_served_answer
 from hb_metrics.models.served.client import TemporaryFault
 
 
@@ -43,8 +43,15 @@ PART = {"type": "text", "text": "Hi"}
     [
         {"content": "Hi", "reasoning_content": " I think. "},
         {"content": "Hi", "reasoning": "I think.", "reasoning_content": "I think.", "refusal": None},
+        {"content": "Hi", "reasoning": "I think.", "reasoning_details": [{"type": "reasoning.text", "text": "I"}]},
+        {"content": "Hi", "reasoning": True, "thinking": "I think.", "refusal": False},
+        {"content": "Hi", "reasoning": {"content": "I think."}},
+        {"content": "Hi", "reasoning_text": "I think."},
         # Mistral
         {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "I think."}]}, PART], "refusal": ""},
+        {"content": [{"type": "reasoning", "text": "I think."}, {"type": "redacted_thinking", "data": "x"}, PART]},
+        {"content": [{"type": "output_text", "text": "Hi"}], "thought": "I think."},
+        {"content": ["H", "i"], "reasoning": ["I ", "think."]},
     ],
 )
 def test_a_thought_that_is_given_apart_is_kept_apart(message):
@@ -56,8 +63,21 @@ def test_a_thought_that_is_given_apart_is_kept_apart(message):
     assert reply_of(answer._replace(text=None), extent="whole").num_tokens == 0
 
 
-def test_a_thought_in_which_the_answer_was_cut_is_open():
-    answer = read_served_answer(chat({"content": None, "reasoning_content": "I think"}, "length"), max_tokens=9)
+def test_what_is_no_text_is_no_thought():
+    answer = read_served_answer(chat({"content": "Hi", "reasoning": True}), max_tokens=9)
+    assert (answer.text, answer.reasoning) == ("Hi", None)
+
+
+@pytest.mark.parametrize(
+    "thought",
+    [
+        {"reasoning_content": "I think"},
+        {"thinking": "I think"},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "I think"}]},
+    ],
+)
+def test_a_thought_in_which_the_answer_was_cut_is_open(thought):
+    answer = read_served_answer(chat({"content": None, **thought}, "length"), max_tokens=9)
 
     assert (answer.text, answer.reasoning, answer.is_open) == (None, "I think", True)
 
@@ -67,6 +87,7 @@ def test_a_thought_in_which_the_answer_was_cut_is_open():
     [
         ({"content": None, "refusal": "I can't."}, "I can't."),
         ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't."),
+        ({"content": None, "refusal": [{"type": "refusal", "refusal": "I can't."}]}, "I can't."),
         ({"content": "Well.", "refusal": "I can't."}, "Well.\nI can't."),
     ],
 )
@@ -76,13 +97,21 @@ def test_a_refusal_is_a_reply(message, text):
         assert (answer.text, answer.ending, reply_of(answer, extent="whole").truncated) == (text, "refused", False)
 
 
-@pytest.mark.parametrize("counts", [usage(0, 10**9), usage(3, 0), usage(-3, -1), usage("3", None), None, "many"])
+IMPOSSIBLE = [usage(0, 10**9), usage(3, 0), usage(-3, -1), usage("3", None), usage(3, True), None, "many"]
+
+
+@pytest.mark.parametrize("counts", IMPOSSIBLE)
 def test_counts_that_cannot_be_or_are_missing_are_left_out(counts):
     answer = read_served_answer(chat({"content": "Hello"}, usage=counts), max_tokens=9)
 
     assert answer.num_tokens is None
     assert answer.num_prompt_tokens != 0
     assert answer.text == "Hello"
+
+
+def test_a_prompt_of_more_tokens_than_can_be_has_no_count():
+    answer = read_served_answer(chat({"content": "Hello"}, usage=usage(10**30, 3)), max_tokens=9)
+    assert (answer.num_prompt_tokens, answer.num_tokens) == (None, 3)
 
 
 def test_more_tokens_of_a_thought_than_of_all_are_left_out():
@@ -101,6 +130,7 @@ def test_more_tokens_of_a_thought_than_of_all_are_left_out():
         chat({"content": "a"}, None),
         chat({"content": "a"}, {"type": "stop"}),
         chat({"content": [{"type": "image_url", "image_url": {}}]}),
+        chat({"content": None, "refusal": {"code": 1}}),
     ],
 )
 def test_what_is_no_whole_answer_is_asked_for_again(content):
@@ -147,3 +177,28 @@ def test_a_continuation_is_read():
     answer = read_served_answer(content, max_tokens=3)
 
     assert (answer.text, answer.finish_reason, answer.num_tokens) == ("and so on", "length", 3)
+
+
+def token(text, value, **fields):
+    return {"token": text, "logprob": value, **fields}
+
+
+A, B = token("A", -0.2), token("B", -2.4)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "listed", "candidates"),
+    [
+        (A, [A, A, B], [["A", -0.2], ["B", -2.4]]),
+        (A, [token("A", -0.205), B], [["A", -0.205], ["B", -2.4]]),  # rounded
+        (A, [token("A", -3.0), B], [["A", -3.0], ["B", -2.4], ["A", -0.2]]),  # another token of the same text
+        (token("token_id:32", -0.2, bytes=[65]), [B], [["B", -2.4], ["A", -0.2]]),
+        (A, [token("B", -(10**400))], [["B", -9999.0], ["A", -0.2]]),
+        (token("A", -(10**400)), [A, B], None),
+        (token("A", None), [A, B], None),
+        (token("A", 0.9), [token("A", 0.9), token("B", 0.1)], None),  # probabilities
+    ],
+)
+def test_the_token_that_was_chosen_is_a_candidate(chosen, listed, candidates):
+    logprobs = {"content": [{**chosen, "top_logprobs": listed}]}
+    assert first_tokens({"choices": [{"logprobs": logprobs}]}) == candidates

@@ -149,6 +149,8 @@ TOO_LONG = [
     "This model's maximum context length is 8192 tokens.",
     "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
     "prompt is too long: 210000 tokens > 200000",
+    "Please reduce the length of the messages or completion.",
+    "The input token count (1200000) exceeds the maximum number of tokens allowed",
 ]
 
 
@@ -164,6 +166,8 @@ TOO_LONG = [
         (422, {"detail": [EXTRA]}, "body; seed; not permitted", None),
         (400, [{"error": {"code": 400, "message": "API key not valid.", "status": "X"}}], "API key not valid.", KEY),
         (400, {"error": {"message": "from below", "metadata": {"raw": "why"}}}, "from below; why", None),
+        (400, {"model": ["This field is wrong."]}, "This field is wrong.", None),
+        (400, {"error": "in this context, stop has length 4"}, "in this context, stop has length 4", None),
         (200, {"error": {"code": 401, "message": "who?"}}, "who?", KEY),
         (200, {"choices": [{"error": {"code": 402, "message": "no money"}}]}, "no money", None),
         *((400, {"error": {"message": message}}, message, TURNS) for message in TOO_LONG),
@@ -208,6 +212,13 @@ def test_a_filter_is_not_taken_for_a_fault(status, error):
         (partial(dict, status=500), "HTTP status 500 (a fault)"),
         (partial(dict, status=200, body={"error": {"message": "busy"}}), "an error instead of an answer (busy)"),
         (partial(dict, status=200, body={"choices": [{"error": {"code": 502}}]}), "an error instead of an answer"),
+        (
+            partial(dict, status=200, body={"choices": [{"message": {"error": "x"}}]}),
+            "an error instead of an answer (x)",
+        ),
+        (partial(dict, status=200, body=b"[" * 2**17), "an answer that is not JSON"),
+        (lambda: "a bomb", "the answer is larger than 224 kB"),  # 64 kB, and 8 kB for each of 20 tokens
+        (partial(dict, status=200, content_encoding="br"), "the answer is compressed as br"),
         (lambda: "other model", f"the answer comes from model 'org/other', but earlier answers came from '{MODEL}'"),
         (lambda: "unfinished", "the answer does not state why it ended"),
         (lambda: "a page", "an answer that is not JSON)"),
@@ -215,7 +226,8 @@ def test_a_filter_is_not_taken_for_a_fault(status, error):
         (partial(dict, status=200, body={"message": {"content": "a reply"}}), "an error instead of an answer"),
     ],
 )
-def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named):
+def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeypatch):
+    monkeypatch.setattr("hb_metrics.models.served.client._LARGEST", 2**16)
     stand_in = StandIn(faults=lambda number, body: fault())
     with (
         serving(stand_in) as url,
@@ -224,6 +236,14 @@ def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named):
         ask(url)
 
     assert len(stand_in.requests) == TRIES
+
+
+def test_an_answer_that_is_nested_too_deeply_is_asked_for_again():
+    def nested(content):
+        raise RecursionError
+
+    with serving(StandIn()) as url, pytest.raises(ValueError, match="an answer that is nested too deeply"):
+        ask(url, reader=nested)
 
 
 def test_nobody_at_an_address_is_named():
@@ -251,6 +271,15 @@ class TestKeys:
 
         assert value not in "".join(traceback.format_exception(error.value))
         assert "Incorrect API key: [HOLISTIC_BIAS_API_KEY]" in str(error.value)
+
+    @pytest.mark.parametrize("escaped", [rb"abc\/def+ghi=12345678", rb"abc/def\u002bghi=12345678"])
+    def test_a_key_whose_characters_json_escapes_is_not_read(self, escaped):
+        body = b'{"choices": [{"message": {"content": "Hi %s"}, "finish_reason": "stop"}]}' % escaped
+        stand_in = StandIn(faults=lambda number, content: {"status": 200, "body": body})
+        with serving(stand_in) as url:
+            key = Key("abc/def+ghi=12345678", "KEY")
+            (answer,), _ = ask(url, key=key, reader=partial(read_served_answer, max_tokens=20))
+        assert answer.text == "Hi [KEY]"
 
 
 @pytest.mark.parametrize(("provider", "asked"), [("auto", MODEL), ("novita", f"{MODEL}:novita")])
