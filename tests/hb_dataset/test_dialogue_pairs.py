@@ -43,7 +43,7 @@ def test_the_chitchat_dataset_is_read_and_drawn_from():
 def test_without_the_chitchat_dataset_the_message_says_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "chitchat_dataset", None)
     with pytest.raises(ModuleNotFoundError, match="is not installed; run `pip install chitchat-dataset`, or pass"):
-        read_dialogue()
+        dialogue_pairs._chitchat.__wrapped__()  # not the one that the tests keep
 
 
 def turns(*texts):

@@ -12,7 +12,8 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.classifier import probability_schema
-from hb_metrics.measurements.results import read_run
+from hb_metrics.measurements.results import Results, Run, read_run
+from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import (
     LAYOUT,
     PROMPTS_FILE,
@@ -99,16 +100,15 @@ def run(tmp_path):
         }
         for number, row in enumerate(rows)
     ]
-    record = {"layout": {"version": LAYOUT, "measurements": []}, "settings": {}}
+    record = {"layout": {"version": LAYOUT, "measurements": []}}
     (tmp_path / RUN_FILE).write_text(json.dumps(record))
-    (tmp_path / "results.json").write_text(json.dumps({"run": record}))
     write_table(tmp_path / PROMPTS_FILE, with_plurals(prompts, config_vocabulary("v1.0-small")))
     (tmp_path / "replies").mkdir()
     mark = {SHARD_RUN: run_digest(tmp_path).encode()}
     for index, part in enumerate((replies[:4], replies[4:])):
         table = pa.Table.from_pylist(part, REPLY_SCHEMA).replace_schema_metadata(mark)
         pq.write_table(table, tmp_path / "replies" / f"{index:05d}-of-00002.parquet")
-    return read_run(tmp_path), replies
+    return Run(Tables(tmp_path), Results(Record(record))), replies
 
 
 def test_replies_stand_beside_what_their_prompts_are_about_in_the_order_of_the_prompts(run):
