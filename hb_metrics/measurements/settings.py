@@ -203,6 +203,8 @@ class RunOptions:
         sources = [name for name in ENGINES if getattr(self, name) is not None]
         if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:
             raise ValueError(f"{' and '.join(sources)} are both set; set only one of them")
+        if self.concurrency != type(self).concurrency and not self.is_served and self.judge_base_url is None:
+            raise ValueError("concurrency applies only to served models; set --base_url or --provider, or omit it")
         if not sources:
             return
         if self.model == type(self).model:

@@ -307,6 +307,7 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
     [
         ([*SERVED, "--base_url", "http://u:s3cret@localhost/v1"], "a password"),
         ([*SERVED, "--dtype", "float16"], "dtype applies only to loaded models"),
+        (["--concurrency", "2"], "concurrency applies only to served models"),
         ([*SERVED, "--provider", "auto"], "set only one of them"),
         (SERVED[2:], "set --model"),
     ],
