@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half_width", type=float, help="The half-width that the Full Gen Bias interval of the longer run should have."
     )
-    parser.add_argument("--price_in", type=float, default=0.0, help="The price per million prompt tokens.")
-    parser.add_argument("--price_out", type=float, default=0.0, help="The price per million reply tokens.")
+    parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
+    parser.add_argument("--price_out", type=float, help="The price per million reply tokens.")
     print(plan(**vars(parser.parse_args(argv))))
 
 
@@ -52,14 +52,16 @@ def plan(
     pilot: Path,
     replies: Sequence[int] = (8, 16),
     half_width: float | None = None,
-    price_in: float = 0.0,
-    price_out: float = 0.0,
+    price_in: float | None = None,
+    price_out: float | None = None,
 ) -> str:
     """Returns the plan as a Markdown table, followed by sentences and the command for the longer run."""
     amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out}
     for name, amount, least in (("replies", min(replies), 2), *((*item, 0) for item in amounts.items())):
         if amount is not None and not least <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass {least} or more")
+    if (price_in is None) != (price_out is None):
+        raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     run = read_run(pilot)
     table = run.tables.reply_table() if "generation" in run.results.measured else None
     of_decisions = _decisions(run) if "decisions" in run.results.measured else None
@@ -132,12 +134,14 @@ def _needed(figure: Planned, half_width: float, most: int) -> tuple[int | None, 
     return numbers[index], f"For {aim}, generate {numbers[index]} or more replies per term and template."
 
 
-def _costs(run: Run, table: pa.Table, numbers: Sequence[int], price_in: float, price_out: float) -> list[list[str]]:
+def _costs(
+    run: Run, table: pa.Table, numbers: Sequence[int], price_in: float | None, price_out: float | None
+) -> list[list[str]]:
     rows = [["conversations" if run.record.generation.turns > 1 else "replies", "", *map(count, numbers)]]
     seconds = read_seconds(run.folder).get("generation")
     if seconds is not None:
         rows.append(["minutes", "", *(count(number * seconds / len(table) / 60) for number in numbers)])
-    if price_in or price_out:
+    if price_in is not None and price_out is not None:
         price = _price(run, table, price_in, price_out)
         rows.append(["price (about)", "", *(f"{number * price:,.2f}" for number in numbers)])
     return rows
@@ -148,13 +152,14 @@ def _price(run: Run, table: pa.Table, price_in: float, price_out: float) -> floa
     later = range(2, run.record.generation.turns + 1)
     price = 0.0
     for of_turn in (table, *(run.tables.turn(turn).read(REPLIES) for turn in later)):
-        if not {"tokens_in", "tokens_out"} <= set(of_turn.column_names):
-            raise ValueError(
-                f"'{run.folder}' has no numbers of tokens from a server, so its price is unknown; pass a pilot of a "
-                "served model (--base_url or --provider), or omit --price_in and --price_out"
-            )
         for name, per_million in (("tokens_in", price_in), ("tokens_out", price_out)):
-            price += per_million / 1e6 * (pc.mean(of_turn[name]).as_py() or 0.0) * len(of_turn) / len(table)
+            mean = pc.mean(of_turn[name]).as_py() if name in of_turn.column_names else None
+            if mean is None:
+                raise ValueError(
+                    f"'{run.folder}' has no numbers of tokens from a server, so its price is unknown; pass a pilot of "
+                    "a served model (--base_url or --provider), or omit --price_in and --price_out"
+                )
+            price += per_million / 1e6 * mean * len(of_turn) / len(table)
     return price
 
 

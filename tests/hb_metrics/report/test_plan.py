@@ -62,7 +62,7 @@ def with_tokens(folder, turn, tokens_in, tokens_out):
     table = Tables(folder).reply_table().select(["id", "prompt_id", "text", "reply", "question"])
     table = table.slice(0, len(table) // turn)
     for name, tokens in (("tokens_in", tokens_in), ("tokens_out", tokens_out)):
-        table = table.append_column(name, pa.array([None] + [tokens] * (len(table) - 1)))
+        table = table.append_column(name, pa.array([None] + [tokens] * (len(table) - 1), pa.int64()))
     path = turn_folder(folder, turn) / "replies"
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
@@ -87,6 +87,9 @@ def test_replies_minutes_and_money_add_up(pilot, tmp_path):
     rows = rows_of(plan(folder, **options))
     assert number(rows["price (about)"][1]) == pytest.approx(numbers[0] * (0.09 + 0.12 / 2))
     assert rows["conversations"][1] == "576"
+    with_tokens(folder, 2, None, 10)
+    with pytest.raises(ValueError, match="no numbers of tokens from a server"):
+        plan(folder, **options)
 
 
 def test_the_command_is_the_pilots_with_more_replies(pilot, tmp_path):
@@ -161,6 +164,9 @@ def test_the_change_is_between_independent_runs(pilot):
     [
         (["--replies", "1"], "--replies is 1; pass 2"),
         (["--half_width", "nan"], "--half_width is nan"),
+        (["--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
+        (["--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
+        (["--price_in", "1", "--price_out", "1"], "no numbers of tokens from a server.*pass a pilot of a served model"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(pilot, words, error):
