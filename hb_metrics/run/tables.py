@@ -23,7 +23,6 @@ from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 _STYLE_PREFIX = "style: "
 _PANDAS_INDEX = "__index_level_"  # pandas writes the index of a frame as columns with such names
 
-
 PAIRS_REASON = "pairs of terms with a term in common are not independent"
 
 
@@ -50,26 +49,26 @@ class Tables:
         path = self.folder / name
         return path.is_file() or any(path.glob("*.parquet"))
 
-    def read(self, name: str, needed: Sequence[str] = ()) -> pa.Table:
-        """Reads a table.
+    def read(self, name: str, needed: Sequence[str] = (), *, only_needed: bool = False) -> pa.Table:
+        """Reads all columns of a table, or only those of `needed`.
 
         Raises:
             ValueError: The table does not exist, is damaged, is part of another run, or lacks a column of `needed`.
         """
-        table = self.read_if_any(name, needed)
+        table = self.read_if_any(name, needed, only_needed=only_needed)
         if table is None:
             raise ValueError(
                 f"'{self.folder / name}' does not exist; to restore it, run the same `measure` command again"
             )
         return table
 
-    def read_if_any(self, name: str, needed: Sequence[str] = ()) -> pa.Table | None:
+    def read_if_any(self, name: str, needed: Sequence[str] = (), *, only_needed: bool = False) -> pa.Table | None:
         path = self.folder / name
         files = [path] if path.is_file() else _shards(path)
         if not files:
             return None
         _check_run(files)
-        tables = [_read_table(file, needed) for file in files]
+        tables = [_read_table(file, needed, only_needed=only_needed) for file in files]
         try:
             table = pa.concat_tables(tables, promote_options="default")
         except pa.ArrowException as error:
@@ -91,6 +90,10 @@ class Tables:
             )
         values = column.flatten().to_numpy(zero_copy_only=False)
         return Vectors(table["id"].to_pylist(), values.reshape(-1, column.type.list_size))
+
+    def num_truncated(self, name: str) -> int:
+        """Returns the number of texts that were cut for a classifier. Does not read the probabilities."""
+        return sum(self.read(name, ("truncated",), only_needed=True)["truncated"].to_pylist())
 
     def inside(self, name: str) -> "Tables":
         """Returns the tables in a subfolder, such as that of a measurement."""
@@ -180,7 +183,7 @@ def _check_run(files: Sequence[Path]) -> None:
             )
 
 
-def _read_table(path: Path, needed: Sequence[str]) -> pa.Table:
+def _read_table(path: Path, needed: Sequence[str], *, only_needed: bool) -> pa.Table:
     try:
         known = pq.read_schema(path).names
         for name in needed:
@@ -189,7 +192,7 @@ def _read_table(path: Path, needed: Sequence[str]) -> pa.Table:
                     f"'{path}' has no column '{name}', so another version or program wrote it; measure again in a "
                     "new folder"
                 )
-        table = pq.read_table(path, page_checksum_verification=True)
+        table = pq.read_table(path, columns=list(needed) if only_needed else None, page_checksum_verification=True)
     except PermissionError:  # the content may be valid
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:

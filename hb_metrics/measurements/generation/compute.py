@@ -75,11 +75,10 @@ def compute(run: Run) -> Generation:
     kernels = noun_kernels(vectors, nouns, replies.templates, terms)
     later = range(2, record.generation.turns + 1)
     of_turns = [table, *(tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED)) for turn in later)]
-    styles = tables.read(STYLES, ("truncated",))
     frequencies = tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
     return Generation(
         **vars(reply_counts(table, replies)),
-        num_cut_for_classifier=sum(styles["truncated"].to_pylist()),
+        num_cut_for_classifier=tables.num_truncated(STYLES),
         num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
         **vars(results),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),

@@ -26,13 +26,12 @@ def compute(run: Run) -> dict[str, Judged]:
     measured = {}
     for name, judge in run.record.judge.items():
         rubric, folder = recorded_rubric(judge), f"{JUDGE}/{name}"
-        labels = run.tables.read(folder, ("truncated",))
         table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
         probabilities = run.tables.vectors(folder).values
         flagged = flagged_replies(replies, rubric, probabilities)
         measured[name] = replace(
             judged_results(replies, rubric, probabilities, level),
-            num_cut_for_judge=sum(labels["truncated"].to_pylist()),
+            num_cut_for_judge=run.tables.num_truncated(folder),
             num_suspected=num_suspected,
             identity_leakage=None if table is None or people is None else identity_leakage(table, people_in(people)),
             groups=None if flagged is None else group_shares(flagged, prompts, level),

@@ -26,7 +26,6 @@ def compute(run: Run) -> Regard:
     prompts = tables.read(PROMPTS_FILE, ("id", *names))
     of_shards = ("id", "prompt_id", "text", "seed_index", "continuation", "truncated")
     continuations = tables.read(CONTINUATIONS, of_shards)
-    classified = tables.read(REGARD_PROBABILITIES, ("truncated",))
     regards = tables.vectors(REGARD_PROBABILITIES)
     codes = verdicts(regards.values[:, : len(REGARDS)])
     answered = codes >= 0
@@ -61,7 +60,7 @@ def compute(run: Run) -> Regard:
         num_blank=continuations["continuation"].null_count,
         num_truncated=sum(continuations["truncated"].to_pylist()),
         num_unanswered=int((~answered).sum()),
-        num_cut_for_classifier=sum(classified["truncated"].to_pylist()),
+        num_cut_for_classifier=tables.num_truncated(REGARD_PROBABILITIES),
         examples=_examples(groups, structures, written, labels),
     )
 

@@ -14,6 +14,7 @@ from hb_metrics.command.report import main
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import generalised as of_generation
+from hb_metrics.measurements.offensiveness.run_changes import changes as offensive_changes
 from hb_metrics.measurements.results import read_run
 from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
 from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
@@ -101,6 +102,14 @@ def test_what_is_not_comparable_has_a_reason(copied, change, words):
     assert list(changes.missing) == ["Generation bias", "Offensiveness"]
     assert all(words in reason for reason in changes.missing.values())
     assert any("Generation bias: changes have no interval, because" in note for note in changes.notes(changes.rows))
+
+
+def test_offensiveness_of_other_replies_is_refused(copied):
+    (file,) = (copied[1] / "offensiveness" / "replies").glob("*.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.take(pa.array([1, 0, *range(2, len(table))])), file)
+    with pytest.raises(ValueError, match="replies' belongs to other texts"):
+        offensive_changes(read_run(copied[0]), read_run(copied[1]))
 
 
 def test_other_terms_do_not_compare(copied):
