@@ -82,11 +82,16 @@ def install_metrics() -> list[Path]:
         files = module_files(source)
         digest = hashlib.sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()
         target = root / f"evaluate-metric--{source.name}" / digest
-        shutil.rmtree(target, ignore_errors=True)
-        packages = {folder / "__init__.py": b"" for folder in (root.parent, root, target.parent, target)}
-        target.mkdir(parents=True)
-        for path, content in (packages | {target / name: content for name, content in files.items()}).items():
+        # `evaluate` skips folders whose names are not digests, so it never loads a part of a metric.
+        scratch = target.with_name(f"{digest}.tmp")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        packages = [folder / "__init__.py" for folder in (root.parent, root, target.parent)]
+        contents = dict.fromkeys(packages, b"") | {scratch / name: content for name, content in files.items()}
+        for path, content in {**contents, scratch / "__init__.py": b""}.items():
             path.write_bytes(content)
+        shutil.rmtree(target, ignore_errors=True)
+        scratch.rename(target)
         written.append(target)
     return written
 

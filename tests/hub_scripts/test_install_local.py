@@ -72,6 +72,33 @@ def test_every_metric_is_installed_with_all_that_it_imports(installed):
         assert not any(b"hb_metrics" in content.split(b'"""', 2)[2] for content in files.values())
 
 
+def test_an_interrupted_installation_leaves_whole_metrics(tmp_path, monkeypatch):
+    import evaluate
+
+    monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path)
+    write_bytes, written = Path.write_bytes, []
+
+    def write(path, content):
+        written.append(path)
+        if len(written) == stop_at:
+            raise OSError(28, "No space left on device", str(path))
+        write_bytes(path, content)
+
+    def contents():
+        folders = [path for path in tmp_path.rglob("*") if len(path.name) == 64]
+        return {path: {file.name: file.read_bytes() for file in path.iterdir()} for path in folders}
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    stop_at = 40
+    with pytest.raises(OSError, match="No space left"):
+        install_local.install_metrics()
+    interrupted, stop_at = contents(), 0
+    install_local.install_metrics()
+    whole = contents()
+    assert 0 < len(interrupted) < len(whole)
+    assert all(whole[folder] == files for folder, files in interrupted.items())
+
+
 def test_names_load_in_any_folder_beside_a_hub_without_them(installed, hub):
     home, _ = installed
     empty = home.parent / "empty"
