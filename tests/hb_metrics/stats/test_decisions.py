@@ -6,15 +6,16 @@ from scipy import stats
 
 from hb_metrics.stats import decisions
 from hb_metrics.stats.decisions import (
+    FEW_NAMES,
     compared_terms,
     difference,
     gaps_to_mean,
     largest_gap,
     mean_over_questions,
+    name_gaps,
     question_means,
     spread_between,
 )
-from hb_metrics.stats.name_gaps import FEW_NAMES, name_gaps
 from tests.hb_metrics.stats.decision_designs import DESIGNS, true_means
 
 
