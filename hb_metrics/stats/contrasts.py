@@ -22,7 +22,7 @@ from hb_metrics.stats.clusters import (
     spread,
 )
 from hb_metrics.stats.decisions import MIN_QUESTIONS as MIN_NOUNS
-from hb_metrics.stats.decisions import SAME_ANSWERS, mean_table, row_effects, spread_of_rows
+from hb_metrics.stats.decisions import SAME_ANSWERS, filling_scales, mean_table, row_effects, spread_of_rows
 
 NONCE_AXIS = "nonce"  # the axis of words without a meaning
 # The pairs agree if at least this correlation between two pairs' contrasts is certain.
@@ -228,7 +228,7 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     """
     known = ~np.isnan(values)
     known &= known.sum(axis=0) > 1
-    number, links = len(values), known.astype(float)
+    links = known.astype(float)
     _, component = sparse.csgraph.connected_components(sparse.csr_matrix(links @ links.T), directed=False)
     of_terms = component[np.argmax(known, axis=0)]
     largest = np.argmax(np.bincount(of_terms[known.any(axis=0)], minlength=1))
@@ -236,8 +236,7 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     counts = known.sum(axis=0)
     filled = np.where(known, values - row_effects(values, known)[:, None], 0.0)
     means = filled.sum(axis=0) / np.maximum(counts, 1)
-    scale = np.sqrt(number * (number - 1) / np.maximum(counts * (counts - 1), 1))
-    rows = means + np.where(known, filled - means, 0.0) * scale
+    rows = means + np.where(known, filled - means, 0.0) * filling_scales(known)
     return np.where(counts > 1, rows, np.nan)
 
 

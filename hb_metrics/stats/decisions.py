@@ -225,12 +225,14 @@ def _p_value(products: np.ndarray, draws: np.random.Generator) -> float:
 def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
     """Returns the weighted differences between the compared terms of axes: [questions, pairs of terms].
 
-    The squared norm of the rows' true mean is the variance between terms. Also returns whether there are enough common
-    questions for an interval.
+    The squared norm of the rows' true mean is the variance between terms. Questions without answers about two terms are
+    left out. Also returns whether there are enough common questions for an interval.
     """
     compared = [(table[:, terms], reason) for table in tables for terms, reason in [compared_terms(table)]]
     enough = [table for table, reason in compared if reason is None]
-    parts = [pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
+    used = enough or [table for table, _ in compared]
+    answered = np.any([(~np.isnan(table)).sum(axis=1) > 1 for table in used], axis=0)
+    parts = [pair_contributions(table[answered])[0] for table in used]
     parts = [part for part in parts if part.shape[1]] or [np.zeros((0, 0))]
     scaled = [part * np.sqrt(0.5 / max(part.shape[1] * len(parts), 1)) for part in parts]
     return np.concatenate(scaled, axis=1), bool(enough)
@@ -239,16 +241,21 @@ def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
 def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[DecisionEstimate | None]:
     """Compares each term's mean with the mean of the axis, paired by question (t-interval).
 
-    With missing values, a term is compared with each other term in the questions that both have. The gap is `None` if
-    the term cannot be compared (see `compared_terms`).
+    With missing values, a term is compared with each other term in the questions that both have. Questions then have
+    different weights, and the degrees of freedom are those of their effective number. The gap is `None` if the term
+    cannot be compared (see `compared_terms`).
     """
     kept, reason = compared_terms(table)
     gaps: list[DecisionEstimate | None] = [None] * table.shape[1]
     if len(kept) < 2:
         return gaps
-    rows = np.stack([_completed(table[:, [term]] - table[:, kept]).sum(axis=1) / len(kept) for term in kept], axis=1)
-    for term, value, error in zip(kept, rows.mean(axis=0), standard_errors(rows), strict=True):
-        gaps[term] = _t_gap(float(value), float(error), len(table), reason, confidence_level)
+    differences = [table[:, [term]] - table[:, kept[kept != term]] for term in kept]
+    rows = np.stack([_completed(of_term).sum(axis=1) / len(kept) for of_term in differences], axis=1)
+    for place, (value, error) in enumerate(zip(rows.mean(axis=0), standard_errors(rows), strict=True)):
+        known = ~np.isnan(differences[place])
+        weights = (known * filling_scales(known) ** 2).sum(axis=1)
+        number = float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 1.0
+        gaps[kept[place]] = _t_gap(float(value), float(error), number, reason, confidence_level)
     return gaps
 
 
@@ -314,15 +321,19 @@ def row_means(table: np.ndarray) -> np.ndarray:
 def _completed(differences: np.ndarray) -> np.ndarray:
     """Replaces missing differences so that means and their standard errors are those of the known differences.
 
-    A known difference deviates from its column's mean; its deviation is scaled up by the share of known values, and a
-    missing one deviates by 0.
+    A known difference deviates from its column's mean, and its deviation is scaled up. A missing one deviates by 0.
     """
     known = ~np.isnan(differences)
     counts = known.sum(axis=0)
     filled = np.where(known, differences, 0.0)
     means = np.divide(filled.sum(axis=0), counts, out=np.zeros(len(counts)), where=counts > 0)
-    scale = np.divide(len(differences), counts, out=np.zeros(len(counts)), where=counts > 0)
-    return means + np.where(known, differences - means, 0.0) * scale
+    return means + np.where(known, differences - means, 0.0) * filling_scales(known)
+
+
+def filling_scales(known: np.ndarray) -> np.ndarray:
+    """Returns the scale √(N (N − 1) / (n (n − 1))) of deviations in columns with n known of N values: [columns]."""
+    counts, number = known.sum(axis=0), len(known)
+    return np.sqrt(number * (number - 1) / np.maximum(counts * (counts - 1), 1))
 
 
 def pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -349,7 +360,7 @@ def standard_errors(rows: np.ndarray) -> np.ndarray:
     return errors
 
 
-def _t_gap(value: float, error: float, number: int, fault: str | None, confidence_level: float) -> DecisionEstimate:
+def _t_gap(value: float, error: float, number: float, fault: str | None, confidence_level: float) -> DecisionEstimate:
     if fault is not None:
         return DecisionEstimate(value, None, fault, None)
     if error < ZERO:
@@ -357,7 +368,7 @@ def _t_gap(value: float, error: float, number: int, fault: str | None, confidenc
     return t_interval(value, error, number - 1, confidence_level)
 
 
-def constant_gap(value: float, number: int, confidence_level: float) -> DecisionEstimate:
+def constant_gap(value: float, number: float, confidence_level: float) -> DecisionEstimate:
     """Returns the interval of a difference that is the same in all of a number of questions."""
     interval = with_unseen(value, unseen_share(number, confidence_level))
     return DecisionEstimate(value, interval, None, constant_p_value(value, number))
@@ -382,7 +393,7 @@ def is_constant(rows: np.ndarray) -> bool:
     return bool(np.allclose(rows, rows.mean(axis=0), rtol=0, atol=ZERO))
 
 
-def unseen_share(number: int, confidence_level: float) -> float:
+def unseen_share(number: float, confidence_level: float) -> float:
     """Returns the largest share u of all questions that may differ from a number of questions, which are all the same.
 
     If other questions were more than a share u, at least one would have been seen, except with probability
@@ -391,7 +402,7 @@ def unseen_share(number: int, confidence_level: float) -> float:
     return float(1 - ((1 - confidence_level) / 2) ** (1 / number))
 
 
-def constant_p_value(value: float, number: int) -> float:
+def constant_p_value(value: float, number: float) -> float:
     """Returns the p-value of a difference that is the same in all questions: the test that inverts `constant_gap`.
 
     It is also that of the sign test: 2 · 0.5^number.
