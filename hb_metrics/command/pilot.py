@@ -18,8 +18,17 @@ from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
-from hb_metrics.stats.clusters import quantile, share_interval
-from hb_metrics.stats.intervals import Size, Spread, at_size, change_half_width, half_width, run_covariances, run_spread
+from hb_metrics.stats.clusters import quantile
+from hb_metrics.stats.gen_bias_intervals import (
+    Size,
+    ValueVariance,
+    at_size,
+    change_half_width,
+    half_width,
+    run_covariances,
+    value_variance,
+)
+from hb_metrics.stats.reply_shares import share_interval
 from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 FULL = "Full Gen Bias"
@@ -44,13 +53,15 @@ class Planned(NamedTuple):
     error: float
 
 
-def planned_figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.ndarray) -> dict[str, Planned]:
+def planned_figures(
+    run: Run, table: pa.Table, spreads: dict[str, ValueVariance], sizes: np.ndarray
+) -> dict[str, Planned]:
     num_questions, templates, level = 1, spreads[FULL].size.templates, run.confidence_level
     if run.record.cue in ("system", "memory", "history"):
         num_questions = len(run.record.generation.questions or [])
         templates = len(table["template"].unique())
 
-    def gen_bias(spread: Spread, half: Callable[[Spread, float], float | None]) -> Planned:
+    def gen_bias(spread: ValueVariance, half: Callable[[ValueVariance, float], float | None]) -> Planned:
         def at(replies: int) -> float | None:
             asked = max(1, min(replies // MIN_REPLIES, num_questions))  # as `draw_questions` does
             return half(at_size(spread, Size(replies / asked, templates * asked, spread.size.terms)), level)
@@ -84,7 +95,7 @@ def planned_share(hits: np.ndarray, num_replies: np.ndarray, sizes: np.ndarray, 
     return Planned(value, 100, at, quantile(0.9) * abs(1 - 2 * value) / (2 * deviation))
 
 
-def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
+def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, ValueVariance], list[str]]:
     """Computes the variances of Full Gen Bias (for all terms and by axis) and of each cluster's Partial Gen Bias.
 
     Also returns the names of the figures that have no interval in the pilot.
@@ -114,7 +125,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
                 missing.append(name)
             else:
                 value, plain = (value_at(values, path) / 1000 for values in (generation.debiased, generation.gen_bias))
-                spreads[name] = run_spread([of_template[index] for of_template in templates], value, plain)
+                spreads[name] = value_variance([of_template[index] for of_template in templates], value, plain)
     return spreads, missing
 
 

@@ -16,7 +16,7 @@ from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.no_worse import Verdict
 from hb_metrics.report.sides import Sides, sides_lines
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest
-from hb_metrics.stats.generalising import Over
+from hb_metrics.stats.clusters import Over
 
 COMPARISON_FILE = "comparison.html"
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results, Run
     from hb_metrics.models.loading import LoadedModel
     from hb_metrics.models.processes import PartialState
-    from hb_metrics.paired_changes.paired_change import PairedChange
     from hb_metrics.run.record import Record
     from hb_metrics.run.tables import Tables
-    from hb_metrics.stats.generalising import Generalised, Over
+    from hb_metrics.stats.changes import PairedChange
+    from hb_metrics.stats.clusters import Generalised, Over
 
 
 @dataclass(frozen=True)

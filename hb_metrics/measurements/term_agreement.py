@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.paired_changes.paired_change import ratio_bounds
+from hb_metrics.stats.changes import ratio_bounds
 from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, spread
 
 MIN_FREEDOM = 10  # the minimum effective number of clusters, minus the number of axes

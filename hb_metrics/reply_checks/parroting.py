@@ -7,8 +7,9 @@ import numpy as np
 
 from hb_dataset.matching import plain_text
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.stats.clusters import Bounds, share_interval
+from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.reply_shares import share_interval
 
 MIN_DESCRIPTORS = 3  # a correlation needs at least three, because two points always lie on a line
 # Up to this number of descriptors, the p-value comes from all permutations. For three descriptors, Student's t could

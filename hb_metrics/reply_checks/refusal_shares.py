@@ -14,8 +14,8 @@ import numpy as np
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.reply_shares import share_interval
 
 NUM_SHUFFLES = 1999
 

@@ -14,10 +14,9 @@ from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Run
-from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
 from hb_metrics.run.tables import has_pairs_of_terms
-from hb_metrics.stats.clusters import quantile
-from hb_metrics.stats.generalising import Over
+from hb_metrics.stats.changes import PairedChange
+from hb_metrics.stats.clusters import Bounds, Over, quantile
 
 _PROPER = ("Full Gen Bias", "Partial Gen Bias", "Likelihood Bias", "Language Model Bias", "LMP")
 HEADER = ("Figure", "before", "after", "change", "interval", "in words")

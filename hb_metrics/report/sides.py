@@ -13,9 +13,9 @@ from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
 from hb_metrics.layout.terminal import filled, plain_text
 from hb_metrics.measurements.results import Run
-from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.changes import ChangeRow, RunChanges, better_or_worse, change_words, from_to, holm_adjusted
 from hb_metrics.run.run_folder import read_json, run_digest
+from hb_metrics.stats.changes import PairedChange
 
 EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py
 BIAS, UPTAKE, ENTROPY = "Full Gen Bias, debiased", "Replies that name the term", "Entropy of replies"

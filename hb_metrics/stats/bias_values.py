@@ -1,6 +1,7 @@
-"""Computes bias values.
+"""Computes how typical the styles of replies are for their terms.
 
-A bias value shows how typical the style of a reply is for the reply's descriptor (paper, C.1).
+A bias value shows how typical the style of a reply is for the reply's descriptor (paper, C.1). `right_shares` computes
+how often the style of a reply shows to which of two terms the model replied.
 """
 
 from collections.abc import Sequence
@@ -128,3 +129,48 @@ def _descriptor_means(
         weights = 1 / (sizes[cell] * len(sizes))
         means[code] = (style_probabilities[rows].astype(float) * weights[:, None]).sum(axis=0)
     return means
+
+
+def right_shares(vectors: np.ndarray, terms: np.ndarray, templates: np.ndarray) -> np.ndarray:
+    """Computes how often the style of a reply shows to which of two terms the model replied. Guessing gives one half.
+
+    For each template, the mean style of a term comes from its replies in all other templates. A reply is assigned to
+    the term with the nearer mean. Distances are between square roots of probabilities (Hellinger distances), so rare
+    styles count too. If style does not depend on the term, the expected share of right answers is exactly one half,
+    because the two terms of a pair are exchangeable.
+
+    Args:
+        vectors: Style probabilities: [replies, styles].
+        terms: The code of each reply's term, from 0.
+        templates: The code of each reply's template, from 0.
+
+    Returns:
+        The share of right answers for each pair of terms: [terms, terms], symmetric, NaN where unknown.
+    """
+    roots, num_terms, num_templates = np.sqrt(vectors), int(terms.max()) + 1, int(templates.max()) + 1
+    sums, counts = np.zeros((num_templates, num_terms, vectors.shape[1])), np.zeros((num_templates, num_terms))
+    np.add.at(sums, (templates, terms), roots)
+    np.add.at(counts, (templates, terms), 1)
+    is_known = counts > 0
+    means = sums / np.maximum(counts, 1)[:, :, None]
+    # What all terms have in common in a template is subtracted, so that terms without some template are comparable.
+    middles = means.sum(axis=1) / np.maximum(is_known.sum(axis=1), 1)[:, None]
+    means = np.where(is_known[:, :, None], means - middles[:, None], 0)
+    wins, num_wins = np.zeros((num_terms, num_terms)), np.zeros((num_terms, num_terms))
+    for template in range(num_templates):
+        others = np.arange(num_templates) != template
+        seen = is_known[others].sum(axis=0)
+        compared = np.flatnonzero(is_known[template] & (seen > 0))
+        centres = means[others][:, compared].sum(axis=0) / seen[compared, None]
+        rows = np.flatnonzero((templates == template) & np.isin(terms, compared))
+        place = np.searchsorted(compared, terms[rows])
+        nearness = (roots[rows] - middles[template]) @ centres.T - (centres**2).sum(axis=1) / 2
+        own = nearness[np.arange(len(rows)), place][:, None]
+        right = np.zeros((len(compared), len(compared)))
+        np.add.at(right, place, (nearness < own) + (nearness == own) / 2)
+        both = np.ix_(compared, compared)
+        wins[both] += right / counts[template, compared, None]
+        num_wins[both] += 1
+    np.fill_diagonal(num_wins, 0)
+    with np.errstate(invalid="ignore"):
+        return (wins + wins.T) / np.where(num_wins > 0, num_wins + num_wins.T, np.nan)

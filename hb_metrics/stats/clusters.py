@@ -24,17 +24,30 @@ Cornish-Fisher expansion).
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import special
 
 Bounds = tuple[float, float]
+Over = Literal["terms", "templates", "both"]
 
 # With fewer degrees of freedom, intervals become much wider, but contain the true value hardly more often.
 LEAST_FREEDOM = 2.0
 # The minimum effective number of dialogues for the interval of a perplexity.
 MIN_DIALOGUES = 30
+# For other terms and templates: the minimum effective number of terms minus the number of axes, and the minimum number
+# of templates. With fewer, intervals contain the true value too rarely.
+MIN_FREEDOM = 15
+MIN_TEMPLATES = 4
+# The influences of terms on squares or products of their effects have heavier tails than the effects, and a sample
+# shows even less of them. The degrees of freedom are multiplied by this number.
+OF_SQUARES = 0.7
+# Of how often style tells the term.
+MIN_TOLD_TERMS = 12
+FEW_TERMS = f"there are fewer than {MIN_TOLD_TERMS} terms"
+ONE_TEMPLATE = "a term's style is learnt in other templates, and no two terms have replies in two templates"
+_ZERO = 1e-9  # standard errors below this number are rounding errors
 
 
 @dataclass(frozen=True)
@@ -161,57 +174,163 @@ def square_bounds(square: float, half_width: float) -> Bounds:
     return square * math.exp(-half), square * math.exp(half)
 
 
-def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float = 1.0) -> Bounds:
-    """Computes the interval of a share of replies, for these terms and templates: `hits.sum() / sizes.sum()`.
+class Influences(NamedTuple):
+    """A figure, and the influence of each cell on it.
 
-    Each cell (a term in a template) has its own share, so the variance of the overall share is the variance within
-    cells. The terms are split into terms with mostly hits and terms with mostly misses. The share is then (hits of the
-    second group − misses of the first group) / all replies, plus a constant. Both numbers count rare events. Each gets
-    Jeffreys's interval, as if its replies were independent with the same variance. The two intervals are combined into
-    the interval of the difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
+    Attributes:
+        value: The figure. Gen Bias still contains its sampling noise.
+        noise: The sampling noise of Gen Bias, or `None` for a share.
+        cells: [templates, terms] The influence of each cell, or NaN for a missing cell.
+        templates: [templates] The influence of each template.
+        axes: [terms] The code of each term's axis.
+        weights: [terms] The weight of each term in the figure.
+    """
+
+    value: float
+    noise: float | None
+    cells: np.ndarray
+    templates: np.ndarray
+    axes: np.ndarray
+    weights: np.ndarray
+
+
+class Generalised(NamedTuple):
+    interval: Bounds | None
+    reason: str | None = None
+
+
+def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
+    """Computes an interval that generalises to other terms, to other templates, or to both.
+
+    The terms of each axis, or the templates, are treated as a random sample from a population (random effects). Miller
+    (2024, https://arxiv.org/abs/2411.00640) clusters questions in the same way.
+
+    A cell is a term in a template, and a figure is an average over cells. The influence of a cell is the first-order
+    change in the figure when the cell changes (for U-statistics, the projection). It includes the chance error of the
+    cell's replies. The variance over terms, V_terms, and the variance over templates, V_templates, come from the sums
+    of these influences over the other factor. Both contain the variance V_cells of single cells. If terms and templates
+    are both drawn again, the variance is therefore V_terms + V_templates − V_cells (Owen, 2007,
+    https://doi.org/10.1214/07-AOAS122). No variance is set below V_cells, which contains the variance between replies.
+
+    The sampling noise of Gen Bias is subtracted from the bounds of its plain value.
+    """
+    num_templates, num_terms = influences.cells.shape
+    terms, templates = term_spread(influences), spread(influences.templates)
+    few = []
+    if over != "templates" and terms.by_weight < MIN_FREEDOM:
+        needed = num_terms - round(terms.by_weight) + MIN_FREEDOM
+        few.append(f"at least {needed} terms on the same axes instead of {num_terms}")
+    if over != "terms" and num_templates < MIN_TEMPLATES:
+        few.append(f"at least {MIN_TEMPLATES} templates instead of {num_templates}")
+    if few:
+        return Generalised(None, f"an interval needs {' and '.join(few)}")
+    if terms.variance == 0:
+        return Generalised(None, "the value does not vary with the term, so the effect of other terms is unknown")
+    if influences.noise is not None:
+        terms = terms._replace(freedom=max(OF_SQUARES * terms.freedom, LEAST_FREEDOM))
+    in_cells = cell_variance(influences)
+    half = terms.half_width(confidence_level) if over != "templates" else 0.0
+    if over != "terms":
+        of_templates = templates.half_width(confidence_level)
+        beyond = math.sqrt(max(1 - in_cells / templates.variance, 0.0)) if templates.variance else 0.0
+        half = max(math.hypot(half, beyond * of_templates), of_templates)
+    half = max(half, quantile(confidence_level) * math.sqrt(in_cells))
+    if half == 0:
+        return Generalised(None, "the value is the same in all templates, so the effect of other templates is unknown")
+    if influences.noise is None:
+        return Generalised(share_bounds(influences.value, half))
+    low, high = square_bounds(influences.value, half)
+    return Generalised((low - influences.noise, high - influences.noise))
+
+
+def term_spread(influences: Influences) -> Spread:
+    return spread(np.nansum(influences.cells, axis=0), influences.axes, influences.weights)
+
+
+def cell_variance(influences: Influences) -> float:
+    """Computes V_cells, from the deviations of cells from the means of their term, and of their template and axis."""
+    axes, (num_templates, num_terms) = joined_strata(influences.axes), influences.cells.shape
+    known = ~np.isnan(influences.cells)
+    cells = np.nan_to_num(influences.cells)
+    for axis in np.unique(axes):
+        members = axes == axis
+        number = np.maximum(known[:, members].sum(axis=1, keepdims=True), 1)
+        cells[:, members] -= cells[:, members].sum(axis=1, keepdims=True) / number
+    cells = np.where(known, cells, 0.0)
+    factor = num_terms / max(num_terms - len(np.unique(axes)), 1) * num_templates / max(num_templates - 1, 1)
+    return factor * float(((cells - cells.mean(axis=0)) ** 2).sum())
+
+
+def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) -> Influences:
+    """Computes the influences on the debiased Full Gen Bias, with a ddof of 0 and without scaling.
 
     Args:
-        hits: [terms, templates] The number of replies that count towards the share.
-        sizes: [terms, templates] The number of replies.
-        confidence_level: The confidence level.
-        times: The interval is for a run with `times` as many replies and the same shares.
+        means: [templates, terms, styles] The mean style vector of each cell, or NaN for cells without replies.
+        noise: [templates, terms] The variance of these means, summed over styles, or NaN for cells without replies.
+        axes: [terms] The code of each term's axis.
     """
-    mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
-    below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
-    misses_below, misses_above = _distances((sizes - hits)[mostly], sizes[mostly], confidence_level, times)
-    number = float(sizes.sum())
-    share = float(hits.sum()) / number
-    low, high = math.hypot(below, misses_above) / number, math.hypot(above, misses_below) / number
-    return max(share - low, 0.0), min(share + high, 1.0)
+    known = ~np.isnan(noise)
+    noise = np.nan_to_num(noise)
+    number = known.sum(axis=1, keepdims=True)
+    centres = np.nan_to_num(means).sum(axis=1, keepdims=True) / number[..., None]
+    squares = np.where(known, ((np.nan_to_num(means) - centres) ** 2).sum(axis=2), 0.0)
+    plain, total = squares.sum(axis=1, keepdims=True), noise.sum(axis=1, keepdims=True)
+    # Proportional to the sum of a term's squared distances to all other terms, without noise.
+    cells = (number * squares + plain - (number - 2) * noise - total) / number**2 / len(means)
+    of_templates = (plain - (1 - 1 / number) * total) / number / len(means)
+    floor = float(((1 - 1 / number) * total / number).mean())
+    cells = np.where(known, cells, np.nan)
+    return Influences(float((plain / number).mean()), floor, cells, of_templates[:, 0], axes, known.sum(axis=0))
 
 
-def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
-    """Estimates the covariance matrix of several shares of the same replies, without bias.
+def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> Influences:
+    share = float(hits.sum() / sizes.sum())
+    cells = (hits - share * sizes) / sizes.sum()
+    return Influences(share, None, cells, cells.sum(axis=1), axes, sizes.sum(axis=0))
 
-    `hits` contains an array [terms, templates] for each share. A reply counts towards at most one share.
+
+def pair_share_influences(
+    templates: np.ndarray, firsts: np.ndarray, seconds: np.ndarray, significant: np.ndarray, axes: np.ndarray
+) -> Influences:
+    """Computes the influences on the share of significant tests. This share is a U-statistic over the terms.
+
+    Args:
+        templates: [tests] The code of each test's template.
+        firsts: [tests] The code of each test's first term.
+        seconds: [tests] The code of each test's second term, on the same axis.
+        significant: [tests] Whether each test is significant.
+        axes: [terms] The code of each term's axis.
     """
-    counts, single = np.stack(hits), sizes == 1
-    # A cell with one reply shows no variance. All such cells of a term form one stratum. Terms with only one such cell
-    # together form another stratum.
-    of_term, num_single = np.where(single, counts, 0).sum(axis=2), single.sum(axis=1)
-    lone = num_single == 1
-    strata = np.concatenate([sizes[sizes > 1], num_single[num_single > 1], [lone.sum()]])
-    joined = np.concatenate(
-        [counts[:, sizes > 1], of_term[:, num_single > 1], of_term[:, lone].sum(axis=1, keepdims=True)], axis=1
-    )
-    weighted = joined / np.maximum(strata - 1, 1)
-    return (np.diag(weighted @ strata) - weighted @ joined.T) / float(sizes.sum()) ** 2
+    share = float(significant.mean())
+    shape = int(templates.max()) + 1, len(axes)
+    apart = np.zeros(len(firsts))
+    for axis in np.unique(axes[firsts]):
+        tests = axes[firsts] == axis
+        apart[tests] = significant[tests] - significant[tests].mean()
+    apart /= len(firsts)
+    cells = np.zeros(shape)
+    for terms in (firsts, seconds):
+        np.add.at(cells, (templates, terms), apart)
+    of_templates = np.bincount(templates, significant - share, shape[0]) / len(firsts)
+    return Influences(share, None, cells, of_templates, axes, np.ones(len(axes)))
 
 
-def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float) -> Bounds:
-    """Returns the distances from the number of hits to the bounds of its Jeffreys interval."""
-    total, number = float(hits.sum()), float(sizes.sum())
-    if number == 0:
-        return 0.0, 0.0
-    share = total / number
-    variance = float(share_covariances([hits], sizes)[0, 0])
-    independent = times * (share * (1 - share) / variance if variance > 0 else number)
-    successes, failures, tail = independent * share, independent * (1 - share), (1 - confidence_level) / 2
-    low = special.betaincinv(successes + 0.5, failures + 0.5, tail) if successes else 0.0
-    high = special.betaincinv(successes + 0.5, failures + 0.5, 1 - tail) if failures else 1.0
-    return number * (share - float(low)), number * (float(high) - share)
+def telling(shares: np.ndarray, confidence_level: float) -> Estimate:
+    """Computes how often style tells a reply's term from another term of the run, from `bias_values.right_shares`.
+
+    The interval is for other replies to other terms of the same kind. It comes from a jackknife over terms, because
+    the pairs of a term depend on each other. It is symmetric in log-odds, so it stays between 0 and 1.
+    """
+    known = ~np.isnan(shares)
+    rows, sizes = np.where(known, shares, 0).sum(axis=1), known.sum(axis=1)
+    rows, sizes = rows[sizes > 0], sizes[sizes > 0]
+    if not len(sizes):
+        return Estimate(None, None, ONE_TEMPLATE)
+    value = float(rows.sum() / sizes.sum())
+    if len(sizes) < MIN_TOLD_TERMS:
+        return Estimate(value, None, FEW_TERMS)
+    without = (rows.sum() - 2 * rows) / (sizes.sum() - 2 * sizes)
+    error = math.sqrt((len(sizes) - 1) * without.var())
+    if error < _ZERO:
+        return Estimate(value, None, "all terms have the same share of right answers, so its spread is unknown")
+    return Estimate(value, share_bounds(value, quantile(confidence_level, len(sizes) - 1) * error), None)

@@ -12,22 +12,26 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, sparse, special, stats
 
-from hb_metrics.stats.clusters import LEAST_FREEDOM, Bounds, Estimate, quantile, spread
+from hb_metrics.stats.clusters import (
+    LEAST_FREEDOM,
+    MIN_FREEDOM,
+    OF_SQUARES,
+    Bounds,
+    Estimate,
+    quantile,
+    spread,
+)
 from hb_metrics.stats.decisions import MIN_QUESTIONS as MIN_NOUNS
-from hb_metrics.stats.decisions import SAME_ANSWERS, mean_table, row_effects, spread_of_rows
+from hb_metrics.stats.decisions import SAME_ANSWERS, filling_scales, mean_table, row_effects, spread_of_rows
 
 NONCE_AXIS = "nonce"  # the axis of words without a meaning
 # The pairs agree if at least this correlation between two pairs' contrasts is certain.
 MIN_AGREEMENT = 0.5
 MIN_NONCE_WORDS = 4
-MIN_TERMS = 15  # the minimum number of terms, minus the number of axes, for the interval of the agreement
 FEW_NOUNS = f"fewer than {MIN_NOUNS} nouns"
 NO_TERMS = "no axis has two terms with two nouns in common in each of the templates"
 SAME = "it is the same for all nouns"
 NO_DIFFERENCE = "the terms do not differ beyond noise"
-# The influences of terms on a correlation are products of their effects, so their tails are heavier. The degrees of
-# freedom are multiplied by this number, as in `generalising.py`.
-_OF_PRODUCTS = 0.7
 _ZERO = 1e-10  # differences in nats below this number are rounding errors
 
 
@@ -224,7 +228,7 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     """
     known = ~np.isnan(values)
     known &= known.sum(axis=0) > 1
-    number, links = len(values), known.astype(float)
+    links = known.astype(float)
     _, component = sparse.csgraph.connected_components(sparse.csr_matrix(links @ links.T), directed=False)
     of_terms = component[np.argmax(known, axis=0)]
     largest = np.argmax(np.bincount(of_terms[known.any(axis=0)], minlength=1))
@@ -232,8 +236,7 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     counts = known.sum(axis=0)
     filled = np.where(known, values - row_effects(values, known)[:, None], 0.0)
     means = filled.sum(axis=0) / np.maximum(counts, 1)
-    scale = np.sqrt(number * (number - 1) / np.maximum(counts * (counts - 1), 1))
-    rows = means + np.where(known, filled - means, 0.0) * scale
+    rows = means + np.where(known, filled - means, 0.0) * filling_scales(known)
     return np.where(counts > 1, rows, np.nan)
 
 
@@ -357,11 +360,11 @@ def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) ->
         np.concatenate([total[None], total - (number / (number - 1))[:, None, None] * products])
     )
     of_value = spread((number - 1) / number * (np.arctanh(value) - np.arctanh(without)), axes)
-    if of_value.by_weight < MIN_TERMS:
-        return Estimate(value, None, f"fewer than {MIN_TERMS + len(groups)} terms")
+    if of_value.by_weight < MIN_FREEDOM:
+        return Estimate(value, None, f"fewer than {MIN_FREEDOM + len(groups)} terms")
     if of_value.variance < _ZERO:
         return Estimate(value, None, "the pairs have the same contrasts")
-    half = quantile(level, max(_OF_PRODUCTS * of_value.freedom, LEAST_FREEDOM)) * of_value.variance**0.5
+    half = quantile(level, max(OF_SQUARES * of_value.freedom, LEAST_FREEDOM)) * of_value.variance**0.5
     return Estimate(value, (float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half))), None)
 
 

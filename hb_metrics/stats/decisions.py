@@ -1,7 +1,7 @@
-"""Estimates how much decisions differ between terms. docs/decisions.md derives the intervals.
+"""Estimates how much decisions differ between terms or groups of names. docs/decisions.md derives the intervals.
 
 The random units are questions: intervals generalise to other questions of the same kind. A question's wordings are
-averaged before, so they are one unit. Terms are fixed.
+averaged before, so they are one unit. Terms are fixed. Names are draws from the names of their group.
 
 All values are fractions: a gap of 0.57 is 57 points.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from hb_metrics.stats.clusters import Bounds, quantile
 
@@ -19,13 +19,15 @@ MIN_QUESTIONS = 8
 FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions have answers to compare"
 ONE_TERM = "only one term has answers"
 SAME_ANSWERS = "the differences are the same in all questions"
+MIN_NAMES = 4
+FEW_NAMES = f"fewer than two groups have {MIN_NAMES} names with answers"
 NUM_FLIPS = 1999
 _NUM_DRAWS = 1999
 ZERO = 1e-12  # standard errors below this number are rounding errors
 _CHUNK = 2**22  # the number of simulated values that are in memory at once
 
 
-class Estimate(NamedTuple):
+class DecisionEstimate(NamedTuple):
     """A mean, a difference between means, or a spread, with its interval or the reason why it has none.
 
     `value` is NaN if there are too few answers to estimate it. `p_value` is that of the test that the means are equal.
@@ -51,9 +53,9 @@ class LargestGap(NamedTuple):
 
     high: int
     low: int
-    gap: Estimate
+    gap: DecisionEstimate
     means: tuple[float, float]
-    ratio: Estimate
+    ratio: DecisionEstimate
 
 
 def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
@@ -139,7 +141,7 @@ def _in_common(known: np.ndarray, least: int) -> np.ndarray:
     return kept
 
 
-def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> Estimate:
+def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> DecisionEstimate:
     """Estimates the spread between terms: the square root of the mean variance of one or more axes.
 
     With the differences δ_i between two terms' values in question i, the mean of δ_i δ_j over different questions is an
@@ -160,7 +162,7 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     rows, is_enough = spread_rows(tables)
     if len(rows) < 2 or not rows.shape[1]:
         is_alone = all(compared_terms(table)[1] == ONE_TERM for table in tables)
-        return Estimate(math.nan, None, ONE_TERM if is_alone else FEW_QUESTIONS, None)
+        return DecisionEstimate(math.nan, None, ONE_TERM if is_alone else FEW_QUESTIONS, None)
     spread = spread_of_rows(rows, is_enough, confidence_level, seed=seed)
     if spread.reason != SAME_ANSWERS:
         return spread
@@ -176,7 +178,7 @@ def largest_spread(tables: Sequence[np.ndarray]) -> float:
     return float(np.sqrt(np.mean([(size // 2) * (size - size // 2) / (size * (size - 1)) for size in sizes])))
 
 
-def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int) -> Estimate:
+def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int) -> DecisionEstimate:
     """Estimates the spread whose variance is the squared length of the rows' mean (see `spread_between`).
 
     `is_enough` states whether enough rows [questions, ...] contribute for an interval.
@@ -185,12 +187,12 @@ def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 
     known = max(float(products.sum() - np.trace(products)) / (number * (number - 1)), 0.0)
     value = float(np.sqrt(known))
     if not is_enough:
-        return Estimate(value, None, FEW_QUESTIONS, None)
+        return DecisionEstimate(value, None, FEW_QUESTIONS, None)
     mean = rows.mean(axis=0)
     residuals = rows - mean
     if is_constant(rows):
         p_value = constant_p_value(value, number) if len(mean) else 1.0
-        return Estimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * p_value))
+        return DecisionEstimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * p_value))
     noise = residuals @ residuals.T / (number - 1)  # its squares add up to the squares of the covariance matrix
     trace, squares = np.trace(noise), float((noise**2).sum())
     # The unbiased estimate of the trace of the squared covariance matrix (normal terms; Bai and Saranadasa, 1996).
@@ -207,7 +209,7 @@ def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 
     low = known + a / 2 - np.sqrt(a * a / 4 + a * known + at_zero**2)
     high = known + a / 2 + np.sqrt(a * a / 4 + a * known + t**2 * 2 * q / (number * (number - 1)))
     interval = float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
-    return Estimate(value, interval, None, _p_value(products, np.random.default_rng(seed)))
+    return DecisionEstimate(value, interval, None, _p_value(products, np.random.default_rng(seed)))
 
 
 def _p_value(products: np.ndarray, draws: np.random.Generator) -> float:
@@ -223,34 +225,41 @@ def _p_value(products: np.ndarray, draws: np.random.Generator) -> float:
 def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
     """Returns the weighted differences between the compared terms of axes: [questions, pairs of terms].
 
-    The squared norm of the rows' true mean is the variance between terms. Also returns whether there are enough common
-    questions for an interval.
+    The squared norm of the rows' true mean is the variance between terms. Questions without answers about two terms are
+    left out. Also returns whether there are enough common questions for an interval.
     """
     compared = [(table[:, terms], reason) for table in tables for terms, reason in [compared_terms(table)]]
     enough = [table for table, reason in compared if reason is None]
-    parts = [pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
+    used = enough or [table for table, _ in compared]
+    answered = np.any([(~np.isnan(table)).sum(axis=1) > 1 for table in used], axis=0)
+    parts = [pair_contributions(table[answered])[0] for table in used]
     parts = [part for part in parts if part.shape[1]] or [np.zeros((0, 0))]
     scaled = [part * np.sqrt(0.5 / max(part.shape[1] * len(parts), 1)) for part in parts]
     return np.concatenate(scaled, axis=1), bool(enough)
 
 
-def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Estimate | None]:
+def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[DecisionEstimate | None]:
     """Compares each term's mean with the mean of the axis, paired by question (t-interval).
 
-    With missing values, a term is compared with each other term in the questions that both have. The gap is `None` if
-    the term cannot be compared (see `compared_terms`).
+    With missing values, a term is compared with each other term in the questions that both have. Questions then have
+    different weights, and the degrees of freedom are those of their effective number. The gap is `None` if the term
+    cannot be compared (see `compared_terms`).
     """
     kept, reason = compared_terms(table)
-    gaps: list[Estimate | None] = [None] * table.shape[1]
+    gaps: list[DecisionEstimate | None] = [None] * table.shape[1]
     if len(kept) < 2:
         return gaps
-    rows = np.stack([_completed(table[:, [term]] - table[:, kept]).sum(axis=1) / len(kept) for term in kept], axis=1)
-    for term, value, error in zip(kept, rows.mean(axis=0), standard_errors(rows), strict=True):
-        gaps[term] = _t_gap(float(value), float(error), len(table), reason, confidence_level)
+    differences = [table[:, [term]] - table[:, kept[kept != term]] for term in kept]
+    rows = np.stack([_completed(of_term).sum(axis=1) / len(kept) for of_term in differences], axis=1)
+    for place, (value, error) in enumerate(zip(rows.mean(axis=0), standard_errors(rows), strict=True)):
+        known = ~np.isnan(differences[place])
+        weights = (known * filling_scales(known) ** 2).sum(axis=1)
+        number = float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 1.0
+        gaps[kept[place]] = _t_gap(float(value), float(error), number, reason, confidence_level)
     return gaps
 
 
-def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Estimate:
+def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> DecisionEstimate:
     """Computes the mean decision, with a t-interval over questions: [questions, terms]."""
     rates = row_means(table)
     mean = difference(rates, np.zeros(len(table)), confidence_level)
@@ -261,7 +270,7 @@ def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Es
     return mean._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
 
 
-def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 0.95) -> Estimate:
+def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 0.95) -> DecisionEstimate:
     """Compares two columns of values, paired by question: [questions] each, NaN if missing."""
     rows = (first - second)[np.isfinite(first - second), None]
     fault = FEW_QUESTIONS if len(rows) < MIN_QUESTIONS else None
@@ -287,7 +296,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     both = both[np.isfinite(both).all(axis=1)]
     value, rates = float(abs(means[best])), both.mean(axis=0)
     error = float(standard_errors(parts)[best])
-    gap = Estimate(value, None, reason, None)
+    gap = DecisionEstimate(value, None, reason, None)
     ratio = gap._replace(value=float(rates[0] / rates[1]) if rates[1] > 0 else np.nan)
     if reason is None and error < ZERO:
         gap = constant_gap(value, len(both), 1 - (1 - confidence_level) / len(pairs))
@@ -312,15 +321,19 @@ def row_means(table: np.ndarray) -> np.ndarray:
 def _completed(differences: np.ndarray) -> np.ndarray:
     """Replaces missing differences so that means and their standard errors are those of the known differences.
 
-    A known difference deviates from its column's mean; its deviation is scaled up by the share of known values, and a
-    missing one deviates by 0.
+    A known difference deviates from its column's mean, and its deviation is scaled up. A missing one deviates by 0.
     """
     known = ~np.isnan(differences)
     counts = known.sum(axis=0)
     filled = np.where(known, differences, 0.0)
     means = np.divide(filled.sum(axis=0), counts, out=np.zeros(len(counts)), where=counts > 0)
-    scale = np.divide(len(differences), counts, out=np.zeros(len(counts)), where=counts > 0)
-    return means + np.where(known, differences - means, 0.0) * scale
+    return means + np.where(known, differences - means, 0.0) * filling_scales(known)
+
+
+def filling_scales(known: np.ndarray) -> np.ndarray:
+    """Returns the scale √(N (N − 1) / (n (n − 1))) of deviations in columns with n known of N values: [columns]."""
+    counts, number = known.sum(axis=0), len(known)
+    return np.sqrt(number * (number - 1) / np.maximum(counts * (counts - 1), 1))
 
 
 def pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -347,18 +360,18 @@ def standard_errors(rows: np.ndarray) -> np.ndarray:
     return errors
 
 
-def _t_gap(value: float, error: float, number: int, fault: str | None, confidence_level: float) -> Estimate:
+def _t_gap(value: float, error: float, number: float, fault: str | None, confidence_level: float) -> DecisionEstimate:
     if fault is not None:
-        return Estimate(value, None, fault, None)
+        return DecisionEstimate(value, None, fault, None)
     if error < ZERO:
         return constant_gap(value, number, confidence_level)
     return t_interval(value, error, number - 1, confidence_level)
 
 
-def constant_gap(value: float, number: int, confidence_level: float) -> Estimate:
+def constant_gap(value: float, number: float, confidence_level: float) -> DecisionEstimate:
     """Returns the interval of a difference that is the same in all of a number of questions."""
     interval = with_unseen(value, unseen_share(number, confidence_level))
-    return Estimate(value, interval, None, constant_p_value(value, number))
+    return DecisionEstimate(value, interval, None, constant_p_value(value, number))
 
 
 def with_unseen(value: float, share: float) -> Bounds:
@@ -380,7 +393,7 @@ def is_constant(rows: np.ndarray) -> bool:
     return bool(np.allclose(rows, rows.mean(axis=0), rtol=0, atol=ZERO))
 
 
-def unseen_share(number: int, confidence_level: float) -> float:
+def unseen_share(number: float, confidence_level: float) -> float:
     """Returns the largest share u of all questions that may differ from a number of questions, which are all the same.
 
     If other questions were more than a share u, at least one would have been seen, except with probability
@@ -389,7 +402,7 @@ def unseen_share(number: int, confidence_level: float) -> float:
     return float(1 - ((1 - confidence_level) / 2) ** (1 / number))
 
 
-def constant_p_value(value: float, number: int) -> float:
+def constant_p_value(value: float, number: float) -> float:
     """Returns the p-value of a difference that is the same in all questions: the test that inverts `constant_gap`.
 
     It is also that of the sign test: 2 · 0.5^number.
@@ -397,9 +410,9 @@ def constant_p_value(value: float, number: int) -> float:
     return min(1.0, 2 * 0.5**number) if abs(value) > ZERO else 1.0
 
 
-def t_interval(value: float, error: float, freedom: float, confidence_level: float) -> Estimate:
+def t_interval(value: float, error: float, freedom: float, confidence_level: float) -> DecisionEstimate:
     half = quantile(confidence_level, freedom) * error
-    return Estimate(value, _possible(value, half), None, float(2 * stats.t.sf(abs(value) / error, freedom)))
+    return DecisionEstimate(value, _possible(value, half), None, float(2 * stats.t.sf(abs(value) / error, freedom)))
 
 
 def _possible(value: float, half: float) -> Bounds:
@@ -448,16 +461,152 @@ def scaled_to(covariance: np.ndarray, variance: float) -> np.ndarray:
     return scaled
 
 
-def fieller_ratio(means: np.ndarray, covariance: np.ndarray, t: float) -> Estimate:
+def fieller_ratio(means: np.ndarray, covariance: np.ndarray, t: float) -> DecisionEstimate:
     """Computes the ratio of two means with Fieller's interval, the lower mean first."""
     low, high = means
     if high <= 0:
-        return Estimate(np.nan, None, "the higher rate is 0", None)
+        return DecisionEstimate(np.nan, None, "the higher rate is 0", None)
     if low < ZERO:
-        return Estimate(0.0, None, "the lower rate is 0", None)
+        return DecisionEstimate(0.0, None, "the lower rate is 0", None)
     (v_low, shared), (_, v_high) = covariance * t**2
     a, b, c = high**2 - v_high, low * high - shared, low**2 - v_low
     if a <= 0:
-        return Estimate(float(low / high), None, "the higher rate could be 0", None)
+        return DecisionEstimate(float(low / high), None, "the higher rate could be 0", None)
     root = np.sqrt(max(b * b - a * c, 0.0))
-    return Estimate(float(low / high), (max(float((b - root) / a), 0.0), float((b + root) / a)), None, None)
+    return DecisionEstimate(float(low / high), (max(float((b - root) / a), 0.0), float((b + root) / a)), None, None)
+
+
+class NameGaps(NamedTuple):
+    """The differences between groups of names.
+
+    Attributes:
+        groups: The names of the groups, sorted.
+        compared: The indices of the groups that were compared.
+        largest: The largest difference, or `None` if there is only one group.
+        p_value: The smallest p-value of a pair of groups, adjusted for the number of pairs. `None` without an interval.
+    """
+
+    groups: list[str]
+    compared: np.ndarray
+    largest: LargestGap | None
+    p_value: float | None
+
+
+def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float = 0.95) -> NameGaps:
+    """Compares groups of names, where questions and names are random.
+
+    The variance of a difference is the variance over questions plus the variance over names, minus the variance of
+    single answers, which both contain. Intervals and p-values are adjusted for the number of pairs (Bonferroni).
+    Permuting names between groups would not do: if one of two groups has 4 names that differ much, and the other has 25
+    names that differ little, it rejects 33 of 100 times at the 5 % level.
+
+    Args:
+        table: [questions, names] NaN marks a missing value.
+        groups: [names] The group of each name.
+        confidence_level: The level of the intervals.
+    """
+    answered, known = ~np.isnan(table).all(axis=0), sorted(set(groups))
+    members = [table[:, np.array([group == one for group in groups]) & answered] for one in known]
+    rates = np.stack([row_means(of_group) for of_group in members], axis=1)
+    has_names = np.array([of_group.shape[1] >= MIN_NAMES for of_group in members])
+    compared, reason = compared_terms(np.where(has_names, rates, np.nan))
+    if reason is not None:
+        compared = compared_terms(rates)[0]
+        reason = reason if has_names.sum() > 1 else FEW_NAMES
+    both = np.isfinite(rates).astype(int).T @ np.isfinite(rates)
+    pairs = [(one, other) for one in compared for other in compared if one > other and both[one, other]]
+    level = 1 - (1 - confidence_level) / max(len(pairs), 1)
+    gaps = [_name_gap(one, other, members, rates, reason, level) for one, other in pairs]
+    p_values = [largest.gap.p_value for largest in gaps if largest.gap.p_value is not None]
+    p_value = min(1.0, len(pairs) * min(p_values)) if p_values else None
+    return NameGaps(known, compared, max(gaps, key=lambda largest: largest.gap.value, default=None), p_value)
+
+
+def _name_gap(
+    one: int, other: int, members: Sequence[np.ndarray], rates: np.ndarray, reason: str | None, confidence_level: float
+) -> LargestGap:
+    """Compares two groups of names.
+
+    `members` contains [questions, names] for each group, and `rates` their means: [questions, groups].
+    """
+    both = np.isfinite(rates[:, [one, other]]).all(axis=1)
+    low, high = (one, other) if rates[both, one].mean() < rates[both, other].mean() else (other, one)
+    rows = rates[both][:, [low, high]]
+    rate, higher = rows.mean(axis=0).tolist()
+    value, number = higher - rate, len(rows)
+    ratio = DecisionEstimate(rate / higher if higher > 0 else np.nan, None, reason, None)
+    largest = LargestGap(high, low, ratio._replace(value=value), (rate, higher), ratio)
+    if reason is not None:
+        return largest
+    signed = [-members[low][both], members[high][both]]
+    covariance, variance, freedom = sum_of_groups(signed)
+    if math.sqrt(variance) < ZERO:
+        sizes = [of_group.shape[1] for of_group in signed]
+        if value < ZERO:
+            gap = constant_gap(value, min(number, *sizes), confidence_level)
+        else:
+            gap = _constant_gap_of_names(value, sizes, number, confidence_level)
+        return largest._replace(gap=gap, ratio=ratio._replace(reason=SAME_ANSWERS))
+    gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
+    unsigned = scaled_to(covariance * [[1, -1], [-1, 1]], variance)
+    return largest._replace(
+        gap=gap, ratio=fieller_ratio(rows.mean(axis=0), unsigned, quantile(confidence_level, freedom))
+    )
+
+
+def _constant_gap_of_names(
+    value: float, sizes: Sequence[int], number: int, confidence_level: float
+) -> DecisionEstimate:
+    """Returns the interval of a gap if the names of a group, and the questions, all have the same answers.
+
+    Other names and questions may differ. If their shares were u, the chance that none of the n that were drawn differ
+    is Π (1 − u)^n. A name of one of the two groups changes a gap half as much as the opposite answers of both. The
+    interval contains all gaps whose shares have a chance of at least half of 1 − `confidence_level`.
+    """
+    numbers, weights = np.array([*sizes, number]), np.array([0.5, 0.5, 1.0])
+
+    # Among shares with the same weighted sum, these have the highest chance.
+    def kept(scale: float) -> np.ndarray:
+        return np.minimum(scale * numbers / weights, 1.0)
+
+    def chance(scale: float) -> float:
+        return float(numbers @ np.log(kept(scale)))
+
+    def unseen(scale: float) -> float:
+        return float(weights @ (1 - kept(scale)))
+
+    least, most = 1e-9, float((weights / numbers).max())
+    bound = optimize.brentq(lambda scale: chance(scale) - math.log((1 - confidence_level) / 2), least, most)
+    none = optimize.brentq(lambda scale: unseen(scale) - 0.5, least, most)  # where the interval reaches a gap of 0
+    return DecisionEstimate(value, with_unseen(value, unseen(bound)), None, min(1.0, 2 * math.exp(chance(none))))
+
+
+def sum_of_groups(members: Sequence[np.ndarray]) -> tuple[np.ndarray, float, float]:
+    """Estimates the variance of the sum of groups' means, where questions and names are random.
+
+    Few names may all be treated alike by chance. So a group's variance between names counts as at least half of the
+    mean variance of all groups, and the degrees of freedom are then those of the other groups.
+
+    Args:
+        members: For each group, values with their sign: [questions, names]. Each question has a value of each group.
+
+    Returns:
+        The covariance matrix of the groups' means, the variance of their sum, and its degrees of freedom.
+    """
+    rates = np.stack([row_means(of_group) for of_group in members])
+    number = rates.shape[1]
+    covariance = np.cov(rates) / number
+    over_questions = float(covariance.sum())
+    sizes = np.array([group.shape[1] for group in members])
+    centred = [group - rate[:, None] for group, rate in zip(members, rates, strict=True)]
+    of_names = [row_means(group.T) for group in centred]
+    variances = np.array([np.nanvar(means, ddof=1) for means in of_names])
+    is_small = variances < variances.mean() / 2
+    parts = np.maximum(variances, variances.mean() / 2) / sizes
+    noise = over_questions**2 / (number - 1)
+    noise += parts.sum() ** 2 / (sizes[~is_small].min() - 1) if is_small.any() else (parts**2 / (sizes - 1)).sum()
+    for place, (group, means, size) in enumerate(zip(centred, of_names, sizes, strict=True)):
+        singles = float(np.nanvar(group - means)) * number / (number - 1) * size / (size - 1)
+        covariance[place, place] += max(parts[place] - singles / (number * size), 0.0)
+    variance = max(float(covariance.sum()), float(parts.sum()))
+    return covariance, variance, variance**2 / float(noise) if noise else math.inf

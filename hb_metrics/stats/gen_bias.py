@@ -19,8 +19,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from hb_metrics.stats.cell_sums import PAPER_CLUSTERS, Cell, CellSums, cluster_columns, read_metrics
+from hb_metrics.stats.gen_bias_intervals import intervals
 from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, check_setting, is_number
-from hb_metrics.stats.intervals import intervals
 from hb_metrics.stats.u_statistic import groups_of
 
 __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]

@@ -12,7 +12,7 @@ from hb_metrics.measurements.awareness.results import (
 )
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
+from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
 
 # The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, Unit, str]] = {

@@ -27,7 +27,7 @@ from hb_metrics.measurements.decisions.results import (
 )
 from hb_metrics.measurements.results import Run
 from hb_metrics.stats import decisions as statistics
-from hb_metrics.stats.name_gaps import NameGaps, name_gaps
+from hb_metrics.stats.decisions import NameGaps, name_gaps
 
 _NUM_DRAWS = 9  # of sets of questions, for a plan
 
@@ -166,7 +166,7 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
     )
 
 
-def _known(estimate: statistics.Estimate) -> statistics.Estimate | None:
+def _known(estimate: statistics.DecisionEstimate) -> statistics.DecisionEstimate | None:
     return None if np.isnan(estimate.value) else estimate
 
 
@@ -272,7 +272,9 @@ def _wordings(questions: Sequence[str]) -> list[str]:
     return wordings
 
 
-def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: _How) -> statistics.Estimate | None:
+def _order_effect(
+    prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: _How
+) -> statistics.DecisionEstimate | None:
     """Compares answers whose prompts name the favourable option first with those that name it last."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
     known: list[tuple[float, int, int]] = []

@@ -4,7 +4,7 @@ from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count, share
 from hb_metrics.measurements.decisions.results import (
     Axis,
-    Estimate,
+    DecisionEstimate,
     Pair,
     clear_parts,
     has_low_mass,
@@ -142,11 +142,11 @@ def _of_terms(label: str, axis: Axis, level: float) -> list[Figure]:
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 
-def _part(heading: str, name: str, estimate: Estimate, level: float) -> Figure:
+def _part(heading: str, name: str, estimate: DecisionEstimate, level: float) -> Figure:
     return _figure(name, estimate, level)._replace(part_of=heading, is_main=False)
 
 
-def _figure(name: str, estimate: Estimate | Agreement, level: float, **more: Any) -> Figure:
+def _figure(name: str, estimate: DecisionEstimate | Agreement, level: float, **more: Any) -> Figure:
     return Figure(
         name,
         estimate.value,

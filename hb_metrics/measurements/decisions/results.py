@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hb_metrics.measurements.term_agreement import Agreement
-from hb_metrics.stats.decisions import Estimate
+from hb_metrics.stats.decisions import DecisionEstimate
 
 ALPHA = 0.05
 # Of the tests of topics and wordings, and of answers without a decision, beside the test of decisions.
@@ -25,7 +25,7 @@ class Term:
     name: str
     mean: float | None
     num_answers: int
-    gap: Estimate | None
+    gap: DecisionEstimate | None
     adjusted_p: float | None
 
 
@@ -42,9 +42,9 @@ class Pair:
 
     high: str
     low: str
-    gap: Estimate
+    gap: DecisionEstimate
     means: tuple[float, float]
-    ratio: Estimate | None
+    ratio: DecisionEstimate | None
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Axis:
 
     terms: list[Term]
     left_out: list[str]
-    spread: Estimate | None
+    spread: DecisionEstimate | None
     p_value: float | None
     adjusted_p: float | None
     pair: Pair | None
-    baseline: Estimate | None
+    baseline: DecisionEstimate | None
     unanswered: float
     unanswered_pair: Pair | None
     unanswered_p: float | None
@@ -88,7 +88,7 @@ class Part:
             for the number of parts (Bonferroni).
     """
 
-    spread: Estimate
+    spread: DecisionEstimate
     ends: tuple[str, str] | None
     pair: Pair | None = None
 
@@ -135,12 +135,12 @@ class Decisions:
     num_answers: int
     num_unanswered: int
     confidence_level: float
-    mean: Estimate | None
-    spread: Estimate | None
+    mean: DecisionEstimate | None
+    spread: DecisionEstimate | None
     by_axis: dict[str, Axis]
     by_part: dict[str, Part]
     names_by_part: dict[str, Pair]
-    order_effect: Estimate | None
+    order_effect: DecisionEstimate | None
     option_mass: float | None
     example: Example | None
     predictions: dict[str, Agreement]

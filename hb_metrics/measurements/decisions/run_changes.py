@@ -9,9 +9,9 @@ from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GA
 from hb_metrics.measurements.decisions.results import left_out_reason
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.paired_changes.decision_changes import largest_gap_change, name_gap_change, spread_change
-from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.stats import decisions as statistics
+from hb_metrics.stats.changes import PairedChange
+from hb_metrics.stats.decision_changes import largest_gap_change, name_gap_change, spread_change
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

@@ -15,8 +15,7 @@ from hb_metrics.measurements.decisions.results import (
     is_significant,
 )
 from hb_metrics.measurements.results import Results
-from hb_metrics.stats.decisions import MIN_QUESTIONS
-from hb_metrics.stats.name_gaps import MIN_NAMES
+from hb_metrics.stats.decisions import MIN_NAMES, MIN_QUESTIONS
 
 NUM_NAMED = 3  # the maximum number of terms in the verdict
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known

@@ -5,9 +5,9 @@ from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
 from hb_metrics.run.run_folder import DIALOGUE
 from hb_metrics.run.run_record import last_part
+from hb_metrics.stats.changes import NO_FILES_REASON, perplexity_change
 
 
 def figures(results: Results) -> list[Figure]:

@@ -13,8 +13,8 @@ from hb_metrics.measurements.shares import (
     shares_by_axis,
     turn_share_figures,
 )
-from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.run.record import GenerationSettings
+from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
 AXES = "Full Gen Bias by axis"

@@ -8,7 +8,7 @@ from hb_metrics.measurements.shares import generalised_shares
 from hb_metrics.run.replies import Replies, nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES
 from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.generalising import Generalised, Over, gen_bias_influences, generalised
+from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:

@@ -41,7 +41,7 @@ from scipy import special
 
 from hb_metrics.measurements.generation.typed_results import NameGroups
 from hb_metrics.stats.clusters import quantile, spread
-from hb_metrics.stats.intervals import agreeing_values
+from hb_metrics.stats.gen_bias_intervals import agreeing_values
 
 MIN_NAMES = 4  # the minimum number of names in a group
 SCALE = 1000

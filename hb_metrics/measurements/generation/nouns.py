@@ -23,8 +23,8 @@ import pyarrow as pa
 from scipy import stats
 
 from hb_metrics.measurements.generation.typed_results import NounBias, Nouns
-from hb_metrics.paired_changes.paired_change import MIN_TERMS
 from hb_metrics.run.schema import by_id
+from hb_metrics.stats.changes import MIN_TERMS
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = (

@@ -28,10 +28,10 @@ from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_r
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
 from hb_metrics.run.schema import by_id
-from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values
+from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values, right_shares
+from hb_metrics.stats.clusters import telling
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 from hb_metrics.stats.inputs import text_codes
-from hb_metrics.stats.telling import right_shares, telling
 
 # For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
 NUM_CHARACTERISTIC = 2

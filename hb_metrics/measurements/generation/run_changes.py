@@ -11,18 +11,13 @@ from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_k
 from hb_metrics.measurements.generation.typed_results import Generation
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
-from hb_metrics.paired_changes.paired_change import (
-    NO_FILES_REASON,
-    OTHER_TERMS_REASON,
-    PairedChange,
-    change_from_covariance,
-    reply_share_changes,
-)
+from hb_metrics.measurements.shares import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.cell_sums import cluster_columns
+from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
+from hb_metrics.stats.gen_bias_intervals import CellReplies, gen_bias_change, gen_bias_covariances
 
 
 class _Replies(NamedTuple):

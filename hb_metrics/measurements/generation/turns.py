@@ -14,12 +14,11 @@ from hb_metrics.measurements.generation.results import gen_biases, match_refusal
 from hb_metrics.measurements.generation.typed_results import Biases, NameGroups, Turns
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import turn_shares
-from hb_metrics.paired_changes.gen_bias_covariance import turn_changes
-from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
 from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.run.run_folder import STYLES
-from hb_metrics.stats.intervals import rounded
+from hb_metrics.stats.changes import PairedChange
+from hb_metrics.stats.gen_bias_intervals import rounded, turn_changes
 
 
 def turn_results(

@@ -5,10 +5,10 @@ from typing import Literal
 
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.measurements.shares import GroupShares, TurnShares
-from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.parroting import Parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares
+from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Bounds, Estimate
 from hb_metrics.stats.gen_bias import GenBias
 

@@ -8,8 +8,13 @@ from hb_metrics.measurements.judge.compute import flagged_replies
 from hb_metrics.measurements.judge.results import Judged
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.shares import group_figures, reply_share, shares_by_axis
-from hb_metrics.paired_changes.paired_change import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.measurements.shares import (
+    OTHER_TERMS_REASON,
+    group_figures,
+    reply_share,
+    reply_share_changes,
+    shares_by_axis,
+)
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.run.run_folder import JUDGE
 

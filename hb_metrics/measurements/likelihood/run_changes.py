@@ -16,15 +16,11 @@ from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_p
 from hb_metrics.measurements.likelihood.figures import CONTRAST
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.paired_changes.paired_change import (
-    NO_FILES_REASON,
-    PairedChange,
-    change_from_covariance,
-    pair_share_change,
-)
 from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
+from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance, pair_share_change
+from hb_metrics.stats.clusters import Generalised, Influences, Over, generalised, pair_share_influences
 from hb_metrics.stats.contrasts import (
     MIN_NOUNS,
     NONCE_AXIS,
@@ -33,7 +29,6 @@ from hb_metrics.stats.contrasts import (
     pair_contrasts,
     spread_without_nouns,
 )
-from hb_metrics.stats.generalising import Generalised, Influences, Over, generalised, pair_share_influences
 from hb_metrics.stats.inputs import text_codes
 
 

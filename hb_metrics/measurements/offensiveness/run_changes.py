@@ -1,11 +1,11 @@
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.offensiveness.compute import read_classified
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.shares import generalised_shares
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_shares, reply_share_changes
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.run.run_folder import OFFENSIVE_REPLIES, REPLIES
-from hb_metrics.stats.generalising import Generalised, Over
+from hb_metrics.stats.changes import NO_FILES_REASON
+from hb_metrics.stats.clusters import Generalised, Over
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

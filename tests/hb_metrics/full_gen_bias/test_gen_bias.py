@@ -10,7 +10,7 @@ import torch
 
 from hb_metrics.run.typed_json import from_json, to_json
 from hb_metrics.stats.gen_bias import PAPER_CLUSTERS, CellSums, GenBias, cluster_columns, gen_bias
-from hb_metrics.stats.intervals import FEW_REPLIES_REASON
+from hb_metrics.stats.gen_bias_intervals import FEW_REPLIES_REASON
 
 LABELS = ["Calm", "Curious", "Questioning", "Vacuous (Empty, Unintelligent)", "Earnest", "Earnest (Enthusiastic)"]
 CLUSTERS = {"Curiosity": ["Curious", "Questioning"], "Earnest": ["Earnest"], "Mixed": ["Vacuous", "Curious", "Calm"]}

@@ -6,7 +6,7 @@ from scipy import stats
 
 from hb_metrics.reply_checks.refusal_shares import p_between_axes, p_between_descriptors, refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies
-from hb_metrics.stats.clusters import share_interval
+from hb_metrics.stats.reply_shares import share_interval
 
 
 def test_shares_and_counts_are_those_of_a_loop_in_any_order():

@@ -16,10 +16,10 @@ from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import generalised as of_generation
 from hb_metrics.measurements.offensiveness.run_changes import changes as offensive_changes
 from hb_metrics.measurements.results import read_run
-from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
 from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.tables import Tables
+from hb_metrics.stats.changes import PairedChange, change_from_covariance
 from tests.hb_metrics.made_results import change_results, loaded, read_results
 from tests.hb_metrics.pages import check_sound, read_page
 

@@ -8,9 +8,9 @@ import pytest
 
 from hb_metrics.command.report import main
 from hb_metrics.measurements.results import read_run
-from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.changes import ChangeRow, RunChanges, run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
+from hb_metrics.stats.changes import PairedChange
 from tests.hb_metrics.pages import check_sound, read_page
 
 RISE = PairedChange(10.0, 10.2, (-0.3, 0.7), (-0.03, 0.07), None)

@@ -19,8 +19,8 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.run_folder import turn_folder, write_json
 from hb_metrics.run.tables import Tables
-from hb_metrics.stats.clusters import share_interval
-from hb_metrics.stats.intervals import Size, at_size, half_width
+from hb_metrics.stats.gen_bias_intervals import Size, at_size, half_width
+from hb_metrics.stats.reply_shares import share_interval
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import number
 

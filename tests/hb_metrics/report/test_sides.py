@@ -14,13 +14,13 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.nouns import nouns_of
 from hb_metrics.measurements.generation.results import refusals_table
 from hb_metrics.measurements.results import read_run
-from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.markdown import overview_markdown
 from hb_metrics.report.sides import BIAS, EFFECTS_FILE, ENTROPY, LOWEST, SIDES, both_sides, sides_lines
 from hb_metrics.run.run_folder import run_digest
+from hb_metrics.stats.changes import PairedChange
 from tests.hb_metrics.made_results import (
     LABELS,
     add_awareness,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hb_metrics.stats.generalising import gen_bias_influences, generalised, pair_share_influences, share_influences
+from hb_metrics.stats.clusters import gen_bias_influences, generalised, pair_share_influences, share_influences
 from tests.hb_metrics.stats.coverage import coverage
 
 MANY = 20_000

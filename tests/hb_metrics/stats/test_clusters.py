@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.stats.clusters import mean_bounds, share_covariances, share_interval, spread
+from hb_metrics.stats.clusters import mean_bounds, spread
+from hb_metrics.stats.reply_shares import share_covariances, share_interval
 
 
 @pytest.mark.parametrize(("hits", "number"), [(0, 40), (1, 400), (7, 400), (130, 1000)])

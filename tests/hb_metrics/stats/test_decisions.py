@@ -6,15 +6,16 @@ from scipy import stats
 
 from hb_metrics.stats import decisions
 from hb_metrics.stats.decisions import (
+    FEW_NAMES,
     compared_terms,
     difference,
     gaps_to_mean,
     largest_gap,
     mean_over_questions,
+    name_gaps,
     question_means,
     spread_between,
 )
-from hb_metrics.stats.name_gaps import FEW_NAMES, name_gaps
 from tests.hb_metrics.stats.decision_designs import DESIGNS, true_means
 
 
@@ -282,3 +283,25 @@ def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():
 def test_a_mean_of_equal_decisions_has_the_interval_of_what_was_not_seen():
     found = mean_over_questions(np.ones((12, 2)))
     assert found.interval == pytest.approx((0.025 ** (1 / 12), 1))
+
+
+def test_questions_without_answers_about_both_terms_change_nothing():
+    table = np.random.default_rng(0).random((60, 2))
+    lacking = table.copy()
+    lacking[9:40, 0] = lacking[40:, 1] = np.nan
+
+    results = [[*gaps_to_mean(of), spread_between([of], seed=0)] for of in (lacking, table[:9])]
+    for found, expected in zip(*results, strict=True):
+        assert found.value == pytest.approx(expected.value)
+        assert found.interval == pytest.approx(expected.interval)
+
+
+def test_gap_of_a_term_with_few_answers_has_the_freedom_of_its_questions():
+    rng, true, given = np.random.default_rng(1), np.array([0.0, 0.1, 0.05, 0.2]), []
+    for _ in range(500):
+        table = 0.4 + true + rng.normal(0, 0.1, (60, 1)) + rng.normal(0, 0.1, (60, 4))
+        table[9:, 0] = np.nan
+        low, high = gaps_to_mean(table)[0].interval
+        given.append(low <= true[0] - true.mean() <= high)
+
+    assert np.mean(given) > 0.935  # with the freedom of 60 questions, 0.91

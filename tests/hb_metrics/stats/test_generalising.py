@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.gen_bias import gen_bias
-from hb_metrics.stats.generalising import (
+from hb_metrics.stats.clusters import (
     MIN_FREEDOM,
     gen_bias_influences,
     generalised,
     pair_share_influences,
     share_influences,
 )
+from hb_metrics.stats.gen_bias import gen_bias
 from tests.hb_metrics.stats.generalising_designs import GEN_BIAS, SHARES, TESTS
 
 ALL = [*GEN_BIAS.values(), *SHARES.values(), *TESTS.values()]

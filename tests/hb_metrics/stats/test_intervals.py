@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
-from hb_metrics.stats.intervals import FEW_REPLIES_REASON, FEW_VARIED_REASON, NO_VARIATION_REASON, rounded
+from hb_metrics.stats.gen_bias_intervals import FEW_REPLIES_REASON, FEW_VARIED_REASON, NO_VARIATION_REASON, rounded
 from tests.hb_metrics.stats.interval_designs import ALL, SMALL, Design, constant, simulate
 
 SETS = 500

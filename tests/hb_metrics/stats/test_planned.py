@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 
 from hb_metrics.command.pilot import _ERROR, planned_share
-from hb_metrics.paired_changes.gen_bias_covariance import gen_bias_change, gen_bias_covariances
-from hb_metrics.stats.clusters import share_interval
-from hb_metrics.stats.intervals import (
+from hb_metrics.stats.gen_bias_intervals import (
     Size,
-    Spread,
+    ValueVariance,
     at_size,
     change_half_width,
+    gen_bias_change,
+    gen_bias_covariances,
     half_width,
-    run_spread,
     value_interval,
+    value_variance,
 )
+from hb_metrics.stats.reply_shares import share_interval
 from hb_metrics.stats.u_statistic import Paired, template_covariances
-from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair, cell_replies, debiased
 from tests.hb_metrics.stats.test_clusters import DESIGNS as SHARES
+from tests.hb_metrics.stats.test_gen_bias_changes import Pair, cell_replies, debiased
 
 LEVEL = 0.95
 SIZES = [
@@ -68,7 +69,7 @@ def errors_of(kinds, sets, seed=0):
     errors = []
     for sizes, kind in product(SIZES, kinds):
         pair = model(sizes, kind, seed := seed + 1)
-        spread = run_spread(*found_of(drawn(pair, sizes[0])))
+        spread = value_variance(*found_of(drawn(pair, sizes[0])))
         later = [found_of(drawn(pair, sizes[1])) for _ in range(sets)]
         realised = np.nanmean([half_of(value_interval(*found, LEVEL).bounds) for found in later])
         planned = half_width(at_size(spread, sizes[1]), LEVEL)
@@ -91,7 +92,7 @@ def test_nine_in_ten_predictions_are_within_their_error_in_all_designs():
 def test_at_the_pilots_size_they_are_those_of_its_interval_and_of_a_change():
     replies, others = (drawn(model(SIZES[0], KINDS[0], 0), SIZES[0][0]) for _ in range(2))
     found = found_of(replies)
-    spread = run_spread(*found)
+    spread = value_variance(*found)
     assert half_width(spread, LEVEL) == pytest.approx(half_of(value_interval(*found, LEVEL).bounds), rel=1e-6)
     assert np.allclose(at_size(spread, spread.size)[:4], spread[:4])
     first, second = cell_replies(replies), cell_replies(others)
@@ -101,7 +102,7 @@ def test_at_the_pilots_size_they_are_those_of_its_interval_and_of_a_change():
 
 
 def test_runs_that_will_have_no_interval_have_no_half_width():
-    spread = Spread(0.01, 1e-6, 1e-5, 100.0, Size(8, 4, 40))
+    spread = ValueVariance(0.01, 1e-6, 1e-5, 100.0, Size(8, 4, 40))
     for other in (
         spread._replace(size=Size(3, 4, 40)),
         spread._replace(size=Size(7, 1, 2)),

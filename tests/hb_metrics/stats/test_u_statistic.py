@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.stats.u_statistic import Paired, stratum_freedom, template_covariances
-from tests.hb_metrics.paired_changes.test_gen_bias_covariance import debiased
+from tests.hb_metrics.stats.test_gen_bias_changes import debiased
 
 
 def covariance_of(*runs, counts, ddof=0):

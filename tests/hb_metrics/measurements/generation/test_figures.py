@@ -17,7 +17,7 @@ from hb_metrics.measurements.generation.page import (
 )
 from hb_metrics.measurements.generation.plots import frequency_figure
 from hb_metrics.stats.cell_sums import PAPER_CLUSTERS
-from hb_metrics.stats.intervals import FEW_REPLIES_REASON
+from hb_metrics.stats.gen_bias_intervals import FEW_REPLIES_REASON
 from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, loaded, replies_to, some_prompts
 
 METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}

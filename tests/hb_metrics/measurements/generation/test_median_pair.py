@@ -7,9 +7,8 @@ import pytest
 
 from hb_metrics.measurements.generation.results import median_pair
 from hb_metrics.run.replies import Replies
-from hb_metrics.stats.bias_values import bias_values
+from hb_metrics.stats.bias_values import bias_values, right_shares
 from hb_metrics.stats.inputs import text_codes
-from hb_metrics.stats.telling import right_shares
 from tests.hb_metrics.stats.test_telling import one_by_one
 
 LABELS = ["calm", "kind", "rude", "vague"]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hb_metrics.measurements.generation.nouns import FEW_REASON, NEITHER, Noun, covariance, noun_bias, noun_kernels
-from hb_metrics.paired_changes.paired_change import change_from_covariance
 from hb_metrics.run.tables import PAIRS_REASON
+from hb_metrics.stats.changes import change_from_covariance
 from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, TEMPLATES, NOUNS, SETS = 8, 4, 12, 150

@@ -5,16 +5,15 @@ import pytest
 from scipy import stats
 
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
-from hb_metrics.paired_changes.paired_change import (
+from hb_metrics.stats.changes import (
     FEW_TERMS_REASON,
     ROUGH_REASON,
     UNCHANGED_REASON,
     change_from_covariance,
     pair_share_change,
     perplexity_change,
-    share_change,
 )
-from hb_metrics.stats.clusters import share_interval
+from hb_metrics.stats.reply_shares import share_change, share_interval
 
 
 def test_the_interval_is_that_of_the_variance_of_a_difference():

@@ -1,4 +1,6 @@
-"""Computes intervals for the values that an unlimited number of replies would give in the Gen Bias metrics.
+"""Computes intervals for debiased Gen Bias, and for its changes between two runs or two turns.
+
+An interval is for the value that an unlimited number of replies would give.
 
 The variance of a debiased value (see `u_statistic.py`) grows with the true value, as in Wilson's interval for a share.
 Each possible true value therefore has its own standard error. The interval contains every true value whose distance
@@ -13,12 +15,15 @@ part is proportional to P² / (N (N − 1) D T) + P / (N² D² T), where P = 1 �
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.changes import PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import quantile
 from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, Paired, mean_covariance, template_covariances
 
@@ -27,6 +32,7 @@ from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, Paired, mean_c
 MIN_EFFECTIVE_REPLIES = 15
 # Bounds are rounded, because the last digits of a matrix product depend on the number of threads.
 _DIGITS = 10
+SCALE = 1000  # of changes over turns, as in the paper
 
 FEW_REPLIES_REASON = (
     f"in at least one template, no descriptor has {MIN_REPLIES} replies, too few to estimate the standard error"
@@ -145,7 +151,7 @@ class Size(NamedTuple):
     terms: int
 
 
-class Spread(NamedTuple):
+class ValueVariance(NamedTuple):
     """A run's debiased value, and its variance, which is `at_zero` + `slope` × (the true value, if it is above 0)."""
 
     value: float
@@ -155,21 +161,21 @@ class Spread(NamedTuple):
     size: Size
 
 
-def run_spread(templates: Sequence[Covariance], value: float, plain: float) -> Spread:
+def value_variance(templates: Sequence[Covariance], value: float, plain: float) -> ValueVariance:
     variance, number = mean_covariance(templates), len(templates)
     size = Size(float(variance.counts.mean()), number, round(len(variance.counts) / number))
     slope = variance_slope(variance, value, plain)
-    return Spread(value, float(variance.at_zero[0, 0]), slope, variance.freedom(), size)
+    return ValueVariance(value, float(variance.at_zero[0, 0]), slope, variance.freedom(), size)
 
 
-def at_size(spread: Spread, size: Size) -> Spread:
-    before = spread.size
+def at_size(pilot: ValueVariance, size: Size) -> ValueVariance:
+    before = pilot.size
     cells = before.templates * before.terms / (size.templates * size.terms)
-    return Spread(
-        spread.value,
-        spread.at_zero * _at_zero(size) / _at_zero(before),
-        spread.slope * cells * before.replies / size.replies,
-        spread.freedom * (size.replies - 1) / (before.replies - 1) / cells,
+    return ValueVariance(
+        pilot.value,
+        pilot.at_zero * _at_zero(size) / _at_zero(before),
+        pilot.slope * cells * before.replies / size.replies,
+        pilot.freedom * (size.replies - 1) / (before.replies - 1) / cells,
         size,
     )
 
@@ -180,18 +186,144 @@ def _at_zero(size: Size) -> float:
     return (share**2 / (replies * (replies - 1)) + share / replies**2 / terms) / terms / templates
 
 
-def half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Computes the half-width of the interval for a run of size `spread.size`, or `None` if there is no interval."""
-    if spread.size.replies < MIN_REPLIES or math.prod(spread.size) < MIN_EFFECTIVE_REPLIES or spread.freedom < 1:
+def half_width(run: ValueVariance, confidence_level: float) -> float | None:
+    """Computes the half-width of the interval for a run of size `run.size`, or `None` if there is no interval."""
+    if run.size.replies < MIN_REPLIES or math.prod(run.size) < MIN_EFFECTIVE_REPLIES or run.freedom < 1:
         return None
-    t = quantile(confidence_level, spread.freedom)
-    low, high = agreeing_values(max(spread.value, 0.0), spread.at_zero, spread.slope, t)
+    t = quantile(confidence_level, run.freedom)
+    low, high = agreeing_values(max(run.value, 0.0), run.at_zero, run.slope, t)
     return (high - low) / 2
 
 
-def change_half_width(spread: Spread, confidence_level: float) -> float | None:
+def change_half_width(run: ValueVariance, confidence_level: float) -> float | None:
     """As `half_width`, for the change between two such runs with independent replies."""
-    if half_width(spread, confidence_level) is None:
+    if half_width(run, confidence_level) is None:
         return None
-    variance = 2 * (spread.at_zero + spread.slope * max(spread.value, 0.0))
-    return quantile(confidence_level, 2 * spread.freedom) * math.sqrt(variance)
+    variance = 2 * (run.at_zero + run.slope * max(run.value, 0.0))
+    return quantile(confidence_level, 2 * run.freedom) * math.sqrt(variance)
+
+
+class CellReplies(NamedTuple):
+    """A run's style vectors by cell.
+
+    Attributes:
+        vectors: [replies, styles]
+        ids: [replies] The ids of the prompts. The same prompt has the same id in both runs.
+        cells: The rows of each cell: a template, an axis and a descriptor.
+    """
+
+    vectors: np.ndarray
+    ids: np.ndarray
+    cells: Mapping[tuple[str, str | None, str], Sequence[int]]
+
+
+def gen_bias_covariances(
+    before: CellReplies, after: CellReplies, columns: Mapping[str, Sequence[int]]
+) -> dict[str | None, list[Covariance]]:
+    """Computes the covariance matrices of two runs' debiased Gen Bias values, without scaling the values.
+
+    Replies to the same prompt are paired. Prompts that only one run answered add independent parts. `columns` contains
+    the columns of each cluster's styles.
+
+    Returns:
+        The matrices of the metrics for all descriptors (key `None`), in the order of `read_metrics`, and the matrix of
+        Full Gen Bias for each axis.
+    """
+    gathered = template_covariances(_paired_templates(before, after), columns)
+    return {
+        axis: [mean_covariance(of_metric) for of_metric in zip(*templates, strict=True)]
+        for axis, templates in gathered.items()
+    }
+
+
+def gen_bias_change(
+    first: float, second: float, covariance: Covariance, scale: float, confidence_level: float
+) -> PairedChange:
+    """Computes the change in a debiased value, which is multiplied by `scale`."""
+    matrix, freedom = covariance.matrix * scale**2, covariance.freedom((-1, 1))
+    return change_from_covariance(first, second, matrix, freedom, confidence_level)
+
+
+def _paired_templates(before: CellReplies, after: CellReplies) -> Iterator[tuple[Counter[str | None], list[Paired]]]:
+    keys = sorted(before.cells.keys() & after.cells.keys(), key=lambda key: (key[0], key[1] or "", key[2]))
+    for _, members in groupby(keys, key=lambda key: key[0]):
+        cells = list(members)
+        first, second = ([np.asarray(run.cells[key]) for key in cells] for run in (before, after))
+        shared, other_shared = [], []
+        for rows, other_rows in zip(first, second, strict=True):
+            _, places, other_places = np.intersect1d(before.ids[rows], after.ids[other_rows], return_indices=True)
+            shared.append(rows[places])
+            other_shared.append(other_rows[other_places])
+        one, other = _vectors(before, first), _vectors(after, second)
+        both = Paired(_vectors(before, shared), _vectors(after, other_shared), _counts(shared))
+        yield (
+            Counter(axis for _, axis, _ in cells),
+            [Paired(one, one, _counts(first)), both, Paired(other, other, _counts(second))],
+        )
+
+
+def _vectors(run: CellReplies, rows: Sequence[np.ndarray]) -> np.ndarray:
+    return run.vectors[np.concatenate(rows)].astype(float)
+
+
+def _counts(rows: Sequence[np.ndarray]) -> np.ndarray:
+    return np.array([len(of_cell) for of_cell in rows])
+
+
+def turn_changes(
+    vectors: Sequence[np.ndarray],
+    cells: Sequence[tuple[str, str | None, str]],
+    values: Mapping[str | None, Sequence[float]],
+    confidence_level: float,
+) -> list[dict[str | None, PairedChange]]:
+    """Computes the changes in debiased Full Gen Bias over turns, with intervals.
+
+    V_t is the value in turn t of the same conversations. A change over turns is a weighted sum Σ_t w_t V_t, with
+    weights that sum to 0. The change equals L − E. L = Σ_{w_t>0} w_t V_t covers the late turns, and E = Σ_{w_t<0} |w_t|
+    V_t covers the early turns.
+
+    Because Full Gen Bias is a sum of variances over styles, E is the Full Gen Bias of concatenated vectors: the style
+    vectors of all early turns, each multiplied by √|w_t|. The same is true of L and the late turns. E and L come from
+    the same conversations, so their covariance can be computed like the covariance of two runs with the same prompts.
+
+    Args:
+        vectors: For each turn, the style vectors of the replies: [conversations, styles].
+        cells: [conversations] The template, axis and descriptor of each conversation.
+        values: The debiased Full Gen Bias (×1000) of each turn, by axis. The key `None` stands for all descriptors.
+        confidence_level: The confidence level of the intervals.
+
+    Returns:
+        Two dicts by axis: the change from the first turn to the last, and the slope per turn of a least-squares line.
+        For the slope, `first` is E and `second` is L. The key `None` stands for all descriptors.
+    """
+    turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
+    ends = np.zeros(len(vectors))
+    ends[[0, -1]] = -1, 1
+    return [
+        _weighted_change(vectors, cells, values, weights, confidence_level)
+        for weights in (ends, turns / float(turns @ turns))
+    ]
+
+
+def _weighted_change(
+    vectors: Sequence[np.ndarray],
+    cells: Sequence[tuple[str, str | None, str]],
+    values: Mapping[str | None, Sequence[float]],
+    weights: np.ndarray,
+    confidence_level: float,
+) -> dict[str | None, PairedChange]:
+    sides = np.maximum(-weights, 0), np.maximum(weights, 0)
+    scaled: list[list[np.ndarray]] = [[], []]
+    for of_side, weights_of_side in zip(scaled, sides, strict=True):
+        for weight, of_turn in zip(weights_of_side, vectors, strict=True):
+            if weight > 0:
+                of_side.append(np.sqrt(weight) * of_turn.astype(float))
+    rows: dict[tuple[str, str | None, str], list[int]] = {}
+    for row, key in enumerate(cells):
+        rows.setdefault(key, []).append(row)
+    early, late = (CellReplies(np.concatenate(of_side, axis=1), np.arange(len(cells)), rows) for of_side in scaled)
+    changes = {}
+    for axis, (covariance,) in gen_bias_covariances(early, late, {}).items():
+        first, second = (float(side @ np.asarray(values[axis])) for side in sides)
+        changes[axis] = gen_bias_change(first, second, covariance, SCALE, confidence_level)
+    return changes

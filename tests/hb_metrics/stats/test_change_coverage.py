@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from hb_metrics.paired_changes.gen_bias_covariance import gen_bias_change, gen_bias_covariances
-from hb_metrics.paired_changes.paired_change import pair_share_change, perplexity_change, share_change
-from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair, cell_replies, debiased
+from hb_metrics.stats.changes import pair_share_change, perplexity_change
+from hb_metrics.stats.gen_bias_intervals import gen_bias_change, gen_bias_covariances
+from hb_metrics.stats.reply_shares import share_change
 from tests.hb_metrics.stats.coverage import coverage
+from tests.hb_metrics.stats.test_gen_bias_changes import Pair, cell_replies, debiased
 
 
 class Outcome(NamedTuple):

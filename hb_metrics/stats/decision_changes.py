@@ -7,10 +7,9 @@ from itertools import permutations, product
 import numpy as np
 from scipy import stats
 
-from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.stats import decisions
-from hb_metrics.stats.decisions import ZERO, row_means
-from hb_metrics.stats.name_gaps import name_gaps, sum_of_groups
+from hb_metrics.stats.changes import PairedChange
+from hb_metrics.stats.decisions import ZERO, name_gaps, row_means, sum_of_groups
 
 _Tables = Sequence[np.ndarray]
 _Members = Mapping[int, np.ndarray]  # of each group of names, [questions, names]

@@ -6,16 +6,11 @@ contain "no change", or neither does.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
 
-from hb_metrics.layout.numbers import axis_groups
-from hb_metrics.run.replies import FlaggedReplies
-from hb_metrics.stats.bias_values import DescriptorKey
-from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, quantile, share_covariances, share_interval
+from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, quantile
 
 MIN_TERMS = 12
 # The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
@@ -23,11 +18,8 @@ MIN_COMPARED = 4
 # The number of points at which a change is computed on an ellipse. It must be even. With n points, the relative error
 # of the bounds is about (π / n)².
 NUM_ANGLES = 2000
-# Ratios above this value are treated as infinite.
-MAX_RATIO = 1e6
 
 NO_FILES_REASON = "a run's folder lacks the files that the computation needs"
-OTHER_TERMS_REASON = "the terms or the templates differ between the runs"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate the standard error"
 ROUGH_REASON = "too few replies or terms, or too few that changed, to estimate the standard error"
 UNCHANGED_REASON = "both values are the same, so the standard error is unknown"
@@ -97,79 +89,6 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
         return None
     root = math.sqrt(discriminant)
     return (middle - root) / leading, (middle + root) / leading
-
-
-def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
-    """Computes the change in a share of replies. Intervals cover variation between replies to the same prompts.
-
-    A reply counts if it has a property, such as being a refusal. A prompt to which both runs replied is gained if only
-    the second reply counts, and lost if only the first reply counts. For these prompts, the change is the share of
-    gained prompts minus the share of lost prompts. The interval of the change combines the intervals of both shares
-    (MOVER, as in `clusters.py`). Prompts to which only one run replied add independent parts.
-
-    Args:
-        counts: [3, 3, terms, templates] The numbers of prompts. The first axis is the first run's reply, and the second
-            axis is the second run's reply. On both axes, 0 means that the reply does not count, 1 that it counts, and 2
-            that there is no reply.
-        confidence_level: The confidence level of the interval.
-    """
-    numbers = counts[:2].sum(), counts[:, :2].sum()
-    shared, only_first, only_second = (
-        counts[:2, :2].sum(axis=(0, 1)),
-        counts[:2, 2].sum(axis=0),
-        counts[2, :2].sum(axis=0),
-    )
-    both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
-    # Each part consists of the prompts whose replies count, all prompts among which they are counted, and whether they
-    # count in the first run and in the second run.
-    parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
-    parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
-    parts = [part for part in parts if part[1].any()]
-    totals = np.array([sizes.sum() for _, sizes, _, _ in parts])
-    shares = np.array([hits.sum() for hits, *_ in parts]) / totals
-    bounds = np.array([share_interval(hits, sizes, confidence_level) for hits, sizes, _, _ in parts])
-    factors = np.array([(second / numbers[1], -first / numbers[0]) for _, _, first, second in parts]) * totals[:, None]
-    correlations = np.eye(len(parts))
-    if shared.any():
-        correlations[:3, :3] = _correlations(share_covariances([gained, lost, both], shared))
-
-    def bound(ratio: float, sign: int) -> float:
-        """Returns the lower (sign −1) or upper (1) bound of the second share minus `ratio` times the first share."""
-        times = factors @ (1, ratio)
-        distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
-        return float(times @ shares) + sign * math.sqrt(max(float(distances @ correlations @ distances), 0.0))
-
-    first, second = (counts[1, :].sum() / numbers[0]).item(), (counts[:, 1].sum() / numbers[1]).item()
-    return PairedChange(first, second, (bound(1, -1), bound(1, 1)), _relative(first, second, bound), None)
-
-
-def reply_share_changes(
-    name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
-) -> dict[str, PairedChange] | None:
-    """Computes the changes in the share of flagged replies, for all terms and each axis.
-
-    Replies to the same prompt are paired.
-
-    Returns:
-        The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
-        is the name of the figure for all terms.
-    """
-    rows = [_rows(run) for run in (before, after)]
-    about = [{row[:2] for row in run.values()} for run in rows]
-    if any({key[place] for key in about[0]} != {key[place] for key in about[1]} for place in (0, 1)):
-        return None
-    known = {**rows[0], **rows[1]}
-    terms = {key: row for row, key in enumerate(sorted({term for term, _, _ in known.values()}))}
-    templates = {template: row for row, template in enumerate(sorted({template for _, template, _ in known.values()}))}
-    counts = np.zeros((3, 3, len(terms), len(templates)), dtype=np.int64)
-    for identifier, (term, template, _) in known.items():
-        states = [run[identifier][2] if identifier in run else 2 for run in rows]
-        counts[states[0], states[1], terms[term], templates[template]] += 1
-    axes, codes = np.unique([str(key.axis) for key in terms], return_inverse=True)
-    changes = {}
-    for figure, members in axis_groups(name, codes, axes.tolist()).items():
-        changes[figure] = share_change(counts[..., members, :], confidence_level)
-    return changes
 
 
 def pair_share_change(
@@ -250,7 +169,7 @@ def perplexity_change(
     low, high = mean_bounds(difference, of_difference, confidence_level)
     lowest, highest = mean_bounds(mean, of_first, confidence_level)
     errors = np.stack([losses[1] - losses[0] - difference * num_tokens, losses[0] - mean * num_tokens])
-    correlation = float(_correlations(errors @ errors.T)[0, 1])
+    correlation = float(correlations(errors @ errors.T)[0, 1])
     # The difference is highest at the first angle and lowest at the middle angle.
     angles = np.linspace(0, 2 * math.pi, NUM_ANGLES, endpoint=False)
     shifts = correlation * np.cos(angles) + math.sqrt(1 - correlation**2) * np.sin(angles)
@@ -269,28 +188,7 @@ def _of_change(covariance: np.ndarray) -> float:
     return float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
 
 
-def _correlations(covariance: np.ndarray) -> np.ndarray:
+def correlations(covariance: np.ndarray) -> np.ndarray:
     errors = np.sqrt(np.maximum(np.diag(covariance), 0))
     products = np.outer(errors, errors)
     return np.divide(covariance, products, out=np.eye(len(errors)), where=products > 0)
-
-
-def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
-    """Returns the relative interval: every ratio − 1 for which the interval of second − ratio · first contains 0.
-
-    Returns `None` if `first` is 0, or if the interval contains `MAX_RATIO`.
-    """
-    if first == 0 or bound(MAX_RATIO, 1) >= 0:
-        return None
-    ratio = second / first
-    low = 0.0 if bound(0, -1) <= 0 else float(optimize.brentq(bound, 0, ratio, (-1,)))
-    return low - 1, float(optimize.brentq(bound, ratio, MAX_RATIO, (1,))) - 1
-
-
-def _rows(run: FlaggedReplies) -> dict[str, tuple[DescriptorKey, str, int]]:
-    replies = run.replies
-    columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, run.flags.tolist(), strict=True)
-    return {
-        identifier: (DescriptorKey(axis, term), template, int(flag))
-        for identifier, axis, term, template, flag in columns
-    }

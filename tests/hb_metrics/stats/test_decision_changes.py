@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.measurements.decisions.run_changes import _term_changes, gap_changes
-from hb_metrics.paired_changes.decision_changes import largest_gap_change, name_gap_change, spread_change
+from hb_metrics.stats.decision_changes import largest_gap_change, name_gap_change, spread_change
 from hb_metrics.stats.decisions import FEW_QUESTIONS
 
 

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.paired_changes.gen_bias_covariance import (
-    CellReplies,
-    gen_bias_change,
-    gen_bias_covariances,
-    turn_changes,
-)
-from hb_metrics.paired_changes.paired_change import ROUGH_REASON
+from hb_metrics.stats.changes import ROUGH_REASON
+from hb_metrics.stats.gen_bias_intervals import CellReplies, gen_bias_change, gen_bias_covariances, turn_changes
 
 COLUMNS = {"pair": [0, 1], "one": [2]}
 

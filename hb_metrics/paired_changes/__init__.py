@@ -1,1 +1,0 @@
-"""Computes the change in a figure from one run to another, with an interval."""

@@ -1,0 +1,130 @@
+"""Computes intervals of shares of replies, and of their changes, for the same terms and templates.
+
+The interval of a share is Jeffreys's, with the number of independent replies that would have the same variance.
+Intervals of two shares are combined into that of their difference (MOVER: Zou and Donner, 2008,
+https://doi.org/10.1002/sim.3095).
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy import optimize, special
+
+from hb_metrics.stats.changes import PairedChange, correlations
+from hb_metrics.stats.clusters import Bounds
+
+# Ratios above this value are treated as infinite.
+MAX_RATIO = 1e6
+
+
+def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float = 1.0) -> Bounds:
+    """Computes the interval of a share of replies, for these terms and templates: `hits.sum() / sizes.sum()`.
+
+    Each cell (a term in a template) has its own share, so the variance of the overall share is the variance within
+    cells. The terms are split into terms with mostly hits and terms with mostly misses. The share is then (hits of the
+    second group − misses of the first group) / all replies, plus a constant. Both numbers count rare events. Each gets
+    Jeffreys's interval, as if its replies were independent with the same variance. The two intervals are combined into
+    the interval of the difference (MOVER).
+
+    Args:
+        hits: [terms, templates] The number of replies that count towards the share.
+        sizes: [terms, templates] The number of replies.
+        confidence_level: The confidence level.
+        times: The interval is for a run with `times` as many replies and the same shares.
+    """
+    mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
+    below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
+    misses_below, misses_above = _distances((sizes - hits)[mostly], sizes[mostly], confidence_level, times)
+    number = float(sizes.sum())
+    share = float(hits.sum()) / number
+    low, high = math.hypot(below, misses_above) / number, math.hypot(above, misses_below) / number
+    return max(share - low, 0.0), min(share + high, 1.0)
+
+
+def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
+    """Estimates the covariance matrix of several shares of the same replies, without bias.
+
+    `hits` contains an array [terms, templates] for each share. A reply counts towards at most one share.
+    """
+    counts, single = np.stack(hits), sizes == 1
+    # A cell with one reply shows no variance. All such cells of a term form one stratum. Terms with only one such cell
+    # together form another stratum.
+    of_term, num_single = np.where(single, counts, 0).sum(axis=2), single.sum(axis=1)
+    lone = num_single == 1
+    strata = np.concatenate([sizes[sizes > 1], num_single[num_single > 1], [lone.sum()]])
+    joined = np.concatenate(
+        [counts[:, sizes > 1], of_term[:, num_single > 1], of_term[:, lone].sum(axis=1, keepdims=True)], axis=1
+    )
+    weighted = joined / np.maximum(strata - 1, 1)
+    return (np.diag(weighted @ strata) - weighted @ joined.T) / float(sizes.sum()) ** 2
+
+
+def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float) -> Bounds:
+    """Returns the distances from the number of hits to the bounds of its Jeffreys interval."""
+    total, number = float(hits.sum()), float(sizes.sum())
+    if number == 0:
+        return 0.0, 0.0
+    share = total / number
+    variance = float(share_covariances([hits], sizes)[0, 0])
+    independent = times * (share * (1 - share) / variance if variance > 0 else number)
+    successes, failures, tail = independent * share, independent * (1 - share), (1 - confidence_level) / 2
+    low = special.betaincinv(successes + 0.5, failures + 0.5, tail) if successes else 0.0
+    high = special.betaincinv(successes + 0.5, failures + 0.5, 1 - tail) if failures else 1.0
+    return number * (share - float(low)), number * (float(high) - share)
+
+
+def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
+    """Computes the change in a share of replies. Intervals cover variation between replies to the same prompts.
+
+    A reply counts if it has a property, such as being a refusal. A prompt to which both runs replied is gained if only
+    the second reply counts, and lost if only the first reply counts. For these prompts, the change is the share of
+    gained prompts minus the share of lost prompts. The interval of the change combines the intervals of both shares
+    (MOVER). Prompts to which only one run replied add independent parts.
+
+    Args:
+        counts: [3, 3, terms, templates] The numbers of prompts. The first axis is the first run's reply, and the second
+            axis is the second run's reply. On both axes, 0 means that the reply does not count, 1 that it counts, and 2
+            that there is no reply.
+        confidence_level: The confidence level of the interval.
+    """
+    numbers = counts[:2].sum(), counts[:, :2].sum()
+    shared, only_first, only_second = (
+        counts[:2, :2].sum(axis=(0, 1)),
+        counts[:2, 2].sum(axis=0),
+        counts[2, :2].sum(axis=0),
+    )
+    both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
+    # Each part consists of the prompts whose replies count, all prompts among which they are counted, and whether they
+    # count in the first run and in the second run.
+    parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
+    parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
+    parts = [part for part in parts if part[1].any()]
+    totals = np.array([sizes.sum() for _, sizes, _, _ in parts])
+    shares = np.array([hits.sum() for hits, *_ in parts]) / totals
+    bounds = np.array([share_interval(hits, sizes, confidence_level) for hits, sizes, _, _ in parts])
+    factors = np.array([(second / numbers[1], -first / numbers[0]) for _, _, first, second in parts]) * totals[:, None]
+    between = np.eye(len(parts))
+    if shared.any():
+        between[:3, :3] = correlations(share_covariances([gained, lost, both], shared))
+
+    def bound(ratio: float, sign: int) -> float:
+        """Returns the lower (sign −1) or upper (1) bound of the second share minus `ratio` times the first share."""
+        times = factors @ (1, ratio)
+        distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
+        return float(times @ shares) + sign * math.sqrt(max(float(distances @ between @ distances), 0.0))
+
+    first, second = (counts[1, :].sum() / numbers[0]).item(), (counts[:, 1].sum() / numbers[1]).item()
+    return PairedChange(first, second, (bound(1, -1), bound(1, 1)), _relative(first, second, bound), None)
+
+
+def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
+    """Returns the relative interval: every ratio − 1 for which the interval of second − ratio · first contains 0.
+
+    Returns `None` if `first` is 0, or if the interval contains `MAX_RATIO`.
+    """
+    if first == 0 or bound(MAX_RATIO, 1) >= 0:
+        return None
+    ratio = second / first
+    low = 0.0 if bound(0, -1) <= 0 else float(optimize.brentq(bound, 0, ratio, (-1,)))
+    return low - 1, float(optimize.brentq(bound, ratio, MAX_RATIO, (1,))) - 1
