@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Literal
 
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model
-from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
+from hb_train.training.options import (
+    check_least,
+    check_model_options,
+    first_line,
+    option,
+    parse_options,
+    start_training,
+)
 from hb_train.training.runs import (
     MEASURES,
     check_finite,
@@ -28,7 +35,6 @@ from hb_train.training.runs import (
     open_training_run,
     print_once,
     training_description,
-    use_all_cores,
     validation_curve,
 )
 from hb_train.tuning.labels import LABELS, SPLITS, read_labels, read_split
@@ -41,6 +47,15 @@ if TYPE_CHECKING:
     from hb_train.tuning.methods import Tuning
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
+
+DEFAULTS = {
+    "eval_strategy": "steps",
+    "save_strategy": "steps",
+    "save_total_limit": 1,
+    "load_best_model_at_end": True,
+    "greater_is_better": False,
+    "eval_on_start": True,
+}
 
 
 @dataclass
@@ -98,31 +113,19 @@ def main(argv: list[str] | None = None) -> None:
 
         tune_main([word for word in words if word != "--compare"], _check)
         return
-    run_script("tune.py", lambda: tune(*parse_options(list(words))))
+    start_training(tune, _classes(), words, **DEFAULTS)
 
 
 def _check(words: list[str]) -> str:
-    parsed = parse_options(words)
-    check_options(*parsed)
-    return check_model(*parsed, context=None)
+    options = parse_options(_classes(), words, first_line(__doc__), **DEFAULTS)
+    check_options(*options)
+    return check_model(*options, context=None)
 
 
-def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
+def _classes() -> "tuple[type, ...]":
     from trl import ModelConfig, SFTConfig
 
-    arguments, training_args, model_args = parse_training_options(
-        (TuneArguments, SFTConfig, ModelConfig),
-        argv,
-        __doc__,
-        eval_strategy="steps",
-        save_strategy="steps",
-        save_total_limit=1,
-        load_best_model_at_end=True,
-        greater_is_better=False,
-        eval_on_start=True,
-    )
-    training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
-    return arguments, training_args, model_args
+    return TuneArguments, SFTConfig, ModelConfig
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
@@ -133,10 +136,10 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
 
     check_options(arguments, training_args, model_args)
+    training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
     print_once(training_args, check_model(arguments, training_args, model_args, record.context))
-    use_all_cores(training_args)
     loaded = load_base_model(model_args, training_args, arguments.kinds())
     if record.model.get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
