@@ -14,6 +14,7 @@ after debiasing. To resume an interrupted run, run the same command again.
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +34,7 @@ from hb_train.compare import DebiasingMethod, debias_main
 from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
 from hb_train.debiasing.trainer import make_trainer
 from hb_train.training.models import length_limit, load_base_model, trained_model
-from hb_train.training.options import check_least, check_model_options, option, start_training
+from hb_train.training.options import check_least, check_model_options, option, parse_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
     divergence,
@@ -81,10 +82,14 @@ def main(argv: list[str] | None = None) -> None:
     if "--compare" in words:
         debias_main([word for word in words if word != "--compare"])
         return
-    start_training(
-        debias,
+    run_script("debias.py", lambda: debias(*parse(words)))
+
+
+def parse(argv: Sequence[str] | None) -> Any:
+    return parse_options(
         (DebiasArguments, SFTConfig, ModelConfig),
-        words,
+        argv,
+        __doc__,
         num_train_epochs=2.0,
         learning_rate=5e-5,
         lr_scheduler_type="constant",

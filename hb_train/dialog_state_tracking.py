@@ -37,11 +37,12 @@ from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import check_least, option, start_training
+from hb_train.training.options import check_least, option, parse_options, run_script
 from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # over all processes
+MAX_LENGTH = 128  # of a question, in tokens
 _NO_VALUES = ("", "none", "not mentioned")
 
 
@@ -49,24 +50,23 @@ _NO_VALUES = ("", "none", "not mentioned")
 class StateTrackingArguments:
     model_name_or_path: str = option(MISSING, "The causal model: a Hub id, a local folder or 'embedded'.")
     dialogues: str = option(MISSING, "The folder of MultiWOZ 2.0 or 2.1.")
-    model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
-    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
     num_train: int | None = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
     num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
-    max_length: int = option(
-        128, "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue."
-    )
 
     def __post_init__(self) -> None:
-        check_least(self, max_length=8, num_train=0, num_test=0)
+        check_least(self, num_train=0, num_test=0)
         self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
 def main(argv: list[str] | None = None) -> None:
-    start_training(
-        track_states,
+    run_script("dialog_state_tracking.py", lambda: track_states(*parse(argv)))
+
+
+def parse(argv: Sequence[str] | None) -> Any:
+    return parse_options(
         (StateTrackingArguments, TrainingArguments),
         argv,
+        __doc__,
         num_train_epochs=1,
         learning_rate=5e-5,
         lr_scheduler_type="constant",
@@ -85,21 +85,14 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         rows = slot_values(turns[split], ontology, seed=training_args.seed)
         drawn = np.random.default_rng(training_args.seed).permutation(len(rows))[:number]
         questions[split] = [rows[index] for index in sorted(drawn.tolist())]
-    loaded = load_whole_model(
-        arguments.model_name_or_path,
-        ("causal",),
-        revision=arguments.model_revision,
-        trust_remote_code=arguments.trust_remote_code,
-    )
+    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
     description = training_description(arguments, training_args, loaded)
     description["questions"] = sha256(repr(questions).encode()).hexdigest()
     folder = open_training_run(training_args, description, DST_FILE)
     if folder is None:
         return
 
-    (train, train_cut), (test, test_cut) = (
-        encode_questions(questions[split], loaded, arguments.max_length) for split in ("train", "test")
-    )
+    train, test = (encode_questions(questions[split], loaded) for split in ("train", "test"))
     set_seed(training_args.seed)  # the classifier starts with random weights
     training_args.remove_unused_columns = False
     training_args.label_names = ["labels"]
@@ -111,8 +104,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     if trainer.is_world_process_zero():
         scores = binary_scores(np.array([question.label for question in questions["test"]]), logits > 0)
         counts = {"num_steps": trainer.state.global_step, "num_train_rows": len(train)}
-        cut = {"train": train_cut, "test": test_cut}
-        write_json(folder / DST_FILE, {**description, **scores, **counts, "num_cut": cut})
+        write_json(folder / DST_FILE, {**description, **scores, **counts})
         f1 = "undefined" if scores["f1"] is None else f"{scores['f1']:.4f}"
         print(f"F1 {f1}, accuracy {scores['accuracy']:.4f} ({len(logits):,} questions)")
         print(f"results: {(folder / DST_FILE).resolve()}")
@@ -261,25 +253,20 @@ def _draw_negative(
     return None
 
 
-def encode_questions(
-    questions: Sequence[SlotValue], loaded: LoadedTokenizer, max_length: int
-) -> tuple[list[dict[str, list[int]]], int]:
+def encode_questions(questions: Sequence[SlotValue], loaded: LoadedTokenizer) -> list[dict[str, list[int]]]:
     """Encodes the system's words, the user's words, and the slot with its domain and value, each after a line break.
 
     If a question is too long, its beginning is cut, but never the slot and the value. There are no special tokens, so
-    the last token belongs to the value. Also returns the number of questions that were cut.
+    the last token belongs to the value.
     """
     contexts = [f"{question.turn.system}\n{question.turn.user}" for question in questions]
     endings = [f"\n{question.slot.replace('-', ' ', 1)} {question.value}" for question in questions]
     encoded = [loaded.tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (contexts, endings)]
     rows: list[dict[str, list[int]]] = []
-    num_cut = 0
     for context, ending, question in zip(*encoded, questions, strict=True):
-        start = max(len(context) + len(ending) - max_length, 0)
-        num_cut += start > 0
-        tokens = [*context[start:], *ending]
+        tokens = [*context[max(len(context) + len(ending) - MAX_LENGTH, 0) :], *ending]
         rows.append({"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": [question.label]})
-    return rows, num_cut
+    return rows
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES, write_json
 from hb_train.training.encoding import EncodedRows, encode_rows
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import check_least, check_model_options, option, start_training
+from hb_train.training.options import check_least, check_model_options, option, parse_options, run_script
 from hb_train.training.runs import divergence, end_processes, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
@@ -70,10 +70,14 @@ class ResponseArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    start_training(
-        respond,
+    run_script("response_generation.py", lambda: respond(*parse(argv)))
+
+
+def parse(argv: Sequence[str] | None) -> Any:
+    return parse_options(
         (ResponseArguments, SFTConfig, ModelConfig),
         argv,
+        __doc__,
         num_train_epochs=1,
         learning_rate=5e-5,
         lr_scheduler_type="constant",

@@ -12,20 +12,14 @@ FOLDER`. LoRA (`--use_peft`) is saved as an adapter. To resume interrupted tunin
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model
-from hb_train.training.options import (
-    check_least,
-    check_model_options,
-    first_line,
-    option,
-    parse_options,
-    start_training,
-)
+from hb_train.training.options import check_least, check_model_options, option, parse_options, run_script
 from hb_train.training.runs import (
     MEASURES,
     check_finite,
@@ -47,15 +41,6 @@ if TYPE_CHECKING:
     from hb_train.tuning.methods import Tuning
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
-
-DEFAULTS = {
-    "eval_strategy": "steps",
-    "save_strategy": "steps",
-    "save_total_limit": 1,
-    "load_best_model_at_end": True,
-    "greater_is_better": False,
-    "eval_on_start": True,
-}
 
 
 @dataclass
@@ -113,19 +98,29 @@ def main(argv: list[str] | None = None) -> None:
 
         tune_main([word for word in words if word != "--compare"], _check)
         return
-    start_training(tune, _classes(), words, **DEFAULTS)
+    run_script("tune.py", lambda: tune(*parse(words)))
 
 
 def _check(words: list[str]) -> str:
-    options = parse_options(_classes(), words, first_line(__doc__), **DEFAULTS)
+    options = parse(words)
     check_options(*options)
     return check_model(*options, context=None)
 
 
-def _classes() -> "tuple[type, ...]":
+def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, ModelConfig]":
     from trl import ModelConfig, SFTConfig
 
-    return TuneArguments, SFTConfig, ModelConfig
+    return parse_options(
+        (TuneArguments, SFTConfig, ModelConfig),
+        words,
+        __doc__,
+        eval_strategy="steps",
+        save_strategy="steps",
+        save_total_limit=1,
+        load_best_model_at_end=True,
+        greater_is_better=False,
+        eval_on_start=True,
+    )
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:

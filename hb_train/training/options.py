@@ -1,31 +1,14 @@
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.command_line import safe_terminal
 
 if TYPE_CHECKING:
-    from transformers import TrainingArguments
     from trl import ModelConfig
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
-
-
-def start_training(
-    train: Callable[..., object], classes: Sequence[type], argv: Sequence[str] | None, **defaults: Any
-) -> None:
-    """Runs the function `train` of a script with the script's options on all cores (see `parse_options`)."""
-    script = sys.modules[train.__module__]
-
-    def start() -> None:
-        options = parse_options(classes, argv, first_line(script.__doc__), **defaults)
-        use_all_cores(options[1])
-        train(*options)
-
-    run_script(Path(str(script.__file__)).name, start)
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
@@ -42,16 +25,19 @@ def option(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
-def parse_options(classes: Sequence[type], argv: Sequence[str] | None, description: str, **defaults: Any) -> Any:
+def parse_options(classes: Sequence[type], argv: Sequence[str] | None, docstring: str | None, **defaults: Any) -> Any:
     """Returns an instance of each class of options, read from the command line and the YAML file in `--config`.
 
-    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. `defaults`
-    overrides TRL's defaults.
+    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. `accelerate
+    launch` limits torch to one core, so torch gets this process's share of the cores. The help begins with the first
+    line of `docstring`. `defaults` overrides TRL's defaults.
     """
     import torch
     from trl import TrlParser
 
-    parser = TrlParser(classes, description=description)
+    from hb_metrics.models.processes import num_workers
+
+    parser = TrlParser(classes, description=first_line(docstring))
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
     parser.set_defaults(**defaults)
@@ -61,20 +47,9 @@ def parse_options(classes: Sequence[type], argv: Sequence[str] | None, descripti
             "--hub_token contains a Hugging Face token, which the run would write into its files; log in with `hf auth "
             "login`, or set HF_TOKEN"
         )
-    return options
-
-
-def use_all_cores(training_args: "TrainingArguments") -> None:
-    """Lets torch use this process's share of the CPU cores, or `OMP_NUM_THREADS` cores if this variable is set.
-
-    By default, `accelerate launch` limits torch to one core.
-    """
-    import torch
-
-    from hb_metrics.models.processes import num_workers
-
-    if training_args.device.type == "cpu":
+    if options[1].device.type == "cpu":
         torch.set_num_threads(num_workers())
+    return options
 
 
 def has_fast_bfloat16() -> bool:

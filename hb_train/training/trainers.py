@@ -33,7 +33,8 @@ class ReplyTraining:
     num_read = 0
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(compute_metrics=self._reply_metrics, **settings)  # type: ignore[call-arg]
+        super().__init__(**settings)
+        self.compute_metrics = self._reply_metrics  # an argument that TRL 2 will remove from its trainers
 
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
         num_tokens = int(sums.label_ids.sum())

@@ -85,16 +85,16 @@ def test_negatives_that_do_not_exist_are_left_out():
     assert Counter(row.label for row in rows) == {1: 2, 0: 1}  # "centre" is no spelling of the second turn's
 
 
-def test_the_context_is_cut_at_its_beginning_and_the_value_never(word_model):
+def test_the_context_is_cut_at_its_beginning_and_the_value_never(word_model, monkeypatch):
     loaded = load_model(str(word_model))
     whole = question("What kind of food do you like ?", "I feel like thai food .")
-    ((row,), _) = encode_questions([whole], loaded, 128)
+    (row,) = encode_questions([whole], loaded)
     assert loaded.tokenizer.decode(row["input_ids"]).endswith("I feel like thai food . restaurant food thai")
-    short, num_cut = encode_questions([whole, question(user="thai")], loaded, 8)
-    assert num_cut == 1
-    assert short[0]["input_ids"] == row["input_ids"][-8:]
-    assert len(short[1]["input_ids"]) == 4
-    assert encode_questions([whole], loaded, 2)[0][0]["input_ids"] == row["input_ids"][-3:]
+    for most, left in ((8, 8), (2, 3)):
+        monkeypatch.setattr("hb_train.dialog_state_tracking.MAX_LENGTH", most)
+        cut, short = encode_questions([whole, question(user="thai")], loaded)
+        assert cut["input_ids"] == row["input_ids"][-left:]
+    assert short["input_ids"] == row["input_ids"][-3:]
 
 
 EMPTY = {"book": {"booked": []}, "semi": {"leaveAt": "", "destination": "none"}}
