@@ -34,7 +34,14 @@ from hb_train.compare import DebiasingMethod, debias_main
 from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
 from hb_train.debiasing.trainer import make_trainer
 from hb_train.training.models import length_limit, load_base_model, trained_model
-from hb_train.training.options import check_least, check_model_options, option, parse_options, run_script
+from hb_train.training.options import (
+    check_least,
+    check_model_options,
+    check_without_effect,
+    option,
+    parse_options,
+    run_script,
+)
 from hb_train.training.runs import (
     checkpoint_to_resume,
     divergence,
@@ -102,6 +109,7 @@ def parse(argv: Sequence[str] | None) -> Any:
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     check_model_options(model_args)
+    check_without_effect(training_args, f"method {arguments.method}")
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
     if arguments.reference_texts is None:

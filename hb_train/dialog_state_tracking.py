@@ -164,7 +164,7 @@ class StateTurn(NamedTuple):
 
 def read_state_turns(folder: Path) -> dict[str, list[StateTurn]]:
     """Reads the turns of all dialogues, by split. Two files list the ids of the validation and test dialogues."""
-    splits = {}
+    splits: dict[str, str] = {}
     for name, file in (("validation", "valListFile"), ("test", "testListFile")):
         path = min(folder.glob(f"{file}.*"), default=None)
         if path is None:

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Literal
 
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model
-from hb_train.training.options import check_least, check_model_options, option, parse_options, run_script
+from hb_train.training.options import (
+    check_least,
+    check_model_options,
+    check_without_effect,
+    option,
+    parse_options,
+    run_script,
+)
 from hb_train.training.runs import (
     MEASURES,
     check_finite,
@@ -180,22 +187,12 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
 
 
 def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    from trl import SFTConfig
-
     check_model_options(model_args, may_quantize=not arguments.merge)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(
             "the checkpoint with the lowest validation measure cannot be selected without evaluations; omit "
             "--eval_strategy no and --load_best_model_at_end false"
         )
-    if arguments.method != "sft":
-        defaults = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu, bf16=False)
-        for name in ("packing", "eval_packing", "padding_free", "loss_type", "assistant_only_loss"):
-            value = getattr(training_args, name)
-            if value != getattr(defaults, name):
-                raise ValueError(
-                    f"{name} is {value}, but method {arguments.method} has its own loss and batches; omit --{name}"
-                )
 
 
 def check_model(
@@ -213,6 +210,9 @@ def check_model(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
     )
     check_trainable(loaded, arguments.kinds())
+    if arguments.method != "sft" or loaded.kind != "causal":
+        what = f"method {arguments.method}" if loaded.kind == "causal" else "an encoder-decoder model"
+        check_without_effect(training_args, what)
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)

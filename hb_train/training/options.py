@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hb_dataset.command_line import safe_terminal
 
 if TYPE_CHECKING:
-    from trl import ModelConfig
+    from trl import ModelConfig, SFTConfig
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
@@ -79,3 +79,15 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
             "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
             "bfloat16 instead, or tune an adapter with tune.py --use_peft"
         )
+
+
+def check_without_effect(training_args: "SFTConfig", what: str) -> None:
+    """Raises an error if an option of TRL's trainer is set, but `what` trains with another loss and other batches."""
+    from trl import SFTConfig
+
+    defaults = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu, bf16=False)
+    options = ("packing", "eval_packing", "padding_free", "loss_type", "assistant_only_loss", "label_smoothing_factor")
+    for name in options:
+        value = getattr(training_args, name)
+        if value != getattr(defaults, name):
+            raise ValueError(f"{name} is {value}, but {what} has its own loss and batches; omit --{name}")
