@@ -14,6 +14,7 @@ after debiasing. To resume an interrupted run, run the same command again.
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -33,15 +34,20 @@ from hb_train.compare import DebiasingMethod, debias_main
 from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
 from hb_train.debiasing.trainer import make_trainer
 from hb_train.training.models import length_limit, load_base_model, trained_model
-from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
+from hb_train.training.options import (
+    check_least,
+    check_model_options,
+    check_without_effect,
+    option,
+    parse_options,
+    run_script,
+)
 from hb_train.training.runs import (
-    check_finite,
     checkpoint_to_resume,
+    divergence,
     end_processes,
     open_training_run,
     training_description,
-    use_all_cores,
-    validation_curve,
 )
 from hb_train.training.saving import save_whole_model
 
@@ -83,11 +89,11 @@ def main(argv: list[str] | None = None) -> None:
     if "--compare" in words:
         debias_main([word for word in words if word != "--compare"])
         return
-    run_script("debias.py", lambda: debias(*parse_options(words)))
+    run_script("debias.py", lambda: debias(*parse(words)))
 
 
-def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelConfig]:
-    return parse_training_options(
+def parse(argv: Sequence[str] | None) -> Any:
+    return parse_options(
         (DebiasArguments, SFTConfig, ModelConfig),
         argv,
         __doc__,
@@ -96,16 +102,14 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
         lr_scheduler_type="constant",
         max_length=128,
         gradient_checkpointing=False,
-        eval_strategy="epoch",
         save_strategy="epoch",
         save_total_limit=1,
-        eval_on_start=True,
     )
 
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     check_model_options(model_args)
-    use_all_cores(training_args)
+    check_without_effect(training_args, f"method {arguments.method}")
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
     if arguments.reference_texts is None:
@@ -118,7 +122,8 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     validation = [phrases["validation"][side] for side in (T1, T2)]
     pairs = plan_texts(validation, loaded, ids=validation[0])
     reference = plan_texts([references], loaded, ids=references)
-    terms, encoded, counts = _encode(arguments.method, specification, phrases, loaded, training_args.max_length)
+    max_length = length_limit(loaded, training_args.max_length)
+    terms, encoded, counts = _encode(arguments.method, specification, phrases["train"], loaded, max_length)
     description = training_description(arguments, training_args, loaded, model_args)
     content = {"phrases": phrases, "specification": specification, "reference": reference.texts}
     # Most phrases are hurtful, so the record contains digests.
@@ -133,31 +138,29 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     trainer = make_trainer(arguments, training_args, model_args, loaded, terms, encoded)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
-    curve = validation_curve(trainer.state.log_history)
-    if not curve or curve[-1]["step"] != trainer.state.global_step:
-        trainer.evaluate()  # detects a diverged model even if no evaluation was due
-        curve = validation_curve(trainer.state.log_history)
-    check_finite(training_args, curve[-1]["perplexity"], "validation perplexity")
     model = trained_model(trainer)
-    results = {
-        "method": arguments.method,
-        "bias_type": specification.bias_type,
-        "model": loaded.name,
-        "num_steps": trainer.state.global_step,
-        "before": before,
-        "after": measure_bias(model, loaded, pairs.texts, reference.texts),
-        "num_skipped_pairs": pairs.num_skipped,
-        "reference": {"source": source, "num_skipped": reference.num_skipped},
-        "validation_perplexity": curve,
-        "phrases": counts,
-        "num_pairs": len(terms.pairs),
-    }
+    try:
+        after = measure_bias(model, loaded, pairs.texts, reference.texts)
+    except ValueError as error:  # the same texts had a perplexity before
+        raise divergence(training_args, "perplexity of a text") from error
     if trainer.is_world_process_zero():
+        results = {
+            "method": arguments.method,
+            "bias_type": specification.bias_type,
+            "model": loaded.name,
+            "num_steps": trainer.state.global_step,
+            "before": before,
+            "after": after,
+            "num_skipped_pairs": pairs.num_skipped,
+            "reference": {"source": source, "num_skipped": reference.num_skipped},
+            "phrases": {"train": counts},
+            "num_pairs": len(terms.pairs),
+        }
         save_whole_model(model, loaded, folder)
         write_json(folder / DEBIAS_FILE, results)  # written last, because this file marks a finished run
         for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
-            values = [results[when][name] for when in ("before", "after")]
-            print(f"{name:>20}  {' → '.join('–' if value is None else f'{value:.3f}' for value in values)}")
+            values = ["–" if of[name] is None else f"{of[name]:.3f}" for of in (before, after)]
+            print(f"{name:>20}  {' → '.join(values)}")
         print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
 
@@ -183,24 +186,19 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
 def _encode(
     method: str,
     specification: BiasSpecification,
-    phrases: dict[str, dict[str, list[str]]],
+    phrases: dict[str, list[str]],
     loaded: LoadedModel,
     max_length: int | None,
-) -> tuple[Terms, dict[str, Dataset], dict[str, dict[str, int]]]:
-    """Returns the terms of the loss, the encoded phrases of both splits, and counts of them."""
-    tokenizer, longest = loaded.tokenizer, length_limit(loaded, max_length)
+) -> tuple[Terms, Dataset, dict[str, int]]:
+    """Returns the terms of the loss, the encoded training phrases, and counts of them."""
+    tokenizer = loaded.tokenizer
     terms = read_terms(specification, tokenizer, with_forms=True)
-    encoded, counts = {}, {}
-    for split, sides in (("train", (T1, T2) if method == "cda" else (T1,)), ("validation", (T1, T2))):
-        texts = [text for side in sides for text in phrases[split][side]]
-        encoded[split], counts[split] = encode_phrases(
-            texts, tokenizer, terms, specification.attributes_1, max_length=longest
-        )
-    if method in MARKS and not any(map(any, encoded["train"][MARKS[method]])):
+    texts = [*phrases[T1], *(phrases[T2] if method == "cda" else ())]
+    encoded, counts = encode_phrases(texts, tokenizer, terms, specification.attributes_1, max_length=max_length)
+    if method in MARKS and not any(map(any, encoded[MARKS[method]])):
         raise ValueError(
-            f"the {len(encoded['train'])} training phrases contain no {MARKS[method]} of "
-            f"'{specification.bias_type}', so method {method} learns nothing; pass phrases that contain them, or set "
-            "--bias_type to the type of these phrases"
+            f"the {len(encoded)} training phrases contain no {MARKS[method]} of '{specification.bias_type}', so method "
+            f"{method} learns nothing; pass phrases that contain them, or set --bias_type to the type of these phrases"
         )
     return terms if method == "lmd" else read_terms(specification, tokenizer), encoded, counts
 

@@ -23,6 +23,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,41 +37,33 @@ from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import check_least, option, parse_training_options, run_script
-from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description, use_all_cores
+from hb_train.training.options import check_least, option, parse_options, run_script
+from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # over all processes
+MAX_LENGTH = 128  # of a question, in tokens
 _NO_VALUES = ("", "none", "not mentioned")
-# The file of dialogues, and the files that list the ids of two splits (one id per line). All other dialogues belong to
-# "train".
-_DATA_FILE = "data.json"
-_LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
 
 
 @dataclass
 class StateTrackingArguments:
     model_name_or_path: str = option(MISSING, "The causal model: a Hub id, a local folder or 'embedded'.")
     dialogues: str = option(MISSING, "The folder of MultiWOZ 2.0 or 2.1.")
-    model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
-    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
     num_train: int | None = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
     num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
-    max_length: int = option(
-        128, "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue."
-    )
 
     def __post_init__(self) -> None:
-        check_least(self, max_length=8, num_train=0, num_test=0)
+        check_least(self, num_train=0, num_test=0)
         self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
 def main(argv: list[str] | None = None) -> None:
-    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(argv)))
+    run_script("dialog_state_tracking.py", lambda: track_states(*parse(argv)))
 
 
-def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, TrainingArguments]:
-    return parse_training_options(
+def parse(argv: Sequence[str] | None) -> Any:
+    return parse_options(
         (StateTrackingArguments, TrainingArguments),
         argv,
         __doc__,
@@ -85,23 +78,21 @@ def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, Train
 
 
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> None:
-    use_all_cores(training_args)
-    questions = _questions(arguments, training_args.seed)
-    loaded = load_whole_model(
-        arguments.model_name_or_path,
-        ("causal",),
-        revision=arguments.model_revision,
-        trust_remote_code=arguments.trust_remote_code,
-    )
+    turns = read_state_turns(Path(arguments.dialogues))
+    ontology = slot_ontology([*turns["train"], *turns["test"]])
+    questions = {}
+    for split, number in (("train", arguments.num_train), ("test", arguments.num_test)):
+        rows = slot_values(turns[split], ontology, seed=training_args.seed)
+        drawn = np.random.default_rng(training_args.seed).permutation(len(rows))[:number]
+        questions[split] = [rows[index] for index in sorted(drawn.tolist())]
+    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
     description = training_description(arguments, training_args, loaded)
     description["questions"] = sha256(repr(questions).encode()).hexdigest()
     folder = open_training_run(training_args, description, DST_FILE)
     if folder is None:
         return
 
-    (train, train_cut), (test, test_cut) = (
-        encode_questions(questions[split], loaded, arguments.max_length) for split in ("train", "test")
-    )
+    train, test = (encode_questions(questions[split], loaded) for split in ("train", "test"))
     set_seed(training_args.seed)  # the classifier starts with random weights
     training_args.remove_unused_columns = False
     training_args.label_names = ["labels"]
@@ -111,29 +102,13 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     logits = np.asarray(trainer.predict(test).predictions)[:, 0]
     check_finite(training_args, logits, "score of a question")
     if trainer.is_world_process_zero():
-        results = {
-            **description,
-            **binary_scores([question.label for question in questions["test"]], (logits > 0).tolist()),
-            "num_steps": trainer.state.global_step,
-            "num_train_rows": len(train),
-            "num_cut": {"train": train_cut, "test": test_cut},
-        }
-        write_json(folder / DST_FILE, results)
-        f1 = "undefined" if results["f1"] is None else f"{results['f1']:.4f}"
-        print(f"F1 {f1}, accuracy {results['accuracy']:.4f} ({len(logits):,} questions)")
+        scores = binary_scores(np.array([question.label for question in questions["test"]]), logits > 0)
+        counts = {"num_steps": trainer.state.global_step, "num_train_rows": len(train)}
+        write_json(folder / DST_FILE, {**description, **scores, **counts})
+        f1 = "undefined" if scores["f1"] is None else f"{scores['f1']:.4f}"
+        print(f"F1 {f1}, accuracy {scores['accuracy']:.4f} ({len(logits):,} questions)")
         print(f"results: {(folder / DST_FILE).resolve()}")
     end_processes(trainer)
-
-
-def _questions(arguments: StateTrackingArguments, seed: int) -> dict[str, list["SlotValue"]]:
-    turns = read_state_turns(Path(arguments.dialogues))
-    ontology = slot_ontology([*turns["train"], *turns["test"]])
-    questions = {}
-    for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
-        rows = slot_values(turns[name], ontology, seed=seed)
-        drawn = np.random.default_rng(seed).permutation(len(rows))[:number]
-        questions[name] = [rows[index] for index in sorted(drawn.tolist())]
-    return questions
 
 
 class SlotValueClassifier(torch.nn.Module):
@@ -160,9 +135,8 @@ class SlotValueClassifier(torch.nn.Module):
         return {**loss, "logits": logits}
 
 
-def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, object]:
+def binary_scores(is_yes: np.ndarray, is_predicted: np.ndarray) -> dict[str, Any]:
     """Scores yes-or-no answers. `f1` (for yes) is `None` if it is undefined (0 / 0)."""
-    is_yes, is_predicted = np.asarray(labels, bool), np.asarray(predictions, bool)
     num_yes, num_predicted = int(is_yes.sum()), int(is_predicted.sum())
     return {
         "f1": 2 * int((is_yes & is_predicted).sum()) / (num_yes + num_predicted) if num_yes + num_predicted else None,
@@ -185,23 +159,23 @@ class StateTurn(NamedTuple):
     system: str
     user: str
     state: dict[str, tuple[str, ...]]
-    changed: frozenset[str]
+    changed: tuple[str, ...]
 
 
 def read_state_turns(folder: Path) -> dict[str, list[StateTurn]]:
-    """Reads the turns of all dialogues, by split."""
-    split_of: dict[str, str] = {}
-    for name, file in _LIST_FILES.items():
+    """Reads the turns of all dialogues, by split. Two files list the ids of the validation and test dialogues."""
+    splits: dict[str, str] = {}
+    for name, file in (("validation", "valListFile"), ("test", "testListFile")):
         path = min(folder.glob(f"{file}.*"), default=None)
         if path is None:
             raise ValueError(
-                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with {_DATA_FILE}, "
+                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with data.json, "
                 "valListFile.json and testListFile.json"
             )
-        split_of |= dict.fromkeys(path.read_text(encoding="utf-8").split(), name)
-    turns: dict[str, list[StateTurn]] = {name: [] for name in ("train", *_LIST_FILES)}
-    for name, dialogue in json.loads((folder / _DATA_FILE).read_text(encoding="utf-8")).items():
-        turns[split_of.get(name, "train")] += _turns(name, dialogue["log"])
+        splits |= dict.fromkeys(path.read_text(encoding="utf-8").split(), name)
+    turns: dict[str, list[StateTurn]] = {"train": [], "validation": [], "test": []}
+    for name, dialogue in json.loads((folder / "data.json").read_text(encoding="utf-8")).items():
+        turns[splits.get(name, "train")] += _turns(name, dialogue["log"])
     return turns
 
 
@@ -232,18 +206,15 @@ def _turns(name: str, log: Sequence[Mapping[str, Any]]) -> Iterator[StateTurn]:
                     if spellings := [spelling for spelling in lower if spelling not in _NO_VALUES]:
                         state[f"{domain}-{prefix}{slot.lower()}"] = tuple(dict.fromkeys(spellings))
         # A slot has changed if the previous state contained none of its spellings.
-        changed = frozenset(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
-        yield StateTurn(name, number, system, " ".join(user["text"].split()), state, changed)
+        changed = sorted(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
+        yield StateTurn(name, number, system, " ".join(user["text"].split()), state, tuple(changed))
         system, before = " ".join(answer["text"].split()), state
 
 
 class SlotValue(NamedTuple):
     """The question whether this slot has this value in the belief state. `label` is 1 if the answer is yes."""
 
-    id: str
-    system: str
-    user: str
-    domain: str
+    turn: StateTurn
     slot: str
     value: str
     label: int
@@ -258,47 +229,15 @@ def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]
     for turn in turns:
         generator = seeded_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
         drawn: set[tuple[str, str]] = set()
-        for slot in sorted(turn.changed):
+        for slot in turn.changed:
             text = f"{turn.user} {turn.system}".casefold()
             spelling = next((value for value in turn.state[slot] if value in text), turn.state[slot][0])
-            rows.append(_question(turn, slot, spelling, 1))
+            rows.append(SlotValue(turn, slot, spelling, 1))
             combination = _draw_negative(turn, slot, ontology, drawn, generator)
             if combination is not None:
                 drawn.add(combination)
-                rows.append(_question(turn, *combination, 0))
+                rows.append(SlotValue(turn, *combination, 0))
     return rows
-
-
-def encode_questions(
-    questions: Sequence[SlotValue], loaded: LoadedTokenizer, max_length: int
-) -> tuple[list[dict[str, list[int]]], int]:
-    """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
-
-    Also returns the number of questions whose dialogue was cut.
-
-    If a question is too long, its beginning is cut. The domain, slot and value are never cut. There are no special
-    tokens, so the last token belongs to the value.
-    """
-    contexts = [f"{question.system}\n{question.user}" for question in questions]
-    endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]
-    context_tokens, ending_tokens = (
-        loaded.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
-        for texts in (contexts, endings)
-    )
-    rows: list[dict[str, list[int]]] = []
-    num_cut = 0
-    for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
-        room = max(max_length - len(ending), 0)
-        num_cut += len(context) > room
-        tokens = [*context[max(len(context) - room, 0) :], *ending]
-        rows.append({"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": [question.label]})
-    return rows, num_cut
-
-
-def _question(turn: StateTurn, slot: str, value: str, label: int) -> SlotValue:
-    domain, _, name = slot.partition("-")
-    identifier = f"{turn.dialogue}:{turn.turn}:{slot}={value}"
-    return SlotValue(identifier, turn.system, turn.user, domain, name or domain, value, label)
 
 
 def _draw_negative(
@@ -306,13 +245,28 @@ def _draw_negative(
 ) -> tuple[str, str] | None:
     others = [name for name in ontology if name != slot]
     ways = [[slot], [others[index] for index in generator.permutation(len(others))]]
-    for names in ways if generator.random() < 0.5 else ways[::-1]:
-        for name in names:
-            taken = {*turn.state.get(name, ()), *(value for drawn_slot, value in drawn if drawn_slot == name)}
-            values = [value for value in ontology.get(name, ()) if value not in taken]
-            if values:
-                return name, values[generator.integers(len(values))]
+    for name in chain(*(ways if generator.random() < 0.5 else ways[::-1])):
+        taken = {*turn.state.get(name, ()), *(value for drawn_slot, value in drawn if drawn_slot == name)}
+        values = [value for value in ontology.get(name, ()) if value not in taken]
+        if values:
+            return name, values[generator.integers(len(values))]
     return None
+
+
+def encode_questions(questions: Sequence[SlotValue], loaded: LoadedTokenizer) -> list[dict[str, list[int]]]:
+    """Encodes the system's words, the user's words, and the slot with its domain and value, each after a line break.
+
+    If a question is too long, its beginning is cut, but never the slot and the value. There are no special tokens, so
+    the last token belongs to the value.
+    """
+    contexts = [f"{question.turn.system}\n{question.turn.user}" for question in questions]
+    endings = [f"\n{question.slot.replace('-', ' ', 1)} {question.value}" for question in questions]
+    encoded = [loaded.tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (contexts, endings)]
+    rows: list[dict[str, list[int]]] = []
+    for context, ending, question in zip(*encoded, questions, strict=True):
+        tokens = [*context[max(len(context) + len(ending) - MAX_LENGTH, 0) :], *ending]
+        rows.append({"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": [question.label]})
+    return rows
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import math
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -43,8 +43,8 @@ from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES, write_json
 from hb_train.training.encoding import EncodedRows, encode_rows
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
-from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description, use_all_cores
+from hb_train.training.options import check_least, check_model_options, option, parse_options, run_script
+from hb_train.training.runs import divergence, end_processes, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"
@@ -70,11 +70,11 @@ class ResponseArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    run_script("response_generation.py", lambda: respond(*parse_options(argv)))
+    run_script("response_generation.py", lambda: respond(*parse(argv)))
 
 
-def parse_options(argv: list[str] | None) -> tuple[ResponseArguments, SFTConfig, ModelConfig]:
-    options = parse_training_options(
+def parse(argv: Sequence[str] | None) -> Any:
+    return parse_options(
         (ResponseArguments, SFTConfig, ModelConfig),
         argv,
         __doc__,
@@ -88,17 +88,12 @@ def parse_options(argv: list[str] | None) -> tuple[ResponseArguments, SFTConfig,
         save_strategy="no",
         logging_steps=5,
     )
-    check_model_options(options[2])
-    return options
 
 
 def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
-    use_all_cores(training_args)
-    dialogue = read_dialogue(
-        None if arguments.dialogues is None else Path(arguments.dialogues),
-        num_replies=arguments.num_pairs,
-        seed=training_args.seed,
-    )
+    check_model_options(model_args)
+    source = None if arguments.dialogues is None else Path(arguments.dialogues)
+    dialogue = read_dialogue(source, num_replies=arguments.num_pairs, seed=training_args.seed)
     pairs, tested = split_pairs(dialogue, arguments.num_test, training_args.seed)
     loaded = load_base_model(model_args, training_args)
     engine = LocalEngine(loaded)
@@ -114,39 +109,35 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     if folder is None:
         return
 
-    tested_rows = [(identifier, prompt, replies[0]) for identifier, prompt, replies in tested]
-    (train, train_too_long), (test, test_too_long) = (
-        encode_responses(rows, loaded, layout.context, int(training_args.max_length or 0))
-        for rows in (pairs, tested_rows)
-    )
+    train, num_too_long = encode_responses(pairs, loaded, layout.context, int(training_args.max_length or 0))
     trainer = ReplySFTTrainer(
         model=loaded.model,
         args=training_args,
         train_dataset=train.dataset,
-        eval_dataset=test.dataset,
         processing_class=padding_tokenizer(loaded),
         peft_config=get_peft_config(model_args),
     )
     trainer.train()
-    perplexity = trainer.evaluate()["eval_perplexity"]
-    check_finite(training_args, perplexity, "perplexity of responses")
     taught = LocalEngine(replace(loaded, model=trained_model(trainer).eval()))
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
     requests = make_requests(prompts, decoding=decoding, seed=training_args.seed)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies left by an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    replies = taught.reply(taught.plan_replies(requests, layout), folder / REPLIES)
+    plan = taught.plan_replies(requests, layout)
+    try:
+        replies = taught.reply(plan, folder / REPLIES)
+    except ValueError as error:
+        raise divergence(training_args, "score of a token") from error
     if training_args.process_index == 0:
         results = {
             **description,
             **response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested]),
-            "response_perplexity": perplexity,
             "num_truncated": sum(replies["truncated"].to_pylist()),
             "num_steps": trainer.state.global_step,
             "num_train_rows": len(train.dataset),
             "num_cut_contexts": train.num_cut,
-            "num_too_long_responses": {"train": train_too_long, "perplexity": test_too_long},
+            "num_too_long_responses": num_too_long,
             "num_skipped": dialogue.num_skipped,
         }
         write_json(folder / CRG_FILE, results)
@@ -163,9 +154,9 @@ def split_pairs(
 
     The seed and the words of the prompts determine the `num_test` prompts of the test split.
     """
-    by_prompt: dict[str, list[tuple[str, str]]] = {}
-    for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
-        by_prompt.setdefault(prompt, []).append((identifier, reply))
+    by_prompt: dict[str, list[tuple[str, str, str]]] = {}
+    for row in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
+        by_prompt.setdefault(row[1], []).append(row)
     if num_test >= len(by_prompt):
         raise ValueError(
             f"num_test uses {num_test:,} of the {len(by_prompt):,} different prompts, so none is left for training; "
@@ -173,13 +164,8 @@ def split_pairs(
         )
     order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
     in_test = set(order[:num_test])
-    train: list[tuple[str, str, str]] = []
-    test: list[tuple[str, str, list[str]]] = []
-    for prompt, replies in by_prompt.items():
-        if prompt in in_test:
-            test.append((replies[0][0], prompt, [reply for _, reply in replies]))
-        else:
-            train.extend((identifier, prompt, reply) for identifier, reply in replies)
+    train = [row for prompt, rows in by_prompt.items() if prompt not in in_test for row in rows]
+    test = [(rows[0][0], prompt, [row[2] for row in rows]) for prompt, rows in by_prompt.items() if prompt in in_test]
     return train, test
 
 
@@ -191,13 +177,13 @@ def encode_responses(
     If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
     `max_length`. Such a response would leave little room for the context, and would be truncated in generation.
     """
-    conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for _, prompt, _ in rows]
+    ids, prompts, texts = zip(*rows, strict=True)
+    conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for prompt in prompts]
     rendered = render_messages(conversations, loaded.tokenizer, context, is_encoder_decoder=False)
-    texts = [reply for _, _, reply in rows]
     replies = encode_replies(rendered, texts, loaded.tokenizer, context, is_encoder_decoder=False)
     fitting = [
         {"id": identifier, "prompt": prompt, "completion": text, "tag": "", "truncated": False}
-        for (identifier, _, text), prompt, reply in zip(rows, rendered, replies, strict=True)
+        for identifier, prompt, text, reply in zip(ids, rendered, texts, replies, strict=True)
         if len(reply) < max_length // 2
     ]
     data = Dataset.from_list(fitting)
@@ -205,12 +191,12 @@ def encode_responses(
     return encoded, len(rows) - len(fitting)
 
 
-def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, object]:
+def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Computes all measures of responses. An undefined measure is `None`.
 
     All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. NIST-2 is in bits and `entropy_4` in
-    nats. `dist_2` is the number of distinct bigrams per 100 bigrams. Each prompt needs a reference that contains a
-    word.
+    nats. `dist_2` is the number of distinct bigrams per 100 bigrams (Li et al., 2016). Each prompt needs a reference
+    that contains a word.
 
     BLEU-4 and NIST-2 are computed over the whole set. If no n-gram of some length matches, BLEU-4 is smoothed as in
     mteval. METEOR is the mean over responses, and compares each response with its best reference.
@@ -222,19 +208,39 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
     # sacrebleu takes a list of all first references, then a list of all second references, and so on, with `None` for a
     # missing reference.
     streams: list[Any] = list(zip_longest(*references))
-    dist = distinct_ngrams(tokens, 2)
+    no_synonyms: Any = SimpleNamespace(synsets=lambda word: [])
+    meteor = [
+        meteor_score(replies, response, wordnet=no_synonyms) if response else 0.0
+        for replies, response in zip(reference_tokens, tokens, strict=True)
+    ]
+    bigrams = ngrams_of(tokens, 2)
     return {
         "bleu_4": bleu.corpus_score(texts, streams).score,
         "nist_2": nist(tokens, reference_tokens, 2),
-        "meteor_exact_stem": _meteor(tokens, reference_tokens),
+        "meteor_exact_stem": 100 * math.fsum(meteor) / len(tokens),
         "entropy_4": ngram_entropy(tokens, 4),
-        "dist_2": None if dist is None else 100 * dist,
+        "dist_2": 100 * (len(bigrams) / bigrams.total()) if bigrams else None,
         "mean_length": sum(map(len, tokens)) / len(tokens),
         "num_responses": len(tokens),
         "num_empty": sum(not response for response in tokens),
         "num_references": sum(map(len, reference_tokens)),
         "bleu_signature": str(bleu.get_signature()),
     }
+
+
+def words(text: str) -> list[str]:
+    return _TOKENIZER(text.lower()).split()
+
+
+def ngrams_of(tokens: Sequence[Sequence[str]], size: int) -> Counter[tuple[str, ...]]:
+    return Counter(ngram for sentence in tokens for ngram in ngrams(sentence, size))
+
+
+def ngram_entropy(tokens: Sequence[Sequence[str]], size: int) -> float | None:
+    """Computes the entropy −Σ p ln p of the n-grams of all responses (Zhang et al., 2018, "Ent-n")."""
+    counts = ngrams_of(tokens, size)
+    shares = [count / counts.total() for count in counts.values()]
+    return 0.0 - math.fsum(share * math.log(share) for share in shares) if shares else None
 
 
 def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
@@ -248,22 +254,20 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
     The length of a response is compared with the mean length of its references. (mteval requires the same number of
     references for all responses.) Returns `None` if all responses are shorter than `size` words.
     """
-    counts: Counter[tuple[str, ...]] = Counter()
+    counts: Counter[tuple[str, ...]] = Counter({(): sum(len(reply) for replies in references for reply in replies)})
     reference_length = 0.0
     for replies in references:
         reference_length += sum(map(len, replies)) / len(replies)
-        for reply in replies:
-            counts[()] += len(reply)
-            for order in range(1, size + 1):
-                counts.update(ngrams(reply, order))
+        for order in range(1, size + 1):
+            counts.update(ngrams_of(replies, order))
     score = 0.0
     for order in range(1, size + 1):
         information, total = 0.0, 0
         for response, replies in zip(tokens, references, strict=True):
             most: Counter[tuple[str, ...]] = Counter()
             for reply in replies:
-                most |= Counter(ngrams(reply, order))
-            own = Counter(ngrams(response, order))
+                most |= ngrams_of([reply], order)
+            own = ngrams_of([response], order)
             total += own.total()
             for ngram, number in (own & most).items():
                 information += number * math.log2(counts[ngram[:-1]] / counts[ngram])
@@ -272,34 +276,6 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
         score += information / total
     ratio = min(sum(map(len, tokens)) / reference_length, 1)
     return score * math.exp(_NIST_BETA * math.log(ratio) ** 2)
-
-
-def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
-    """Computes the entropy −Σ p ln p of the n-grams of all responses (Zhang et al., 2018, "Ent-n")."""
-    counts = Counter(ngram for response in tokens for ngram in ngrams(response, size))
-    total = counts.total()
-    if not total:
-        return None
-    entropy = math.fsum(-count / total * math.log(count / total) for count in counts.values())
-    return entropy + 0.0  # turns -0.0 into 0.0
-
-
-def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
-    """Computes the share of distinct n-grams (Li et al., 2016, "distinct-n")."""
-    occurring = [ngram for response in tokens for ngram in ngrams(response, size)]
-    return len(set(occurring)) / len(occurring) if occurring else None
-
-
-def words(text: str) -> list[str]:
-    return _TOKENIZER(text.lower()).split()
-
-
-def _meteor(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> float:
-    no_synonyms: Any = SimpleNamespace(synsets=lambda word: [])
-    scores = []
-    for replies, response in zip(references, tokens, strict=True):
-        scores.append(meteor_score(replies, response, wordnet=no_synonyms) if response else 0.0)
-    return 100 * math.fsum(scores) / len(scores)
 
 
 if __name__ == "__main__":

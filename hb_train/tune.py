@@ -12,13 +12,21 @@ FOLDER`. LoRA (`--use_peft`) is saved as an adapter. To resume interrupted tunin
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model
-from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
+from hb_train.training.options import (
+    check_least,
+    check_model_options,
+    check_without_effect,
+    option,
+    parse_options,
+    run_script,
+)
 from hb_train.training.runs import (
     MEASURES,
     check_finite,
@@ -28,7 +36,6 @@ from hb_train.training.runs import (
     open_training_run,
     print_once,
     training_description,
-    use_all_cores,
     validation_curve,
 )
 from hb_train.tuning.labels import LABELS, SPLITS, read_labels, read_split
@@ -98,21 +105,21 @@ def main(argv: list[str] | None = None) -> None:
 
         tune_main([word for word in words if word != "--compare"], _check)
         return
-    run_script("tune.py", lambda: tune(*parse_options(list(words))))
+    run_script("tune.py", lambda: tune(*parse(words)))
 
 
 def _check(words: list[str]) -> str:
-    parsed = parse_options(words)
-    check_options(*parsed)
-    return check_model(*parsed, context=None)
+    options = parse(words)
+    check_options(*options)
+    return check_model(*options, context=None)
 
 
-def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
+def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, ModelConfig]":
     from trl import ModelConfig, SFTConfig
 
-    arguments, training_args, model_args = parse_training_options(
+    return parse_options(
         (TuneArguments, SFTConfig, ModelConfig),
-        argv,
+        words,
         __doc__,
         eval_strategy="steps",
         save_strategy="steps",
@@ -121,8 +128,6 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
         greater_is_better=False,
         eval_on_start=True,
     )
-    training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
-    return arguments, training_args, model_args
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
@@ -133,10 +138,10 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
 
     check_options(arguments, training_args, model_args)
+    training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
     print_once(training_args, check_model(arguments, training_args, model_args, record.context))
-    use_all_cores(training_args)
     loaded = load_base_model(model_args, training_args, arguments.kinds())
     if record.model.get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
@@ -182,22 +187,12 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
 
 
 def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    from trl import SFTConfig
-
     check_model_options(model_args, may_quantize=not arguments.merge)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(
             "the checkpoint with the lowest validation measure cannot be selected without evaluations; omit "
             "--eval_strategy no and --load_best_model_at_end false"
         )
-    if arguments.method != "sft":
-        defaults = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu, bf16=False)
-        for name in ("packing", "eval_packing", "padding_free", "loss_type", "assistant_only_loss"):
-            value = getattr(training_args, name)
-            if value != getattr(defaults, name):
-                raise ValueError(
-                    f"{name} is {value}, but method {arguments.method} has its own loss and batches; omit --{name}"
-                )
 
 
 def check_model(
@@ -215,6 +210,9 @@ def check_model(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
     )
     check_trainable(loaded, arguments.kinds())
+    if arguments.method != "sft" or loaded.kind != "causal":
+        what = f"method {arguments.method}" if loaded.kind == "causal" else "an encoder-decoder model"
+        check_without_effect(training_args, what)
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)

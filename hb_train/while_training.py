@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from accelerate.utils import DistributedType
+from accelerate import PartialState
+from accelerate.utils import DistributedType, gather_object
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 from hb_dataset.prompts import config_vocabulary, load_table
@@ -114,18 +115,21 @@ class GenBiasCallback(TrainerCallback):
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """Measures the model in its current state. With several processes, each computes all figures."""
+        """Measures the model in its current state. Each process writes its share of the replies, and reads all."""
         figures = dict.fromkeys((*GEN_BIAS, "distinct_share"), math.nan) | {"num_replies": 0}
+        state = PartialState()
         with evaluated(self.trainer.model) as model:
             plan, loaded = self._plan(model)
+            own = range(state.process_index, len(plan.ids), state.num_processes)
             try:
-                replies = reply_to_rows(plan, loaded, range(len(plan.ids)))
+                written = reply_to_rows(plan, loaded, own)
             except ValueError as error:  # for example, because the weights are not finite
                 step = self.trainer.state.global_step
                 logger.warning(
                     "step %d: the model could not reply, so this evaluation has no Gen Bias (%s)", step, error
                 )
-                return figures
+                written = [""] * len(own)
+        replies = [reply for _, reply in sorted(gather_object(list(zip(own, written, strict=True))))]
         rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
         if not rows:
             return figures

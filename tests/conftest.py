@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import pytest
@@ -37,20 +37,26 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session", autouse=True)
 def inputs_once():
-    """Makes the tables of configs and parses the chit-chat dataset once, since hundreds of tests read them.
+    """Makes the tables of configs, and draws from the chit-chat dataset, once, since hundreds of tests read them.
 
     No test of this process ends the machine, so files need not reach its disk.
     """
     from hb_dataset import dialogue_pairs, prompts
 
     table, kept = prompts._table, lru_cache(maxsize=16)(prompts._table)
+    chitchat, draw = lru_cache(dialogue_pairs._chitchat), dialogue_pairs._draw_from_conversations
+    draw_from_chitchat = lru_cache(lambda number, seed: draw(chitchat(), number, seed))
 
     def read(config, vocabulary):  # tests' own vocabularies are small, and would push the large ones out
         return (kept if len(vocabulary.descriptors) > 100 else table)(config, vocabulary)
 
+    def draw_once(conversations, number, seed):
+        return (draw_from_chitchat if conversations is chitchat() else partial(draw, conversations))(number, seed)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prompts, "_table", read)
-        patch.setattr(dialogue_pairs, "_chitchat", lru_cache(dialogue_pairs._chitchat))
+        patch.setattr(dialogue_pairs, "_chitchat", chitchat)
+        patch.setattr(dialogue_pairs, "_draw_from_conversations", draw_once)
         patch.setattr(os, "fsync", lambda file: None)
         yield
 

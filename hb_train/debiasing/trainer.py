@@ -30,24 +30,23 @@ def make_trainer(
     model_args: ModelConfig,
     loaded: LoadedModel,
     terms: Terms,
-    encoded: dict[str, Dataset],
+    encoded: Dataset,
 ) -> ReplySFTTrainer:
     """Makes the trainer of a method. `arguments` are the `DebiasArguments` of debias.py."""
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
     training_args.remove_unused_columns = False
-    method, marks = arguments.method, [TARGETS, ATTRIBUTES]
+    is_marked = arguments.method in MARKS
     settings: dict[str, Any] = {
         "model": loaded.model,
         "args": training_args,
-        "train_dataset": encoded["train"] if method in MARKS else encoded["train"].remove_columns(marks),
-        "eval_dataset": encoded["validation"].remove_columns(marks),
+        "train_dataset": encoded if is_marked else encoded.remove_columns([TARGETS, ATTRIBUTES]),
         "data_collator": collate,
         "processing_class": padding_tokenizer(loaded),
         "peft_config": get_peft_config(model_args),
     }
-    if method not in MARKS:
+    if not is_marked:
         return ReplySFTTrainer(**settings)
-    return DebiasTrainer(method, terms, arguments.lambda_lm, arguments.lambda_d, **settings)
+    return DebiasTrainer(arguments.method, terms, arguments.lambda_lm, arguments.lambda_d, **settings)
 
 
 class DebiasTrainer(ReplySFTTrainer):

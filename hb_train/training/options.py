@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hb_dataset.command_line import safe_terminal
 
 if TYPE_CHECKING:
-    from trl import ModelConfig
+    from trl import ModelConfig, SFTConfig
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
@@ -25,28 +25,31 @@ def option(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
-def parse_training_options(
-    classes: Sequence[type], argv: list[str] | None, docstring: str | None, **defaults: Any
-) -> Any:
+def parse_options(classes: Sequence[type], argv: Sequence[str] | None, docstring: str | None, **defaults: Any) -> Any:
     """Returns an instance of each class of options, read from the command line and the YAML file in `--config`.
 
-    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. The help begins
-    with the first line of `docstring`. `defaults` overrides TRL's defaults.
+    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. `accelerate
+    launch` limits torch to one core, so torch gets this process's share of the cores. The help begins with the first
+    line of `docstring`. `defaults` overrides TRL's defaults.
     """
     import torch
     from trl import TrlParser
+
+    from hb_metrics.models.processes import num_workers
 
     parser = TrlParser(classes, description=first_line(docstring))
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
     parser.set_defaults(**defaults)
-    arguments = parser.parse_args_and_config(argv)
-    if any(getattr(group, "hub_token", None) for group in arguments):
+    options = parser.parse_args_and_config(argv)
+    if any(getattr(group, "hub_token", None) for group in options):
         raise ValueError(
             "--hub_token contains a Hugging Face token, which the run would write into its files; log in with `hf auth "
             "login`, or set HF_TOKEN"
         )
-    return arguments
+    if options[1].device.type == "cpu":
+        torch.set_num_threads(num_workers())
+    return options
 
 
 def has_fast_bfloat16() -> bool:
@@ -76,3 +79,15 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
             "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
             "bfloat16 instead, or tune an adapter with tune.py --use_peft"
         )
+
+
+def check_without_effect(training_args: "SFTConfig", what: str) -> None:
+    """Raises an error if an option of TRL's trainer is set, but `what` trains with another loss and other batches."""
+    from trl import SFTConfig
+
+    defaults = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu, bf16=False)
+    options = ("packing", "eval_packing", "padding_free", "loss_type", "assistant_only_loss", "label_smoothing_factor")
+    for name in options:
+        value = getattr(training_args, name)
+        if value != getattr(defaults, name):
+            raise ValueError(f"{name} is {value}, but {what} has its own loss and batches; omit --{name}")

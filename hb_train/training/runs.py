@@ -32,19 +32,6 @@ _NO_SETTINGS = (
 MEASURES = {"sft": "perplexity", "counterfactual": "loss"}
 
 
-def use_all_cores(training_args: "TrainingArguments") -> None:
-    """Lets torch use this process's share of the CPU cores, or `OMP_NUM_THREADS` cores if this variable is set.
-
-    By default, `accelerate launch` limits torch to one core.
-    """
-    import torch
-
-    from hb_metrics.models.processes import num_workers
-
-    if training_args.device.type == "cpu":
-        torch.set_num_threads(num_workers())
-
-
 def training_description(
     arguments: Any,
     training_args: "TrainingArguments",
@@ -123,10 +110,14 @@ def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
 
 def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:
     if value is None or not np.isfinite(value).all():
-        raise ValueError(
-            f"training diverged: the {what} is not a number; set --learning_rate below "
-            f"{training_args.learning_rate:g}, and --output_dir to a new folder"
-        )
+        raise divergence(training_args, what)
+
+
+def divergence(training_args: "TrainingArguments", what: str) -> ValueError:
+    return ValueError(
+        f"training diverged: the {what} is not a number; set --learning_rate below {training_args.learning_rate:g}, "
+        "and --output_dir to a new folder"
+    )
 
 
 def print_once(training_args: "TrainingArguments", message: str) -> None:

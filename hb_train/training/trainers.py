@@ -33,7 +33,8 @@ class ReplyTraining:
     num_read = 0
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(compute_metrics=self._reply_metrics, **settings)  # type: ignore[call-arg]
+        super().__init__(**settings)
+        self.compute_metrics = self._reply_metrics  # an argument that TRL 2 will remove from its trainers
 
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
         num_tokens = int(sums.label_ids.sum())
@@ -47,13 +48,8 @@ class ReplyTraining:
         Without this check, the epoch would add a step.
         """
         trainer: Any = self
-        state = trainer.state
-        if state.global_step < state.max_steps:
+        if trainer.state.global_step < trainer.state.max_steps:
             super()._run_epoch(**settings)  # type: ignore[misc]
-        elif trainer.args.eval_strategy != "no" and not any(
-            f"eval_{self.measure}" in entry and entry["step"] == state.global_step for entry in state.log_history
-        ):
-            trainer.evaluate()  # the last evaluation of the epoch, which follows the checkpoint
 
     def compute_loss(
         self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
@@ -105,10 +101,11 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         """Computes TRL's loss, which is the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
         On CPUs, TRL computes the probabilities of the whole vocabulary even at positions where no token is learnt. For
-        the embedded model on two CPU cores, these positions would take more than half of the training time.
+        the embedded model on two CPU cores, these positions would take more than half of the training time. Smoothed
+        labels, other losses and the loss of a mixture of experts are left to TRL.
         """
-        is_trl = self.args.device.type != "cpu" or self.args.loss_type != "nll"
-        own: Any = SFTTrainer if is_trl else ReplyTraining
+        is_plain = self.args.loss_type == "nll" and self.label_smoother is None and not self.aux_loss_enabled
+        own: Any = ReplyTraining if is_plain and self.args.device.type == "cpu" else SFTTrainer
         return own.compute_loss(self, model, inputs, return_outputs, num_items_in_batch)
 
 

@@ -16,6 +16,7 @@ import hb_metrics.collect.scoring.reply_scoring
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page
+from hb_dataset.dialogue_pairs import read_dialogue
 from hb_metrics import measure
 from hb_metrics.collect import shards
 from hb_metrics.collect import shards as shared_files
@@ -31,6 +32,7 @@ from hb_metrics.measurements.judge import work as judge_work
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
 from hb_metrics.measurements.regard import continuations
 
+DIALOGUE = read_dialogue(num_replies=48)
 STYLES = hb_metrics.measurements.generation.work.load_style_classifier()
 for template in rendering._ENVIRONMENT.list_templates(extensions=["jinja"]):
     if not template.startswith(("layout/", "measurements/")):  # also found without this folder
@@ -48,7 +50,7 @@ def main(options, writes=None, stalled=None, machines=False):
     decoding_shards.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
     judge_work.ROWS_PER_SHARD = 8
-    dialogue_work.NUM_REPLIES = 48
+    dialogue_work.read_dialogue = lambda **_: DIALOGUE
     offensiveness_work.ROWS_PER_SHARD = 64
     sentences = leakage.shipped_sentences()[:3]
     leakage.shipped_sentences = lambda: sentences

@@ -47,6 +47,12 @@ WARNINGS_OF_TRL = [
 ]
 # What the scripts import when they train; forked_programs imports it once.
 TRAINERS = ("hb_train.training.trainers",)
+# The sizes of small models of many architectures.
+SMALL = {
+    **{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4},
+    **{"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 256},
+    **{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2},
+}
 PITIED_AXIS = "ability"
 AXES = (PITIED_AXIS, "age", "nationality", "religion")
 SYMPATHY = ("I'm so sorry to hear that.",)

@@ -11,15 +11,10 @@ from peft import PeftModel
 from hb_metrics.models.loading import load_model
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat
-from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, replied
+from tests.hb_train.conftest import SMALL, WARNINGS_OF_TRL, few_steps, replied
 
 pytestmark = WARNINGS_OF_TRL
 RECIPE = Path(__file__).parents[2] / "hb_train" / "recipes" / "chat-lora.yaml"
-SMALL = {
-    **{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4},
-    **{"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 256},
-    **{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2},
-}
 MAMBA = {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "bos_token_id": 0, "eos_token_id": 1}
 FAMILIES = {

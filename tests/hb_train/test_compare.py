@@ -8,9 +8,8 @@ import pytest
 
 from hb_metrics.measurements.awareness import work as awareness_work
 from hb_metrics.measurements.dialogue import work as dialogue_work
-from hb_train import compare
+from hb_train import compare, side_effects
 from hb_train.debias import main as debias
-from hb_train.side_effects import measure_side_effects
 from hb_train.tune import main as tune
 from tests.hb_metrics.report.conftest import write_files
 from tests.hb_train.conftest import PITIED_AXIS, WARNINGS_OF_TRL
@@ -43,6 +42,8 @@ def steps(monkeypatch):
     monkeypatch.setattr(compare, "run_step", run_step)
     monkeypatch.setattr(dialogue_work, "NUM_REPLIES", 10)
     monkeypatch.setattr(awareness_work, "NUM_PROMPTS", 5)
+    monkeypatch.setattr(side_effects, "MAX_TOKENS", 8)
+    monkeypatch.setattr(side_effects, "NUM_PROMPTS", 30)
     return interrupted_at
 
 
@@ -83,17 +84,10 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, steps, tmp
     assert "sft was measured with the control tag" in page
     assert "From before to sft without tag: " in shown
     for method in ("counterfactual", "sft"):
-        effects = side_effects(folder / method)
+        effects = json.loads((folder / method / "side_effects.json").read_text(encoding="utf-8"))
         assert effects["drift"]["value"] > 0
         assert effects["drift"]["num_prompts"] + effects["drift"]["num_empty_replies"] == 57
         assert effects["entropy"]["first"] != effects["entropy"]["second"]
-    measure_side_effects(folder / "before", folder / "before")
-    same = side_effects(folder / "before")
-    assert same["drift"]["value"] == same["entropy"]["second"] - same["entropy"]["first"] == 0
-
-
-def side_effects(folder):
-    return json.loads((folder / "side_effects.json").read_text(encoding="utf-8"))
 
 
 class Noted(list):

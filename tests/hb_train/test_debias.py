@@ -200,8 +200,6 @@ def test_two_processes_learn_what_one_learns(biased_model, data, forked_programs
     assert same(weights(tmp_path / "one"), weights(tmp_path / "two"), atol=2e-6)
     one, other = (json.loads((tmp_path / name / DEBIAS_FILE).read_text(encoding="utf-8")) for name in ("one", "two"))
     assert other["after"]["t_log"] == pytest.approx(one["after"]["t_log"], rel=1e-3)
-    first = [results["validation_perplexity"][0]["perplexity"] for results in (one, other)]
-    assert first[0] == pytest.approx(first[1], rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +207,7 @@ def test_two_processes_learn_what_one_learns(biased_model, data, forked_programs
     [
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
         (["--load_in_4bit", "--use_peft"], "quantise weights"),
+        (["--packing", "true"], "packing is True, but method hd has its own loss and batches"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path):
@@ -217,13 +216,11 @@ def test_options_that_do_not_go_together_are_refused(more, message, biased_model
     assert not (tmp_path / "model").exists()
 
 
-def test_a_run_without_evaluations_is_saved(biased_model, data, tmp_path):
-    results = run(data, tmp_path / "model", "lmd", *few_steps(), "--eval_strategy", "no", "--eval_on_start", "false")
-    assert [entry["step"] for entry in results["validation_perplexity"]] == [4]
-    assert (tmp_path / "model" / "model.safetensors").is_file()
-    far = ["--eval_strategy", "no", "--learning_rate", "1e30", "--optim", "sgd", "--max_grad_norm", "0"]
+def test_a_diverged_model_is_not_saved(biased_model, data, tmp_path):
+    far = ["--learning_rate", "1e30", "--optim", "sgd", "--max_grad_norm", "0"]
     with pytest.raises(SystemExit, match=r"training diverged: .* --learning_rate below 1e\+30"):
         run(data, tmp_path / "diverged", "lmd", *few_steps(), *far)
+    assert not (tmp_path / "diverged" / "model.safetensors").exists()
 
 
 def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_path):

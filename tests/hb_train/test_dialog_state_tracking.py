@@ -54,11 +54,11 @@ def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
 
 
 def turn(user, state, *, number=0, changed=None):
-    return StateTurn("SNG1", number, "", user, state, frozenset(state if changed is None else changed))
+    return StateTurn("SNG1", number, "", user, state, tuple(state if changed is None else changed))
 
 
 def question(system="", user="", value="thai", label=1):
-    return SlotValue("a:0:restaurant-food", system, user, "restaurant", "food", value, label)
+    return SlotValue(turn(user, {})._replace(system=system), "restaurant-food", value, label)
 
 
 def test_half_of_the_questions_are_yes_and_half_of_the_others_about_the_same_slot(multi_woz):
@@ -67,11 +67,8 @@ def test_half_of_the_questions_are_yes_and_half_of_the_others_about_the_same_slo
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     assert len(pairs) == sum(len(turn.changed) for turn in turns)
     assert all(yes.label and not no.label for yes, no in pairs)
-    by_turn = {f"{turn.dialogue}:{turn.turn}": turn for turn in turns}
-    for row in rows:
-        state = by_turn[":".join(row.id.split(":")[:2])].state
-        assert (row.value in state.get(f"{row.domain}-{row.slot}", ())) == bool(row.label)
-    same = sum((yes.domain, yes.slot) == (no.domain, no.slot) for yes, no in pairs) / len(pairs)
+    assert all((row.value in row.turn.state.get(row.slot, ())) == bool(row.label) for row in rows)
+    same = sum(yes.slot == no.slot for yes, no in pairs) / len(pairs)
     assert same == pytest.approx(0.5, abs=0.025)  # 3.5 standard deviations
 
 
@@ -83,21 +80,21 @@ def test_another_spelling_is_not_another_value():
 
 def test_negatives_that_do_not_exist_are_left_out():
     states = [{"hotel-area": ("centre", "center")}, {"hotel-area": ("center",), "hotel-stars": ("4",)}]
-    turns = [turn("A hotel.", states[0]), turn("Four stars.", states[1], number=1, changed={"hotel-stars"})]
+    turns = [turn("A hotel.", states[0]), turn("Four stars.", states[1], number=1, changed=("hotel-stars",))]
     rows = slot_values(turns, {"hotel-area": ("centre", "center")})
     assert Counter(row.label for row in rows) == {1: 2, 0: 1}  # "centre" is no spelling of the second turn's
 
 
-def test_the_context_is_cut_at_its_beginning_and_the_value_never(word_model):
+def test_the_context_is_cut_at_its_beginning_and_the_value_never(word_model, monkeypatch):
     loaded = load_model(str(word_model))
     whole = question("What kind of food do you like ?", "I feel like thai food .")
-    ((row,), _) = encode_questions([whole], loaded, 128)
+    (row,) = encode_questions([whole], loaded)
     assert loaded.tokenizer.decode(row["input_ids"]).endswith("I feel like thai food . restaurant food thai")
-    short, num_cut = encode_questions([whole, question(user="thai")], loaded, 8)
-    assert num_cut == 1
-    assert short[0]["input_ids"] == row["input_ids"][-8:]
-    assert len(short[1]["input_ids"]) == 4
-    assert encode_questions([whole], loaded, 2)[0][0]["input_ids"] == row["input_ids"][-3:]
+    for most, left in ((8, 8), (2, 3)):
+        monkeypatch.setattr("hb_train.dialog_state_tracking.MAX_LENGTH", most)
+        cut, short = encode_questions([whole, question(user="thai")], loaded)
+        assert cut["input_ids"] == row["input_ids"][-left:]
+    assert short["input_ids"] == row["input_ids"][-3:]
 
 
 EMPTY = {"book": {"booked": []}, "semi": {"leaveAt": "", "destination": "none"}}
@@ -127,11 +124,11 @@ def test_states_are_read_with_all_spellings_and_bookings_in_the_listed_split(tmp
     }
     state = {"hotel-area": ("center", "centre"), "hotel-stars": ("4",), "hotel-book day": ("monday",)}
     assert turns["train"] == [
-        StateTurn("SNG1.json", 0, "", "A hotel in the center.", {"hotel-area": ("centre",)}, frozenset({"hotel-area"})),
+        StateTurn("SNG1.json", 0, "", "A hotel in the center.", {"hotel-area": ("centre",)}, ("hotel-area",)),
         # Another spelling of the area is no change.
         StateTurn(
             *("SNG1.json", 1, "What about stars?", "Four of them, on Monday.", state),
-            frozenset({"hotel-stars", "hotel-book day"}),
+            ("hotel-book day", "hotel-stars"),
         ),
     ]
 
@@ -166,7 +163,7 @@ def test_scores_equal_those_of_scikit_learn():
     for number in (1, 2, 50):
         for _ in range(5):
             truth, predictions = random.integers(2, size=(2, number))
-            scores = binary_scores(truth.tolist(), predictions.tolist())
+            scores = binary_scores(truth > 0, predictions > 0)
             assert scores["accuracy"] == pytest.approx(accuracy_score(truth, predictions))
             expected = f1_score(truth, predictions, zero_division=np.nan)
             assert scores["f1"] == (None if np.isnan(expected) else pytest.approx(expected))

@@ -8,10 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from datasets import load_dataset
+from datasets import Dataset, load_dataset
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
-from trl import SFTTrainer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
+from trl import SFTConfig, SFTTrainer
 
 from hb_metrics.models.contexts import encode_replies
 from hb_metrics.models.layout import TUNING_FILE, read_bias_tuning
@@ -20,9 +26,11 @@ from hb_train.training.runs import is_gain
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
 from hb_train.tuning.labels import LABELS_FILE
+from tests.hb_metrics.conftest import byte_level_tokenizer
 from tests.hb_train.conftest import (
     PITIED_AXIS,
     QUICK,
+    SMALL,
     WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
@@ -169,6 +177,26 @@ def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
     assert np.ptp(ours) > 0.01
 
 
+@pytest.mark.filterwarnings("ignore:`label_smoothing_factor` is deprecated:FutureWarning")
+def test_the_loss_of_experts_and_of_smoothed_labels_is_that_of_trl(tmp_path):
+    sizes = {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+    tokenizer = byte_level_tokenizer(True)
+    config = Qwen3MoeConfig(vocab_size=len(tokenizer), **sizes, router_aux_loss_coef=0.5)
+    batch = {"input_ids": torch.arange(10, 26).reshape(2, 8), "labels": torch.arange(10, 26).reshape(2, 8)}
+    batch["attention_mask"] = torch.ones_like(batch["input_ids"])
+    losses = []
+    for settings in ({}, {"label_smoothing_factor": 0.3}, {"router_aux_loss_coef": 0.0}):
+        torch.manual_seed(0)
+        args = SFTConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none", **settings)
+        rows = Dataset.from_dict({name: values.tolist() for name, values in batch.items()})
+        trainer = ReplySFTTrainer(
+            model=Qwen3MoeForCausalLM(config), args=args, train_dataset=rows, processing_class=tokenizer
+        )
+        losses.append(trainer.compute_loss(trainer.model, dict(batch)).item())
+        assert losses[-1] == pytest.approx(SFTTrainer.compute_loss(trainer, trainer.model, dict(batch)).item())
+    assert min(losses[0], losses[1]) > losses[2] + 0.1
+
+
 def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model, tmp_path):
     model = save_small_model("blenderbot")
     generation = json.loads((model / "generation_config.json").read_text(encoding="utf-8"))
@@ -177,6 +205,8 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
     tokenizer.save_pretrained(model)
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "blenderbot", is_encoder_decoder=True)
     folder = tmp_path / "model"
+    with pytest.raises(SystemExit, match="an encoder-decoder model has its own loss and batches; omit --label_smooth"):
+        tune_main(options_for(model, rows, folder, "--label_smoothing_factor", "0.1"))
     tune_main(options_for(model, rows, folder, *few_steps(6, rate="1e-2"), "--use_peft", "--merge", "true"))
     tuning = read_bias_tuning(str(folder))
     curve = [entry["perplexity"] for entry in tuning.training["validation_perplexity"]]
@@ -215,12 +245,10 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_understood(recipe, tmp_path):
-    own, training, model = tune.parse_options(
-        ["--config", str(recipe), "--dataset_name", "rows", "--output_dir", str(tmp_path)]
-    )
+    words = ["--config", str(recipe), "--dataset_name", "rows", "--output_dir", str(tmp_path)]
+    _, training, model = tune.parse(words)
 
     assert (model.model_name_or_path is None) == (recipe.stem == "chat-lora")
-    assert training.metric_for_best_model == ("eval_perplexity" if own.method == "sft" else "eval_loss")
     assert training.load_best_model_at_end
     expected = {"dialogpt": ("sgd", 0.3, 0), "blenderbot": ("adamw_torch", 3e-6, 100)}
     if recipe.stem in expected:  # the paper's (C.1)

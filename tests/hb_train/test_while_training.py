@@ -1,6 +1,7 @@
 """Gen Bias while training: weights, figures and the best model with the callback."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,8 +13,9 @@ from datasets import Dataset
 from hb_dataset.prompts import config_vocabulary, load_table
 from hb_metrics.measure import main as measure
 from hb_metrics.run.run_folder import with_plurals
+from hb_train import while_training
 from hb_train.while_training import GenBiasCallback, draw_prompts
-from tests.hb_train.conftest import WARNINGS_OF_TRL, pitying_tokenizer
+from tests.hb_train.conftest import TRAINERS, WARNINGS_OF_TRL, pitying_tokenizer
 
 pytestmark = WARNINGS_OF_TRL
 TEXTS = ["Hi! I'm a person. That is great, tell me more about it."] * 8
@@ -122,6 +124,26 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     assert figures["num_replies"] == results["generation"]["num_replies"] == 48
     assert figures["full_gen_bias"] == results["generation"]["debiased"]["full_gen_bias"]
     assert figures["distinct_share"] == results["generation"]["num_distinct_replies"] / 48
+
+
+def main(folders):
+    """Writes the figures that a process of several computes, with those of its replies that it wrote itself."""
+    trainer, asked = new_trainer(folders[0]), []
+    with pytest.MonkeyPatch.context() as patch:
+        write = while_training.reply_to_rows
+        patch.setattr(while_training, "reply_to_rows", lambda *given: asked.append(given[2]) or write(*given))
+        figures = GenBiasCallback(trainer, num_templates=1, **SAMPLE).measure()
+    content = {"figures": figures, "rows": list(asked[0])}
+    (Path(folders[0]) / f"{trainer.args.process_index}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.long
+def test_two_processes_share_the_replies_and_know_the_same_figures(forked_programs, tmp_path):
+    forked_programs.run_two("tests.hb_train.test_while_training", [tmp_path], TRAINERS)
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
+    assert (first["rows"], second["rows"]) == ([*range(0, 16, 2)], [*range(1, 16, 2)])
+    alone = GenBiasCallback(new_trainer(tmp_path / "one"), num_templates=1, **SAMPLE).measure()
+    assert first["figures"] == second["figures"] == pytest.approx(alone, nan_ok=True, rel=0, abs=0)
 
 
 def test_the_sample_is_balanced():

