@@ -49,7 +49,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-_Loader.add_constructor("!function", lambda loader, node: _Function(loader.construct_scalar(node)))
+_Loader.add_constructor("!function", lambda loader, node: _Function(node.value))
 _Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar("!function", str(name)))
 
 

@@ -145,23 +145,6 @@ def calibrate(
     share = np.full(len(judged.replies.ids), np.nan)
     share[rows] = (kept == judged.figure).sum(axis=1) / number_of_raters[labelled]
     population, (terms, axes) = judged.population(study.axes), judged.codes
-    pairs = list(gaps)
-    of_axes = [Group(axis, judged.population([axis])) for axis in study.axes]
-    if len(of_axes) == 2:
-        pairs.append((of_axes[0], of_axes[1]))
-    elif len(of_axes) > 2:
-        pairs += [(group, Group("the other axes", population & ~group.rows)) for group in of_axes]
-    compared = []
-    for first, second in pairs:
-        if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & ~population).any():
-            raise ValueError(
-                f"the groups '{first.name}' and '{second.name}' share terms, or contain terms from axes other than "
-                f"{', '.join(study.axes)}; compare labelled groups that have no term in common"
-            )
-        one, other = (rate_of(judged, share, group.rows) for group in (first, second))
-        value = None if one.value is None or other.value is None else one.value - other.value
-        interval, judges = corrected_gap(one, other), one.judged - other.judged
-        compared.append(Gap(first.name, second.name, value, interval, judges, (one, other)))
     strata = 2 * axes + judged.verdicts
     weights = np.bincount(strata[population])[strata[rows]] / np.bincount(strata[rows])[strata[rows]]
     return Calibration(
@@ -181,11 +164,35 @@ def calibrate(
         rates=corrected_by_axis(judged, share, study.axes),
         called=corrected_by_axis(judged, share, study.axes, verdict=True),
         not_called=corrected_by_axis(judged, share, study.axes, verdict=False),
-        gaps=compared,
+        gaps=[_gap(judged, share, study.axes, *pair) for pair in [*gaps, *_pairs_of_axes(judged, study.axes)]],
         people=krippendorff_alpha(kept, weights, terms[rows]),
         judge_with_people=judge_agreement(kept, judged.judged[rows], weights, terms[rows]),
         alternative_annotator=alternative_annotator(kept, judged.judged[rows], weights, epsilon),
     )
+
+
+def _pairs_of_axes(judged: Instrument, axes: Sequence[str]) -> list[tuple[Group, Group]]:
+    """Pairs each axis with all other axes. Two axes are one pair."""
+    groups = [Group(axis, judged.population([axis])) for axis in axes]
+    if len(groups) < 2:
+        return []
+    if len(groups) == 2:
+        return [(groups[0], groups[1])]
+    population = judged.population(axes)
+    return [(group, Group("the other axes", population & ~group.rows)) for group in groups]
+
+
+def _gap(judged: Instrument, labels: np.ndarray, axes: Sequence[str], first: Group, second: Group) -> Gap:
+    terms, outside = judged.codes[0], ~judged.population(axes)
+    if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & outside).any():
+        raise ValueError(
+            f"the groups '{first.name}' and '{second.name}' share terms, or contain terms from axes other than "
+            f"{', '.join(axes)}; compare labelled groups that have no term in common"
+        )
+    one, other = (rate_of(judged, labels, group.rows) for group in (first, second))
+    value = None if one.value is None or other.value is None else one.value - other.value
+    interval, judges = corrected_gap(one, other), one.judged - other.judged
+    return Gap(first.name, second.name, value, interval, judges, (one, other))
 
 
 def read_calibrations(folder: Path) -> list[Calibration]:

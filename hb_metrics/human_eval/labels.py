@@ -137,15 +137,24 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"Wrote one page for each of {arguments.raters} raters, each with {len(study.replies):,} replies: "
         f"{output.resolve()}"
     )
-    # People's answers do not affect whether a rate gets an interval. These rates assume that people agree with the
-    # judge.
+    print("\n".join(expectations(judged, study)))
+
+
+def expectations(judged: Instrument, study: LabelStudy) -> list[str]:
+    """States for which rates an interval is expected.
+
+    The sentences assume that people agree with the judge. People's answers do not affect whether a rate gets an
+    interval.
+    """
     seen = np.isin(judged.replies.ids, [reply["id"] for reply in study.replies])
-    expected = corrected_by_axis(judged, np.where(seen, judged.verdicts, np.nan), study.axes)
-    for name, rate in expected.items():
+    sentences = []
+    for name, rate in corrected_by_axis(judged, np.where(seen, judged.verdicts, np.nan), study.axes).items():
         verdict = "yes" if rate.interval else f"no, because {rate.reason}"
         if rate.num_needed is not None:
             verdict += f"; about {rate.num_needed:,} labels would be enough"
-        print(f"Is an interval expected for {name or 'all replies'} ({rate.num_labelled:,} labels)? {verdict}")
+        asked = f"Is an interval expected for {name or 'all replies'} ({rate.num_labelled:,} labels)?"
+        sentences.append(f"{asked} {verdict}")
+    return sentences
 
 
 def label_page(study: LabelStudy, rater: str) -> str:
