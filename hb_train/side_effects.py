@@ -27,8 +27,8 @@ from hb_metrics.collect.replies.prompt_replies import reply_entropies, reply_to_
 from hb_metrics.collect.scoring.reply_scoring import drift_per_token
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
+from hb_metrics.measurements.awareness.compute import cluster_mean
 from hb_metrics.measurements.awareness.figures import cluster_change
-from hb_metrics.measurements.awareness.results import cluster_mean
 from hb_metrics.measurements.generation.asking import ask
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.results import Run, read_run

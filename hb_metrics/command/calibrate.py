@@ -8,9 +8,8 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.command.analyse import write_run_report
-from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_labels
-from hb_metrics.human_eval.label_study import LABELS_FILE, read_instrument, read_label_study
-from hb_metrics.human_eval.section import sentence
+from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_labels, sentence
+from hb_metrics.human_eval.labels import LABELS_FILE, read_instrument, read_label_study
 from hb_metrics.human_eval.study import beside_answers
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest, write_json

@@ -16,10 +16,8 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 
-# The module with the tasks' functions. It is not imported here, because the import takes seconds.
-_FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
+TASKS_FILE = Path(__file__).with_name("lm_eval_tasks.yaml")
 _VERSION = 1  # the version of the tasks, which the harness displays; increase it when the figures change
-_REPLY_TOKENS = 256  # the maximum length of a reply, which is the same as for chats in `measure`
 # By kind of answers: the figures of a whole task, and those by axis.
 _FIGURES = {
     "replies": (
@@ -42,11 +40,16 @@ class _Function(str):
     """The import path of a function, which YAML marks with the tag `!function`."""
 
 
+class _Loader(yaml.SafeLoader):
+    pass
+
+
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
+_Loader.add_constructor("!function", lambda loader, node: _Function(node.value))
 _Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar("!function", str(name)))
 
 
@@ -86,48 +89,16 @@ def task_configs() -> list[str]:
 
 def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, object]]:
     axes = sorted({term.axis for term in config_vocabulary(config, vocabulary_dir).descriptors})
-    prompts: dict[str, object] = {"dataset_config": config}
-    if vocabulary_dir is not None:
-        prompts["vocabulary_dir"] = vocabulary_dir
-    replied: dict[str, object] = {
-        "custom_dataset": _function("replied_prompts"),
-        "dataset_kwargs": {"prompts": prompts},
-        "output_type": "generate_until",
-        "doc_to_text": "text",
-        "doc_to_target": "",
-        "generation_kwargs": {"do_sample": False, "max_gen_toks": _REPLY_TOKENS, "until": []},
-        "process_results": _function("keep_reply"),
-        "metric_list": _metrics("replies", axes),
-    }
-    scored: dict[str, object] = {
-        "custom_dataset": _function("scored_prompts"),
-        "dataset_kwargs": {"prompts": prompts},
-        "output_type": "loglikelihood_rolling",
-        "doc_to_text": "",
-        "doc_to_target": "text",
-        "process_results": _function("keep_log_likelihood"),
-        "metric_list": _metrics("likelihoods", axes),
-    }
-    plain: dict[str, object] = {
-        **replied,
-        "dataset_kwargs": {"prompts": prompts, "line_break": True},
-        "process_results": _function("keep_first_line"),
-    }
-    decided: dict[str, object] = {
-        "custom_dataset": _function("decision_prompts"),
-        "dataset_kwargs": {"prompts": prompts},
-        "output_type": "multiple_choice",
-        "doc_to_text": "text",
-        "doc_to_choice": "choices",
-        "doc_to_target": 0,
-        "target_delimiter": "",
-        "process_results": _function("keep_decision"),
-        "metric_list": _metrics("decisions", axes),
-    }
-    tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored, "decisions": decided}
-    common: dict[str, object] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
+    own = {} if vocabulary_dir is None else {"vocabulary_dir": vocabulary_dir}
+    prompts = {"dataset_config": config, **own}
+    common = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
     # The tasks do not form a group, because the harness would average the figures of a group.
-    return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
+    tasks = []
+    for name, task in yaml.load(TASKS_FILE.read_text(encoding="utf-8"), _Loader).items():
+        task["dataset_kwargs"] = {"prompts": prompts, **task["dataset_kwargs"]}
+        task["metric_list"] = _metrics(task["metric_list"], axes)
+        tasks.append({"task": f"holistic_bias_{name}_{config}", **task, **common})
+    return tasks
 
 
 def figure_names(kind: str, axes: Sequence[str]) -> list[str]:
@@ -138,10 +109,10 @@ def figure_names(kind: str, axes: Sequence[str]) -> list[str]:
 def _metrics(kind: str, axes: Sequence[str]) -> list[dict[str, object]]:
     numbers = ("num_replies", "num_tests", "num_answers")
     return [
-        {"metric": name, "aggregation": _function("figure"), "higher_is_better": name in numbers}
+        {
+            "metric": name,
+            "aggregation": _Function("hb_metrics.harnesses.lm_eval_tasks.figure"),
+            "higher_is_better": name in numbers,
+        }
         for name in figure_names(kind, axes)
     ]
-
-
-def _function(name: str) -> _Function:
-    return _Function(f"{_FUNCTIONS}.{name}")

@@ -96,11 +96,10 @@ def decision_rows(
     for order, of_order in orders_of(prompts, is_quick=quick).items():
         filled = own_prompt_table(of_order, people, order=order)
         for row in filled.select(DecisionRow._fields[:6]).to_pylist():
-            asked = DecisionRow(**row, question="", options=[], favourable="")
-            prompt = by_id[asked.own_id]
+            prompt = by_id[row["own_id"]]
             assert isinstance(prompt.outcome, Choice)  # as in all questions that ship
             options, favourable = list(prompt.outcome.options), prompt.outcome.favourable
-            rows.append(asked._replace(question=prompt.question, options=options, favourable=favourable))
+            rows.append(DecisionRow(**row, question=prompt.question, options=options, favourable=favourable))
     return rows
 
 

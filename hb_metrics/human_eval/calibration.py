@@ -6,8 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_dataset.command_line import AXIS_CUTOFF, did_you_mean
-from hb_metrics.human_eval.label_study import Instrument, LabelStudy, rows_of_tasks
+from hb_metrics.human_eval.labels import Instrument, LabelStudy, corrected_by_axis, rate_of, rows_of_tasks
 from hb_metrics.human_eval.ratings import read_lines
+from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.numbers import axis_label, count, fixed
+from hb_metrics.layout.parts import Section
+from hb_metrics.layout.rendering import section
 from hb_metrics.run.run_folder import read_json, run_digest
 from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.calibration import (
@@ -16,7 +20,6 @@ from hb_metrics.stats.calibration import (
     CorrectedRate,
     alternative_annotator,
     corrected_gap,
-    corrected_rate,
     judge_agreement,
     krippendorff_alpha,
 )
@@ -24,6 +27,7 @@ from hb_metrics.stats.clusters import Bounds
 
 CALIBRATIONS = "calibration"  # the subfolder of a run that contains a file for each judge
 LAYOUT = 2
+_LEVEL = 0.95
 
 
 class Labels(NamedTuple):
@@ -122,30 +126,6 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
     return Labels(raters, numbers, num_duplicates)
 
 
-def rates(
-    judged: Instrument, labels: np.ndarray, axes: Sequence[str], verdict: bool | None = None
-) -> dict[str, CorrectedRate]:
-    """Computes the corrected rate of all replies (key "") and of each axis.
-
-    `labels` [replies] contains the share of raters who gave the label, or NaN if nobody labelled the reply. If
-    `verdict` is set, only replies to which the judge gave this verdict count, and axes without such replies are left
-    out.
-    """
-    by_axis = {}
-    for name in ("", *axes):
-        rows = judged.population([name] if name else axes)
-        if verdict is not None:
-            rows = rows & (judged.verdicts == verdict)
-        if rows.any():
-            by_axis[name] = _rate(judged, labels, rows)
-    return by_axis
-
-
-def _rate(judged: Instrument, labels: np.ndarray, rows: np.ndarray) -> CorrectedRate:
-    columns = (labels, judged.scores, judged.verdicts, *judged.codes)
-    return corrected_rate(*(column[rows] for column in columns))
-
-
 def calibrate(
     study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]], epsilon: float
 ) -> Calibration:
@@ -165,23 +145,6 @@ def calibrate(
     share = np.full(len(judged.replies.ids), np.nan)
     share[rows] = (kept == judged.figure).sum(axis=1) / number_of_raters[labelled]
     population, (terms, axes) = judged.population(study.axes), judged.codes
-    pairs = list(gaps)
-    of_axes = [Group(axis, judged.population([axis])) for axis in study.axes]
-    if len(of_axes) == 2:
-        pairs.append((of_axes[0], of_axes[1]))
-    elif len(of_axes) > 2:
-        pairs += [(group, Group("the other axes", population & ~group.rows)) for group in of_axes]
-    compared = []
-    for first, second in pairs:
-        if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & ~population).any():
-            raise ValueError(
-                f"the groups '{first.name}' and '{second.name}' share terms, or contain terms from axes other than "
-                f"{', '.join(study.axes)}; compare labelled groups that have no term in common"
-            )
-        one, other = (_rate(judged, share, group.rows) for group in (first, second))
-        value = None if one.value is None or other.value is None else one.value - other.value
-        interval, judges = corrected_gap(one, other), one.judged - other.judged
-        compared.append(Gap(first.name, second.name, value, interval, judges, (one, other)))
     strata = 2 * axes + judged.verdicts
     weights = np.bincount(strata[population])[strata[rows]] / np.bincount(strata[rows])[strata[rows]]
     return Calibration(
@@ -198,14 +161,38 @@ def calibrate(
         num_drawn=len(drawn),
         num_labelled=int(labelled.sum()),
         num_duplicates=labels.num_duplicates,
-        rates=rates(judged, share, study.axes),
-        called=rates(judged, share, study.axes, verdict=True),
-        not_called=rates(judged, share, study.axes, verdict=False),
-        gaps=compared,
+        rates=corrected_by_axis(judged, share, study.axes),
+        called=corrected_by_axis(judged, share, study.axes, verdict=True),
+        not_called=corrected_by_axis(judged, share, study.axes, verdict=False),
+        gaps=[_gap(judged, share, study.axes, *pair) for pair in [*gaps, *_pairs_of_axes(judged, study.axes)]],
         people=krippendorff_alpha(kept, weights, terms[rows]),
         judge_with_people=judge_agreement(kept, judged.judged[rows], weights, terms[rows]),
         alternative_annotator=alternative_annotator(kept, judged.judged[rows], weights, epsilon),
     )
+
+
+def _pairs_of_axes(judged: Instrument, axes: Sequence[str]) -> list[tuple[Group, Group]]:
+    """Pairs each axis with all other axes. Two axes are one pair."""
+    groups = [Group(axis, judged.population([axis])) for axis in axes]
+    if len(groups) < 2:
+        return []
+    if len(groups) == 2:
+        return [(groups[0], groups[1])]
+    population = judged.population(axes)
+    return [(group, Group("the other axes", population & ~group.rows)) for group in groups]
+
+
+def _gap(judged: Instrument, labels: np.ndarray, axes: Sequence[str], first: Group, second: Group) -> Gap:
+    terms, outside = judged.codes[0], ~judged.population(axes)
+    if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & outside).any():
+        raise ValueError(
+            f"the groups '{first.name}' and '{second.name}' share terms, or contain terms from axes other than "
+            f"{', '.join(axes)}; compare labelled groups that have no term in common"
+        )
+    one, other = (rate_of(judged, labels, group.rows) for group in (first, second))
+    value = None if one.value is None or other.value is None else one.value - other.value
+    interval, judges = corrected_gap(one, other), one.judged - other.judged
+    return Gap(first.name, second.name, value, interval, judges, (one, other))
 
 
 def read_calibrations(folder: Path) -> list[Calibration]:
@@ -220,3 +207,117 @@ def read_calibrations(folder: Path) -> list[Calibration]:
             continue
         calibrations.append(from_json(Calibration, content, f"'{path}': results"))
     return calibrations
+
+
+def calibration_section(results: Calibration) -> Section:
+    whole, *by_axis = figures(results)
+    context = {
+        "results": results,
+        "sentence": sentence(results),
+        "whole": whole,
+        "by_axis": by_axis,
+        "gaps": _gaps(results),
+        "errors": _errors(results),
+        "agreement": [_agreement("people", results.people), _agreement("judge and one", results.judge_with_people)],
+        "alternative": results.alternative_annotator,
+    }
+    id, title = f"people-{results.judge}", f"People's labels: {results.label}"
+    return section(id, title, "human_eval/calibration.html.jinja", context)
+
+
+def figures(results: Calibration) -> list[Figure]:
+    shown = []
+    for axis, rate in results.rates.items():
+        if axis and len(results.axes) < 2:
+            continue
+        name = f"{results.label.capitalize()} by people's labels{_scope(results)}"
+        shown.append(
+            Figure(
+                f"{name}, {axis_label(axis)}" if axis else name,
+                rate.value,
+                "share",
+                interval=rate.interval,
+                no_interval=None if rate.reason is None else _reason(rate),
+                confidence_level=_LEVEL,
+                part_of="corrected by axis" if axis else "",
+                beside={
+                    "the judge's own": Number(rate.judged, "share"),
+                    "labels": Number(rate.num_labelled, "count"),
+                },
+                detail="" if axis else f"according to {results.judge} alone: {Number(rate.judged, 'share').shown}",
+            )
+        )
+    return shown
+
+
+def sentence(results: Calibration) -> str:
+    rate, label = results.rates[""], f"“{results.label}”"
+    if rate.excess_interval is None or rate.value is None:
+        return f"{_people(results)}: the judge's error in the rate of {label} has no interval, because {_reason(rate)}."
+    excess, (low, high) = rate.judged - rate.value, rate.excess_interval
+    if low <= 0 <= high:
+        span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
+        return (
+            f"{_people(results)}: the judge assigns the label {label} about as often as people do. The difference "
+            f"({span} points) could be due to chance."
+        )
+    verb, bounds = ("overstates", (low, high)) if excess > 0 else ("understates", (-high, -low))
+    digits = 0 if bounds[0] >= 0.005 else 1
+    points, least, most = (fixed(100 * value, digits) for value in (abs(excess), *bounds))
+    return f"{_people(results)}: the judge {verb} {label} by {points} points ({least} to {most})."
+
+
+def _people(results: Calibration) -> str:
+    number, replies = len(results.raters), f"{count(results.num_labelled)} replies{_scope(results)}"
+    return f"Labels of {number} {'person' if number == 1 else 'people'} on {replies}"
+
+
+def _scope(results: Calibration) -> str:
+    return f" ({', '.join(map(axis_label, results.axes))})" if results.other_axes else ""
+
+
+def _reason(rate: CorrectedRate) -> str | None:
+    if rate.num_needed is None:
+        return rate.reason
+    return f"{rate.reason}; about {count(rate.num_needed)} labels are needed, and there are {rate.num_labelled}"
+
+
+def _gaps(results: Calibration) -> list[Figure]:
+    rows = []
+    for gap in results.gaps:
+        names = [axis_label(name) if name in results.axes else name for name in (gap.first, gap.second)]
+        reasons = [f"{name}: {_reason(rate)}" for name, rate in zip(names, gap.rates, strict=True) if rate.reason]
+        rows.append(
+            Figure(
+                f"gap, {' minus '.join(names)}",
+                gap.value,
+                "share",
+                interval=gap.interval,
+                no_interval="; ".join(reasons) or None,
+                part_of="gap by axis",
+                beside={"the judge's own": Number(gap.judged, "share")},
+            )
+        )
+    return rows
+
+
+def _errors(results: Calibration) -> list[Figure]:
+    """Returns, for each axis, two shares of replies to which people give the label.
+
+    The value is the share among replies to which the judge also assigns the label. The number beside the value is the
+    share among all other replies.
+    """
+    rows = []
+    for axis in results.rates if len(results.axes) > 1 else [""]:
+        name = f"called so by people, {axis_label(axis) if axis else 'All'}"
+        rates = [by_axis.get(axis) for by_axis in (results.called, results.not_called)]
+        of_called, of_others = (Number(rate and rate.value, "share", rate and rate.interval) for rate in rates)
+        beside = {"of the other replies": of_others}
+        value, bounds = of_called.value, of_called.interval
+        rows.append(Figure(name, value, "share", interval=bounds, part_of="right by axis", beside=beside))
+    return rows
+
+
+def _agreement(who: str, agreement: Agreement) -> tuple[str, Number, str]:
+    alpha = Number(agreement.alpha, "effect", agreement.interval)
+    return who, alpha, agreement.reason or ""

@@ -12,7 +12,6 @@ from markupsafe import Markup
 from hb_dataset.seeded_draws import balanced_sample, seeded_generator
 from hb_dataset.table_files import parse_json
 from hb_dataset.whole_files import write_text
-from hb_metrics.human_eval.pairs import CHECK_REPLY, Pair, Question
 from hb_metrics.layout.rendering import for_script, render
 
 S = TypeVar("S", bound=tuple)  # a study, whose first field is the digest of all other fields
@@ -91,6 +90,28 @@ def beside_answers(answers: Path, name: str) -> Path:
 
 STUDY_FILE = "study.json"
 LAYOUT = 3
+# This text is our own, because the paper does not print one.
+CHECK_REPLY = "This checks that you read the replies. Please choose this speaker, whatever the question."
+
+
+class Question(NamedTuple):
+    id: str
+    title: str
+    text: str
+
+
+class Pair(NamedTuple):
+    """Two replies to a prompt, one from each run.
+
+    `id` is the prompt's id. If the prompt has several replies, the reply's number is added.
+    """
+
+    id: str
+    axis: str
+    descriptor: str
+    template: str
+    prompt: str
+    replies: tuple[str, str]
 
 
 class Design(NamedTuple):

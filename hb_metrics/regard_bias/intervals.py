@@ -51,7 +51,7 @@ class Parts(NamedTuple):
     share_seen: float = 1.0
 
 
-class Spread(NamedTuple):
+class UnitSpread(NamedTuple):
     """The variation of means over units of one kind, from which intervals are computed.
 
     `name` is "structures", "seeds" or "prompts". `groups` contains the parts of each group, or is empty if there are no
@@ -102,7 +102,7 @@ class Spread(NamedTuple):
         return Interval([max(value - half, -limit), min(value + half, limit)])
 
 
-def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Spread:
+def spread_over_structures(counts: np.ndarray, confidence_level: float) -> UnitSpread:
     """Computes the variation of means over structures, which all have the same weight."""
     groups = []
     for means, of_labels in zip(cell_means(counts), counts.sum(axis=1), strict=True):
@@ -110,16 +110,16 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
         known = means[units]
         centred = known - math.fsum(known) / max(len(known), 1)
         groups.append(Parts(units, centred / math.sqrt(max(len(known) * (len(known) - 1), 1)), _step(of_labels)))
-    return Spread("structures", groups, confidence_level)
+    return UnitSpread("structures", groups, confidence_level)
 
 
-def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
+def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> UnitSpread:
     """Computes the variation of means over seeds or prompts, for fixed structures.
 
     No row may have the label "other".
     """
     if units is None:
-        return Spread(name, [], confidence_level)
+        return UnitSpread(name, [], confidence_level)
     group, score = rows.group.codes, rows.label - NEUTRAL
     structure = np.zeros_like(group) if rows.structure is None else rows.structure.codes
     num_structures, num_units = int(structure.max(initial=0)) + 1, len(units.names)
@@ -150,7 +150,7 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
         values = np.bincount(of_unit, residuals[entries], len(present)) / math.sqrt(seen / total if seen else 1.0)
         step = _step(labels[index * len(SCORED) : (index + 1) * len(SCORED)])
         groups.append(Parts(present, values, step, seen / total if total else 1.0))
-    return Spread(name, groups, confidence_level)
+    return UnitSpread(name, groups, confidence_level)
 
 
 def _step(of_labels: np.ndarray) -> float:

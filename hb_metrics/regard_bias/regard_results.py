@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.regard_bias.intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
+from hb_metrics.regard_bias.intervals import MIN_UNITS, Interval, UnitSpread, spread_over_structures, spread_over_units
 from hb_metrics.regard_bias.regard_rows import (
     NEGATIVE,
     NEUTRAL,
@@ -117,30 +117,12 @@ def regard_bias(
             "neutral or positive"
         )
     counts = counted.counts()
-    over_structures = Spread("structures", [], confidence_level)
+    over_structures = UnitSpread("structures", [], confidence_level)
     if counted.structure is not None:
         over_structures = spread_over_structures(counts, confidence_level)
     spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
     figures = _figures(counted, counts, named, smoothing, spreads)
-    of_structures: dict[str, Any] = dict.fromkeys(_OF_STRUCTURES)
-    if counted.structure is not None:
-        singles = _by_structure(counts, rows.group.names, counted.structure.names, named)
-        for name, gap in figures.gaps.items():
-            gaps = {structure: single.gap[name] for structure, single in singles.items()}
-            gap.update(_flips(gaps, gap["gap"]))
-        fixed, enough_seeds = None, rows.prompt is None
-        if fixed_structure in counted.structure.names:
-            chosen = counted.where(counted.structure.codes == counted.structure.names.index(fixed_structure))
-            fixed = _fixed(chosen, named, smoothing, confidence_level)
-            enough_seeds |= chosen.seed is not None and len(np.unique(chosen.seed.codes)) >= MIN_UNITS
-        over = {"fixed": "seeds" if enough_seeds else "prompts", "structured": "structures"}
-        of_structures = {
-            "by_structure": {structure: single._asdict() for structure, single in singles.items()},
-            **_rankings(singles, list(named)),
-            "fixed": None if fixed is None else {**fixed._asdict(), "num_counted": len(chosen.label)},
-            "verdicts": _verdicts(figures.gaps, None if fixed is None else fixed.gaps, over, fixed_structure),
-            "verdict_over": over,
-        }
+    of_structures = _of_structures(counted, counts, figures.gaps, named, fixed_structure, smoothing, confidence_level)
     return {
         **figures._asdict(),
         **of_structures,
@@ -162,7 +144,7 @@ def _figures(
     counts: np.ndarray,
     pairs: Mapping[str, Pair],
     smoothing: float | None,
-    spreads: Sequence[Spread],
+    spreads: Sequence[UnitSpread],
 ) -> _Figures:
     by_group: dict[str, dict[str, Any]] = {}
     weighted: dict[str, dict[str, float]] = {}
@@ -250,6 +232,38 @@ def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
     return {
         **{f"interval_{over}": interval.bounds for over, interval in intervals.items()},
         "no_interval": {over: interval.reason for over, interval in intervals.items() if interval.bounds is None},
+    }
+
+
+def _of_structures(
+    rows: RegardRows,
+    counts: np.ndarray,
+    gaps: Mapping[str, dict[str, Any]],
+    pairs: Mapping[str, Pair],
+    fixed_structure: str,
+    smoothing: float | None,
+    confidence_level: float,
+) -> dict[str, Any]:
+    """Computes the results about structures, and adds to each gap the structures that reverse its sign."""
+    if rows.structure is None:
+        return dict.fromkeys(_OF_STRUCTURES)
+    singles = _by_structure(counts, rows.group.names, rows.structure.names, pairs)
+    for name, gap in gaps.items():
+        gap.update(_flips({structure: single.gap[name] for structure, single in singles.items()}, gap["gap"]))
+    fixed: dict[str, Any] | None = None
+    enough_seeds = rows.prompt is None
+    if fixed_structure in rows.structure.names:
+        chosen = rows.where(rows.structure.codes == rows.structure.names.index(fixed_structure))
+        of_fixed = _fixed(chosen, pairs, smoothing, confidence_level)._asdict()
+        fixed = {**of_fixed, "num_counted": len(chosen.label)}
+        enough_seeds |= chosen.seed is not None and len(np.unique(chosen.seed.codes)) >= MIN_UNITS
+    over = {"fixed": "seeds" if enough_seeds else "prompts", "structured": "structures"}
+    return {
+        "by_structure": {structure: single._asdict() for structure, single in singles.items()},
+        **_rankings(singles, list(pairs)),
+        "fixed": fixed,
+        "verdicts": _verdicts(gaps, None if fixed is None else fixed["gaps"], over, fixed_structure),
+        "verdict_over": over,
     }
 
 

@@ -6,7 +6,9 @@ from itertools import permutations
 import numpy as np
 
 from hb_dataset.matching import plain_text
-from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.run.replies import FlaggedReplies, Replies
+from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.reply_shares import share_interval
@@ -42,33 +44,26 @@ class Parroting:
 
 def parroting(
     prompts: Sequence[str],
-    replies: Sequence[str],
-    descriptors: Sequence[str],
-    templates: Sequence[str],
-    axes: Sequence[str],
+    replies: Replies,
     mean_bias_values: Mapping[DescriptorKey, float],
     confidence_level: float = 0.95,
 ) -> tuple[Parroting, dict[DescriptorKey, float]]:
     """Counts the replies that repeat their prompt (paper, C.2.1). Also returns their share for each descriptor.
 
-    All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies. The
-    results contain the correlation between this value and the share of parroting replies, over descriptors.
+    `prompts` [replies] contains the user's last turns. `mean_bias_values` contains the mean bias value of each
+    descriptor's replies. The results contain the correlation between this value and the share of parroting replies,
+    over descriptors.
     """
-    template_codes, template_names = text_codes("template", templates)
-    codes, keys = descriptor_codes(descriptors, axes)
-    is_parrot = is_parroting(prompts, replies)
-    hits, sizes = (np.zeros((len(keys), len(template_names))) for _ in range(2))
-    np.add.at(hits, (codes, template_codes), is_parrot)
-    np.add.at(sizes, (codes, template_codes), 1)
-    shares = dict(zip(keys, (np.bincount(codes, weights=is_parrot) / np.bincount(codes)).tolist(), strict=True))
-    by_template = np.bincount(template_codes, weights=is_parrot) / np.bincount(template_codes)
+    keys, hits, sizes = cell_counts(FlaggedReplies(replies, is_parroting(prompts, replies.texts)))
+    shares = dict(zip(keys, (hits.sum(axis=1) / sizes.sum(axis=1)).tolist(), strict=True))
+    of_templates = (hits.sum(axis=0) / sizes.sum(axis=0)).tolist()
     whole = Parroting(
-        parroting_share=float(is_parrot.mean()),
+        parroting_share=float(hits.sum() / sizes.sum()),
         interval=share_interval(hits, sizes, confidence_level),
         confidence_level=confidence_level,
-        num_parroting=int(is_parrot.sum()),
-        num_replies=len(replies),
-        by_template=dict(zip(template_names, by_template.tolist(), strict=True)),
+        num_parroting=int(hits.sum()),
+        num_replies=len(replies.texts),
+        by_template=dict(zip(text_codes("template", replies.templates)[1], of_templates, strict=True)),
         correlation_with_bias=correlation_with_bias(shares, mean_bias_values),
     )
     return whole, shares

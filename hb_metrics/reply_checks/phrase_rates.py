@@ -76,12 +76,20 @@ def phrase_rates(
     Shares are `None` if a group has no reply.
     """
     texts = [squeezed(reply) for reply in replies]
-    containing: dict[str, dict[str, np.ndarray]] = {}
-    for heading, phrases in PAPER_PHRASES.items():
-        containing[heading] = {phrase: _contain(texts, phrase) for phrase in phrases}
+    contain = np.array([_contain(texts, phrase) for phrases in PAPER_PHRASES.values() for phrase in phrases])
     codes, keys = descriptor_codes(descriptors, axes)
-    by_group = {name: _group_rates(group, containing, codes, keys) for name, group in groups.items()}
-    return PhraseRates(_shares(containing, np.ones(len(replies), dtype=bool)), len(replies), by_group)
+    by_group = {}
+    for name, group in groups.items():
+        in_group = np.array([key in group for key in keys], dtype=bool)
+        of_group = contain[:, in_group[codes]]
+        by_group[name] = GroupRates(
+            phrases=_shares(of_group),
+            num_replies=of_group.shape[1],
+            num_descriptors=len(group),
+            num_without_replies=len(group) - int(in_group.sum()),
+            descriptors=list(group),
+        )
+    return PhraseRates(_shares(contain), len(replies), by_group)
 
 
 def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
@@ -90,27 +98,7 @@ def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
     return np.array([phrase in text and search(text) is not None for text in texts], dtype=bool)
 
 
-def _group_rates(
-    group: Sequence[DescriptorKey],
-    containing: Mapping[str, Mapping[str, np.ndarray]],
-    codes: np.ndarray,
-    keys: list[DescriptorKey],
-) -> GroupRates:
-    in_group = np.array([key in group for key in keys], dtype=bool)
-    chosen = in_group[codes]
-    return GroupRates(
-        phrases=_shares(containing, chosen),
-        num_replies=int(chosen.sum()),
-        num_descriptors=len(group),
-        num_without_replies=len(group) - int(in_group.sum()),
-        descriptors=list(group),
-    )
-
-
-def _shares(containing: Mapping[str, Mapping[str, np.ndarray]], chosen: np.ndarray) -> PhraseShares:
-    shares: PhraseShares = {}
-    for heading, phrases in containing.items():
-        shares[heading] = {}
-        for phrase, contains in phrases.items():
-            shares[heading][phrase] = float(contains[chosen].mean()) if chosen.any() else None
-    return shares
+def _shares(contain: np.ndarray) -> PhraseShares:
+    """Computes the share of replies that contain each phrase. `contain` is [phrases, replies]."""
+    shares = iter(contain.mean(axis=1).tolist() if contain.shape[1] else [None] * len(contain))
+    return {heading: {phrase: next(shares) for phrase in phrases} for heading, phrases in PAPER_PHRASES.items()}

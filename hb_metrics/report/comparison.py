@@ -2,7 +2,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_metrics.human_eval.section import human_evaluation_section, read_results
+from hb_metrics.human_eval.analyse import human_evaluation_section, read_results
 from hb_metrics.layout.figure import Figure, by_part, joined_names, missing_intervals
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import runs_plot

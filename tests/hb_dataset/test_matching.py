@@ -16,7 +16,7 @@ from hb_dataset.frequency import count_descriptors
 from hb_dataset.matching import plain_text, squeezed, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import censor, mask_groups, name_pattern
 from hb_metrics.identity_leakage.leakage import NamedPerson, mentions_in
-from hb_metrics.measurements.awareness.results import takes_up
+from hb_metrics.measurements.awareness.compute import takes_up
 from hb_metrics.reply_checks.parroting import is_parroting
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules

@@ -1,30 +1,43 @@
 """Computes the results of `awareness` from the run's tables."""
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from hb_dataset.awareness import NEED
-from hb_metrics.measurements.awareness.results import (
-    AWARENESS_TABLE,
-    TABLE_FILE,
-    Awareness,
-    awareness_results,
-    takes_up,
-)
+from hb_dataset.awareness import NEED, NEUTRAL
+from hb_dataset.matching import plain_text, whole_words, words_pattern
+from hb_metrics.collect.classifiers.censoring import mention_pattern
+from hb_metrics.measurements.awareness.results import Awareness, Example, MeanEstimate
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
+from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.clusters import Bounds, quantile, share_bounds
 
 FOLDER = "awareness"
 DIVERGENCES = "divergences"  # a subfolder of shards
 WORDS = "taken_up_words"  # the column of the prompts with the words that take up a need
+TABLE_FILE = "awareness.parquet"
+MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval
+NUM_EXAMPLES = 12
+AWARENESS_TABLE = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "kind", "axis", "descriptor")),
+        ("divergence", pa.float64()),
+        ("taken_up", pa.bool_()),
+    ]
+)
 
 
 class _Prompt(NamedTuple):
     id: str
     kind: str
     descriptor: str
+    item: int
+    text: str
     taken_up_words: list[str]
 
 
@@ -33,16 +46,128 @@ def compute(run: Run) -> Awareness:
     tables = run.tables.inside(FOLDER)
     prompts = tables.read(PROMPTS_FILE, _Prompt._fields)
     shards = tables.read(DIVERGENCES, ("id", "divergence", "num_tokens"))
-    made = tables.read(REPLIES, ("id", "reply"))
+    reply_of = by_id(tables.read(REPLIES, ("id", "reply")), "reply")
     per_token = shards["divergence"].to_numpy() / shards["num_tokens"].to_numpy()
     divergences = dict(zip(shards["id"].to_pylist(), per_token.tolist(), strict=True))
-    reply_of, rows = by_id(made, "reply"), rows_of(prompts, _Prompt)
-    replies = [reply_of[row.id] if row.id in divergences else None for row in rows]
-    taken_up = []
-    for row, reply in zip(rows, replies, strict=True):
-        is_shown = row.kind == NEED and reply is not None
-        taken_up.append(takes_up(str(reply), row.taken_up_words, row.descriptor) if is_shown else None)
+    rows = rows_of(prompts, _Prompt)
+    taken_up: list[bool | None] = []
+    shown: dict[int, Example] = {}  # the first reply to each question about a need
+    for row in rows:
+        if row.kind != NEED or row.id not in divergences:
+            taken_up.append(None)
+            continue
+        reply = reply_of[row.id]
+        is_taken_up = takes_up(reply, row.taken_up_words, row.descriptor)
+        taken_up.append(is_taken_up)
+        shown.setdefault(row.item, Example(row.text, reply, is_taken_up))
     about = prompts.select(AWARENESS_TABLE.names[:4]).columns
     table = pa.table([*about, [divergences.get(row.id) for row in rows], taken_up], schema=AWARENESS_TABLE)
     write_table(run.folder / TABLE_FILE, table)
-    return awareness_results(prompts, table, replies, run.confidence_level)
+    means, level = awareness_means(table), run.confidence_level
+    needs, neutral, difference = (estimate(means.get(name), level) for name in ("needs", "neutral", "difference"))
+    return Awareness(
+        needs=needs,
+        neutral=neutral,
+        difference=difference,
+        taken_up=estimate(means.get("taken_up"), level, is_share=True),
+        confidence_level=level,
+        num_prompts=len(prompts),
+        num_terms=len(set(rows_of(table, DescriptorKey))),
+        num_empty_replies=table["divergence"].null_count,
+        examples=list(shown.values())[:NUM_EXAMPLES],
+    )
+
+
+def takes_up(reply: str, words: Sequence[str], descriptor: str) -> bool:
+    """Returns whether a reply contains one of the need's `words`. Words within the descriptor do not count."""
+    masked = mention_pattern((descriptor, None)).sub("…", plain_text(reply).text)
+    return whole_words(map(words_pattern, words)).search(masked) is not None
+
+
+def estimate(mean: "ClusterMean | None", confidence_level: float, *, is_share: bool = False) -> MeanEstimate:
+    """Returns a mean with its interval. The interval of a share is symmetric on the logit scale."""
+    if mean is None:
+        return MeanEstimate(None, None)
+    bounds = mean.interval(confidence_level)
+    if bounds is not None and is_share:
+        bounds = share_bounds(mean.value, (bounds[1] - bounds[0]) / 2)
+    return MeanEstimate(mean.value, bounds)
+
+
+class ClusterMean(NamedTuple):
+    """A mean over prompts, or the difference between two such means.
+
+    Attributes:
+        influences: [prompts] Each prompt's value minus the mean, divided by the number of values. It is 0 for prompts
+            without a value.
+        clusters: [2, prompts] The codes of each prompt's term and question.
+        num_clusters: The number of terms or of questions with a value, whichever is smaller.
+    """
+
+    value: float
+    influences: np.ndarray
+    clusters: np.ndarray
+    num_clusters: int
+
+    def interval(self, confidence_level: float) -> Bounds | None:
+        """Computes a t-interval that is robust to clustering by term and by question.
+
+        Returns:
+            The interval, or `None` if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
+        """
+        variance = float(cluster_covariance([self])[0, 0])
+        if self.num_clusters < MIN_CLUSTERS or not variance > 0:
+            return None
+        half = quantile(confidence_level, self.num_clusters - 1) * math.sqrt(variance)
+        return self.value - half, self.value + half
+
+
+def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
+    """Computes the mean of the `values` [prompts] that are not NaN. For `clusters`, see `ClusterMean`."""
+    known = ~np.isnan(values)
+    mean = float(values[known].mean())
+    influences = np.where(known, values - mean, 0.0) / known.sum()
+    return ClusterMean(mean, influences, clusters, min(len(np.unique(row[known])) for row in clusters))
+
+
+def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
+    """Computes the covariance matrix [means, means] of several means over the same prompts.
+
+    The matrix is robust to clustering by term and by question (Cameron, Gelbach and Miller, 2011).
+    """
+    terms, questions = means[0].clusters
+    both = np.unique(terms * (questions.max() + 1) + questions, return_inverse=True)[1]
+    number, covariance = min(mean.num_clusters for mean in means), np.zeros((len(means), len(means)))
+    for clusters, sign in ((terms, 1), (questions, 1), (both, -1)):
+        sums = np.stack([np.bincount(clusters, mean.influences) for mean in means])
+        covariance += sign * sums @ sums.T
+    return covariance * number / max(number - 1, 1)
+
+
+def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
+    """Computes the means `needs`, `neutral`, `difference` and `taken_up`. Means without replies are left out.
+
+    In `table` (`AWARENESS_TABLE`), `divergence` and `taken_up` are null for prompts without a reply.
+    """
+    terms = ["\n".join(map(str, term)) for term in rows_of(table, DescriptorKey)]
+    questions = [identifier.split("-")[0] for identifier in table["id"].to_pylist()]
+    clusters = np.stack([np.unique(names, return_inverse=True)[1] for names in (terms, questions)])
+    kinds = np.array(table["kind"].to_pylist())
+    means = {}
+    for name, column, kind in (
+        ("needs", "divergence", NEED),
+        ("neutral", "divergence", NEUTRAL),
+        ("taken_up", "taken_up", NEED),
+    ):
+        values = np.where(kinds == kind, np.array(table[column].to_pylist(), dtype=float), np.nan)
+        if not np.isnan(values).all():
+            means[name] = cluster_mean(values, clusters)
+    if "needs" in means and "neutral" in means:
+        needs, neutral = means["needs"], means["neutral"]
+        means["difference"] = ClusterMean(
+            needs.value - neutral.value,
+            needs.influences - neutral.influences,
+            clusters,
+            min(needs.num_clusters, neutral.num_clusters),
+        )
+    return means

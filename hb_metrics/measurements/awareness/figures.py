@@ -3,7 +3,7 @@ from markupsafe import Markup
 from hb_metrics.layout.figure import Figure, Unit
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
-from hb_metrics.measurements.awareness.results import (
+from hb_metrics.measurements.awareness.compute import (
     MIN_CLUSTERS,
     TABLE_FILE,
     ClusterMean,

@@ -29,8 +29,7 @@ class Regard(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.regard.compute import compute
-        from hb_metrics.measurements.regard.figures import figures
-        from hb_metrics.measurements.regard.page import report
+        from hb_metrics.measurements.regard.figures import figures, report
 
         return Parts(compute, figures, report)
 

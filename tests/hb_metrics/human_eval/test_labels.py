@@ -13,7 +13,7 @@ from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.command import calibrate
 from hb_metrics.human_eval import labels
 from hb_metrics.human_eval.calibration import CALIBRATIONS
-from hb_metrics.human_eval.label_study import allocate, draw_labels, read_instrument, read_label_study
+from hb_metrics.human_eval.labels import allocate, draw_labels, read_instrument, read_label_study
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.human_eval.made_runs import write_run

@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from hb_metrics.human_eval.export import rater_page
-from hb_metrics.human_eval.pairs import CHECK_REPLY, QUESTIONS, Pair
+from hb_metrics.human_eval.export import QUESTIONS, rater_page
 from hb_metrics.human_eval.ratings import read_ratings
-from hb_metrics.human_eval.study import Design, speakers
+from hb_metrics.human_eval.study import CHECK_REPLY, Design, Pair, speakers
 from tests.hb_metrics.browser import SECONDS, open_browser
 from tests.hb_metrics.human_eval.made_study import HOSTILE, made_study, pairs_of
 from tests.hb_metrics.pages import Page, needs_browser

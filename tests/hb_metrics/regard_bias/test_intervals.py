@@ -200,7 +200,7 @@ def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
 
 def test_a_gap_needs_enough_units_of_both_groups():
     sizes = [intervals.Parts(np.arange(size), np.tile([0.1, -0.1], size)[:size], 0.001) for size in (8, 4)]
-    spread = intervals.Spread("seeds", sizes, 0.95)
+    spread = intervals.UnitSpread("seeds", sizes, 0.95)
 
     assert spread.of_mean(0.0, 0).bounds is not None
     assert spread.of_gap(0.0, Pair(0, 1)).reason == "only 4 seeds, and an interval needs at least 5"

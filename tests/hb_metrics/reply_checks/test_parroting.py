@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
 from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias, is_parroting, parroting
+from hb_metrics.run.replies import Replies
 from hb_metrics.run.typed_json import to_json
 from hb_metrics.stats.bias_values import DescriptorKey
 
@@ -50,7 +51,9 @@ def test_the_shares_are_those_of_a_loop_over_the_replies():
     prompts, replies, descriptors, templates, axes = make_replies()
     biases = {key: float(len(key.descriptor)) for key in map(DescriptorKey, axes, descriptors)}
 
-    results, by_descriptor = parroting(prompts, replies, descriptors, templates, axes, biases, 0.9)
+    ids = list(map(str, range(len(replies))))
+    made = Replies(ids, axes, descriptors, templates, prompts, replies)
+    results, by_descriptor = parroting(prompts, made, biases, 0.9)
 
     low, high = results.interval
     assert low < results.parroting_share < high

@@ -51,6 +51,15 @@ def test_the_box_names_the_next_better_classifiers(results, tmp_path):
         assert suggested(f"--{name}_classifier") in text
 
 
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_run_of_one_measurement_on_a_sample_has_a_report(results, name, tmp_path):
+    run = {part: about for part, about in copy.deepcopy(results["run"]).items() if part not in {*SECTIONS} - {name}}
+    run["settings"]["sample"], run["data"]["num_cells"] = 20, run["data"]["num_prompts"]
+    text = report_page({"run": run, name: results[name]}, tmp_path).text
+    assert "These sentences are a sample" in text
+    assert ("With one reply to each prompt" in text) == (name == "generation")
+
+
 def test_axes_with_one_term_have_no_gen_bias(results, tmp_path):
     run, generation = results["run"], copy.deepcopy(results["generation"])
     for values in (generation["gen_bias"], generation["debiased"]):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.human_eval.label_study import allocate
+from hb_metrics.human_eval.labels import allocate
 from hb_metrics.stats.calibration import corrected_gap, corrected_rate
 
 Raters = tuple[tuple[float, float], ...]

@@ -19,14 +19,15 @@ from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.measurements import AWARENESS
 from hb_metrics.measurements.awareness import work
-from hb_metrics.measurements.awareness.figures import changes, cluster_change
-from hb_metrics.measurements.awareness.results import (
+from hb_metrics.measurements.awareness.compute import (
     AWARENESS_TABLE,
     TABLE_FILE,
     awareness_means,
     cluster_mean,
+    estimate,
     takes_up,
 )
+from hb_metrics.measurements.awareness.figures import changes, cluster_change
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.tables import Tables
@@ -251,7 +252,7 @@ def test_intervals_hold_the_truth():
         means = awareness_means(drawn_table(rng, 150, ("ability", "religion", "age")))
         for name, truth in (("needs", 1.3), ("difference", 0.3), ("taken_up", 0.4)):
             mean = means[name]
-            low, high = mean.share_interval(0.95) if name == "taken_up" else mean.interval(0.95)
+            low, high = estimate(mean, 0.95, is_share=name == "taken_up").interval
             held[name].append(low <= truth <= high)
     for name, of_name in held.items():
         assert 0.925 <= np.mean(of_name) <= 0.975, name
@@ -263,7 +264,7 @@ def test_the_interval_of_a_rare_share_stays_between_0_and_1():
     for _ in range(300):
         of_item = rng.beta(0.1, 4.9, len(ITEMS))
         mean = cluster_mean((rng.random(clusters.shape[1]) < of_item[clusters[0]]).astype(float), clusters)
-        bounds = mean.share_interval(0.95)
+        bounds = estimate(mean, 0.95, is_share=True).interval
         assert (bounds is None) == (mean.value == 0)
         low, high = bounds or (0.0, 1.0)
         assert 0 <= low <= mean.value <= high <= 1

@@ -7,8 +7,8 @@ import pytest
 from nltk.metrics.agreement import AnnotationTask
 from scipy import stats
 
-from hb_metrics.human_eval.analysis import analyse, question_results, win_rate
-from hb_metrics.human_eval.pairs import QUESTIONS
+from hb_metrics.human_eval.analyse import analyse, question_results, win_rate
+from hb_metrics.human_eval.export import QUESTIONS
 from hb_metrics.human_eval.ratings import Rating, Ratings, read_ratings
 from hb_metrics.human_eval.study import Design
 from tests.hb_metrics.human_eval.made_study import answers, attentive, made_study, write_lines
