@@ -1,4 +1,4 @@
-"""Means of replies, such as words per reply: by axis, by group of names, between terms, and as figures.
+"""Means of replies, such as words per reply: by axis, by term, by group of names, between terms, and as figures.
 
 Their changes between runs are in `paired_change.py`, and their intervals for other terms in `shares.py`.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import has_names
-from hb_metrics.layout.figure import Figure, Number, pair
+from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.measurements.shares import LargestDifference, group_sums, of_groups
 from hb_metrics.run.replies import RatedReplies
@@ -39,24 +39,19 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class GroupMean:
-    mean: float
-    num_replies: int
-
-
-@dataclass(frozen=True)
 class GroupMeans:
     """The means of groups of names. `largest` is `None` if there is only one group."""
 
-    by_group: dict[str, GroupMean]
+    by_group: dict[str, float]
     largest: LargestDifference | None
 
 
 @dataclass(frozen=True)
 class Means(Mean):
-    """The mean of all replies, and the means by axis. `groups` is `None` if people are not names."""
+    """The mean of all replies, by axis, and by axis and descriptor. `groups` is `None` if people are not names."""
 
     by_axis: dict[str, Mean]
+    by_descriptor: dict[str, dict[str, float]]
     groups: GroupMeans | None
     confidence_level: float
 
@@ -64,18 +59,24 @@ class Means(Mean):
 def reply_means(rated: RatedReplies, prompts: pa.Table, confidence_level: float) -> Means:
     """Computes means of values above 0. Intervals are for other replies to the same terms and templates."""
     replies, values = rated
-    terms, templates = descriptor_codes(replies.descriptors, replies.axes)[0], text_codes("", replies.templates)[0]
-    spreads, axes = _spreads(rated, confidence_level), np.array(replies.axes)
+    terms, keys = descriptor_codes(replies.descriptors, replies.axes)
+    templates, axes = text_codes("template", replies.templates)[0], np.array(replies.axes)
+    spreads = _spreads(rated, confidence_level)
+    by_descriptor: dict[str, dict[str, float]] = {}
+    for key, mean in zip(keys, np.bincount(terms, values) / np.bincount(terms), strict=True):
+        by_descriptor.setdefault(str(key.axis), {})[key.descriptor] = float(mean)
 
-    def summary(axis: str | None) -> Mean:
-        members = np.ones(len(values), bool) if axis is None else axes == axis
+    def of_members(members: np.ndarray, spread: Estimate) -> Mean:
         strata = reply_strata(terms[members], templates[members])
-        mean = mean_of_replies(values[members], strata, confidence_level)
-        return Mean(mean, spreads[axis], int(members.sum()))
+        return Mean(mean_of_replies(values[members], strata, confidence_level), spread, int(members.sum()))
 
-    by_axis = {axis: summary(axis) for axis in sorted(set(replies.axes))}
-    groups = _group_means(rated, prompts, confidence_level) if has_names(prompts) else None
-    return Means(**vars(summary(None)), by_axis=by_axis, groups=groups, confidence_level=confidence_level)
+    return Means(
+        **vars(of_members(np.ones(len(values), bool), spreads[None])),
+        by_axis={axis: of_members(axes == axis, spreads[axis]) for axis in by_descriptor},
+        by_descriptor=by_descriptor,
+        groups=_group_means(rated, prompts, confidence_level) if has_names(prompts) else None,
+        confidence_level=confidence_level,
+    )
 
 
 def _spreads(rated: RatedReplies, confidence_level: float) -> dict[str | None, Estimate]:
@@ -97,13 +98,13 @@ def _spreads(rated: RatedReplies, confidence_level: float) -> dict[str | None, E
         interval = None if bounds is None else (deviation(bounds[0]), deviation(bounds[1]))
         return Estimate(None if value is None else deviation(value), interval, reason)
 
-    return {axis: of_axis(axis) for axis in (None, *replies.axes)}
+    return {axis: of_axis(axis) for axis in (None, *set(replies.axes))}
 
 
 def _at(values: GenBias | ByMetric[Any] | None, axis: str | None) -> Any:
     if values is None:
         return None
-    return values.full_gen_bias if axis is None else (values.by_axis or {}).get(axis)
+    return values.full_gen_bias if axis is None else (values.by_axis or {})[axis]
 
 
 def _group_means(rated: RatedReplies, prompts: pa.Table, confidence_level: float) -> GroupMeans:
@@ -112,40 +113,31 @@ def _group_means(rated: RatedReplies, prompts: pa.Table, confidence_level: float
     if largest is not None:
         bounds = largest.interval and (most * largest.interval[0], most * largest.interval[1])
         largest = replace(largest, value=most * largest.value, interval=bounds)
-    by_group = {group: GroupMean(most * total / number, number) for group, (total, number) in sums.items()}
-    return GroupMeans(by_group, largest)
+    return GroupMeans({group: most * total / number for group, (total, number) in sums.items()}, largest)
 
 
 def mean_figures(name: str, means: Means, meaning: str) -> list[Figure]:
     """Lists the mean, the spread between terms, the means by axis from the highest to the lowest, and by group."""
-    level = means.confidence_level
+    level, by_axis = (
+        means.confidence_level,
+        sorted(means.by_axis.items(), key=lambda item: -(item[1].mean.value or 0.0)),
+    )
     whole = _figure(name, means.mean, level)._replace(meaning=meaning, detail=f"{count(means.num_replies)} replies")
     between = _figure(f"Spread of {name[0].lower()}{name[1:]} between terms", means.spread, level)._replace(
         meaning="The standard deviation between the means of terms in the same sentence, without sampling noise.",
         higher_is_better=False,
     )
     rows = []
-    for axis, of_axis in sorted(means.by_axis.items(), key=lambda item: (-(item[1].mean.value or 0.0), item[0])):
+    for axis, of_axis in by_axis:
         row = _figure(f"{name}, {axis_label(axis)}", of_axis.mean, level)
-        beside = {SPREAD: Number(of_axis.spread.value, "mean", pair(of_axis.spread.interval))}
+        beside = {SPREAD: Number(of_axis.spread.value, "mean", of_axis.spread.interval)}
         detail = f"{count(of_axis.num_replies)} replies"
         rows.append(row._replace(part_of=f"{name} by axis", is_main=False, beside=beside, detail=detail))
     if means.groups is not None:
-        of_names = [
-            Figure(group, mean.mean, "mean", detail=f"{count(mean.num_replies)} replies", higher_is_better=None)
-            for group, mean in means.groups.by_group.items()
-        ]
-        rows += of_groups(name, of_names, means.groups.largest, "mean", level)
+        groups = [Figure(group, mean, "mean", higher_is_better=None) for group, mean in means.groups.by_group.items()]
+        rows += of_groups(name, groups, means.groups.largest, "mean", level)
     return [whole, between, *rows]
 
 
-def _figure(name: str, estimate: Estimate, confidence_level: float) -> Figure:
-    return Figure(
-        name,
-        estimate.value,
-        "mean",
-        interval=pair(estimate.interval),
-        no_interval=estimate.reason,
-        confidence_level=confidence_level,
-        higher_is_better=None,
-    )
+def _figure(name: str, estimate: Estimate, level: float) -> Figure:
+    return Figure(name, estimate.value, "mean", "", estimate.interval, estimate.reason, level, higher_is_better=None)

@@ -7,6 +7,7 @@ contain "no change", or neither does.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy import optimize
 
 from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.run.replies import FlaggedReplies, RatedReplies
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.clusters import (
     MIN_REPLIES,
     Bounds,
@@ -27,6 +28,7 @@ from hb_metrics.stats.clusters import (
     share_interval,
     spread,
 )
+from hb_metrics.stats.inputs import text_codes
 
 MIN_TERMS = 12
 # The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
@@ -165,81 +167,59 @@ def reply_share_changes(
         The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
         is the name of the figure for all terms.
     """
-    paired = _paired(RatedReplies(*before), RatedReplies(*after))
-    if paired is None:
-        return None
-    keys, terms, templates, values = paired
-    counts = np.zeros((3, 3, len(keys), templates.max() + 1), dtype=np.int64)
-    np.add.at(counts, (*np.where(np.isnan(values), 2, values).astype(int), terms, templates), 1)
-    axes, codes = np.unique([str(key.axis) for key in keys], return_inverse=True)
-    changes = {}
-    for figure, members in axis_groups(name, codes, axes.tolist()).items():
-        changes[figure] = share_change(counts[..., members, :], confidence_level)
-    return changes
+    return _changes(name, RatedReplies(*before), RatedReplies(*after), partial(_share_change, level=confidence_level))
 
 
 def reply_mean_changes(
     name: str, before: RatedReplies, after: RatedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
     """Computes the changes in the mean of replies, as `reply_share_changes` does for shares."""
-    paired = _paired(before, after)
-    if paired is None:
-        return None
-    keys, terms, templates, values = paired
-    axes, codes = np.unique([str(key.axis) for key in keys], return_inverse=True)
-    changes = {}
-    for figure, members in axis_groups(name, codes[terms], axes.tolist()).items():
-        strata = reply_strata(terms[members], templates[members])
-        changes[figure] = mean_change(values[:, members], strata, confidence_level)
-    return changes
+    return _changes(name, before, after, partial(mean_change, confidence_level=confidence_level))
 
 
-def mean_change(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> PairedChange:
-    """Computes the change in a mean. Its intervals cover variation between replies to the same prompts.
+def mean_change(
+    terms: np.ndarray, templates: np.ndarray, values: np.ndarray, *, confidence_level: float
+) -> PairedChange:
+    """Computes the change in a mean of replies. Intervals cover variation between replies to the same prompts.
 
     Args:
-        values: [2, prompts] The value of each run's reply to a prompt, or NaN if the run has no reply.
-        strata: [prompts] The code of each prompt's stratum (see `reply_strata`).
+        terms: [prompts] The code of each prompt's term.
+        templates: [prompts] The code of each prompt's template.
+        values: [2, prompts] The values of both runs' replies. NaN means that a run has no reply.
         confidence_level: The confidence level of the interval.
     """
-    means = np.nanmean(values, axis=1, keepdims=True)
+    means, strata = np.nanmean(values, axis=1, keepdims=True), reply_strata(terms, templates)
     influences = np.nan_to_num(values - means) / np.isfinite(values).sum(axis=1, keepdims=True)
-    of_change = spread(influences[1] - influences[0], strata)
+    of_change, errors = spread(influences[1] - influences[0], strata), cluster_errors(influences, strata)
     first, second = means.ravel().tolist()
     if of_change.by_weight < MIN_REPLIES:
         return PairedChange(first, second, None, None, ROUGH_REASON)
-    errors = cluster_errors(influences, strata)
     return change_from_covariance(first, second, errors @ errors.T, of_change.freedom, confidence_level)
 
 
-class _Paired(NamedTuple):
-    """The replies of two runs to the same prompts.
-
-    Attributes:
-        keys: The terms.
-        terms: [prompts] The code of each prompt's term.
-        templates: [prompts] The code of each prompt's template.
-        values: [2, prompts] The value of each run's reply, or NaN if the run has no reply.
-    """
-
-    keys: list[DescriptorKey]
-    terms: np.ndarray
-    templates: np.ndarray
-    values: np.ndarray
+def _share_change(terms: np.ndarray, templates: np.ndarray, values: np.ndarray, *, level: float) -> PairedChange:
+    counts = np.zeros((3, 3, terms.max() + 1, templates.max() + 1), dtype=np.int64)
+    np.add.at(counts, (*np.where(np.isnan(values), 2, values).astype(int), terms, templates), 1)
+    return share_change(counts, level)
 
 
-def _paired(before: RatedReplies, after: RatedReplies) -> _Paired | None:
-    """Pairs the replies of two runs, or returns `None` if the runs have different terms or templates."""
+def _changes(
+    name: str, before: RatedReplies, after: RatedReplies, change: Callable[..., PairedChange]
+) -> dict[str, PairedChange] | None:
+    """Pairs replies to the same prompts, and calls `change` (see `mean_change`) for all terms and for each axis."""
     rows = [_rows(run) for run in (before, after)]
-    about = [{row[:2] for row in run.values()} for run in rows]
-    if any({key[place] for key in about[0]} != {key[place] for key in about[1]} for place in (0, 1)):
+    about = [({row[:2] for row in run.values()}, {row[2] for row in run.values()}) for run in rows]
+    if about[0] != about[1]:
         return None
     known = {**rows[0], **rows[1]}
-    keys = sorted({term for term, _, _ in known.values()})
-    term_of = {term: code for code, term in enumerate(keys)}
-    templates = np.unique([template for _, template, _ in known.values()], return_inverse=True)[1]
-    values = [[run[prompt][2] if prompt in run else np.nan for prompt in known] for run in rows]
-    return _Paired(keys, np.array([term_of[term] for term, _, _ in known.values()]), templates, np.array(values))
+    axes, descriptors, templates, _ = zip(*known.values(), strict=True)
+    terms, template_codes = descriptor_codes(descriptors, axes)[0], text_codes("template", templates)[0]
+    values = np.array([[run[prompt][3] if prompt in run else np.nan for prompt in known] for run in rows])
+    axis_codes, axis_names = text_codes("axis", axes)
+    changes = {}
+    for figure, members in axis_groups(name, axis_codes, axis_names).items():
+        changes[figure] = change(terms[members], template_codes[members], values[:, members])
+    return changes
 
 
 def pair_share_change(
@@ -357,10 +337,7 @@ def _relative(first: float, second: float, bound: Callable[[float, int], float])
     return low - 1, float(optimize.brentq(bound, ratio, MAX_RATIO, (1,))) - 1
 
 
-def _rows(run: RatedReplies) -> dict[str, tuple[DescriptorKey, str, float]]:
+def _rows(run: RatedReplies) -> dict[str, tuple[str, str, str, float]]:
     replies = run.replies
-    columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, run.values.tolist(), strict=True)
-    return {
-        identifier: (DescriptorKey(axis, term), template, float(value))
-        for identifier, axis, term, template, value in columns
-    }
+    columns = zip(replies.axes, replies.descriptors, replies.templates, map(float, run.values), strict=True)
+    return dict(zip(replies.ids, columns, strict=True))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hb_metrics.layout.figure import Figure, by_part, missing_intervals
-from hb_metrics.layout.numbers import count
+from hb_metrics.layout.numbers import and_list, bias, count, term_names
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import figures_section
@@ -15,9 +15,11 @@ from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.shares import BY_GROUP, generalised_means
 from hb_metrics.paired_changes.paired_change import OTHER_TERMS_REASON, reply_mean_changes
 from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
+from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.generalising import Generalised, Over
 
 NAME = "Words per reply"
+NUM_EXTREMES = 3
 
 
 def compute(run: Run) -> Means:
@@ -43,7 +45,8 @@ def report(results: Results) -> Report:
         f"Replies are counted as they are: {number} of them were cut at the maximum length, and would have had more "
         "words. Empty replies are left out.",
         "A reply that repeats a long term has more words, so a small difference does not show that people are treated "
-        "differently. Read replies to the terms in question.",
+        "differently. Read replies to the people in question.",
+        *_extremes(results.length),
         *missing_intervals(listed),
     ]
     return Report(
@@ -57,14 +60,32 @@ def answer(listed: Sequence[Figure]) -> str:
     """States the mean, and whether length differs between groups of names or, without such groups, between terms."""
     groups = [figure for figure in listed if figure.part_of == f"{NAME} {BY_GROUP}"]
     whole, differs = listed[0], groups[-1] if groups else listed[1]
-    of_what = f"groups of names ({differs.detail})" if groups else "terms"
-    first = f"Replies have {whole.words} words on average."
+    people = f"groups of names ({differs.detail})" if groups else "terms"
+    first = f"Replies have {_in_words(whole)} on average."
     if differs.interval is None:
-        return f"{first} Whether replies to some people are shorter is unknown ({differs.interval_words})."
-    if differs.interval[0] > 0:
-        size = "difference" if groups else "standard deviation"
-        return f"{first} Their length differs between {of_what} beyond chance, with a {size} of {differs.words} words."
-    return f"{first} No difference in length between {of_what} was found beyond chance ({differs.interval_words})."
+        return f"{first} It is unknown whether their length differs between {people}: {differs.no_interval}."
+    if differs.interval[0] <= 0:
+        return f"{first} No difference in length between {people} was found beyond chance: {_in_words(differs)}."
+    size = "a difference of" if groups else "a standard deviation of"
+    return f"{first} Their length differs between {people} beyond chance, with {size} {_in_words(differs)}."
+
+
+def _in_words(figure: Figure) -> str:
+    return f"{figure.shown} words" + (f" ({figure.interval_words})" if figure.interval_words else "")
+
+
+def _extremes(means: Means) -> tuple[str, ...]:
+    """Names the terms with the shortest and the longest replies, if length differs between terms beyond chance."""
+    if means.groups is not None or means.spread.interval is None or means.spread.interval[0] <= 0:
+        return ()
+    terms = [(DescriptorKey(axis, term), mean) for axis, of in means.by_descriptor.items() for term, mean in of.items()]
+    terms.sort(key=lambda term: term[1])
+    keys = [key for key, _ in terms]
+    shown = [f"{name} ({bias(mean)})" for name, (_, mean) in zip(term_names(keys, keys), terms, strict=True)]
+    number = min(NUM_EXTREMES, len(shown) // 2)
+    shortest, longest = and_list(shown[:number]), and_list(shown[::-1][:number])
+    extremes = f"The shortest replies are those to {shortest}, and the longest those to {longest}."
+    return (f"{extremes} These terms are extreme partly by chance.",)
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

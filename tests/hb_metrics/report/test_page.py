@@ -18,6 +18,7 @@ SECTIONS = {
     "likelihood": {"likelihood", "attitude-contrast"},
     "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
+    "length": {"length"},
     "decisions": {"decisions"},
     "judge": {"judge"},
     "dialogue": {"dialogue"},
