@@ -22,6 +22,8 @@ from hb_metrics.stats.gen_bias import ByMetric, GenBias, plain_and_debiased
 from hb_metrics.stats.inputs import text_codes
 
 SPREAD = "spread between terms"
+# The variance of a single reply is guessed from other terms, which is wrong if longer replies vary more.
+MAX_SINGLE = 0.1
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ def _spreads(rated: RatedReplies, confidence_level: float) -> dict[str | None, E
         return largest * math.sqrt(max(variance, 0.0) / plain.scale / 2)
 
     def of_axis(axis: str | None) -> Estimate:
+        if plain.num_single_reply_cells > MAX_SINGLE * plain.num_cells:
+            return Estimate(None, None, f"more than {MAX_SINGLE:.0%} of terms and templates have a single reply")
         value, bounds, reason = (_at(part, axis) for part in (debiased, plain.intervals, plain.no_intervals))
         interval = None if bounds is None else (deviation(bounds[0]), deviation(bounds[1]))
         return Estimate(None if value is None else deviation(value), interval, reason)

@@ -44,8 +44,9 @@ def report(results: Results) -> Report:
         "A word is a piece of text between spaces, so these figures suit languages that write spaces between words. "
         f"Replies are counted as they are: {number} of them were cut at the maximum length, and would have had more "
         "words. Empty replies are left out.",
-        "A reply that repeats a long term has more words, so a small difference does not show that people are treated "
-        "differently. Read replies to the people in question.",
+        "The spread between terms is the standard deviation between their means in the same sentence, without sampling "
+        "noise. A reply that repeats a long term has more words, so a small difference does not show that people are "
+        "treated differently. Read replies to the people in question.",
         *_extremes(results.length),
         *missing_intervals(listed),
     ]
@@ -57,21 +58,17 @@ def report(results: Results) -> Report:
 
 
 def answer(listed: Sequence[Figure]) -> str:
-    """States the mean, and whether length differs between groups of names or, without such groups, between terms."""
+    """States whether length differs between groups of names or, without such groups, between terms."""
     groups = [figure for figure in listed if figure.part_of == f"{NAME} {BY_GROUP}"]
     whole, differs = listed[0], groups[-1] if groups else listed[1]
-    people = f"groups of names ({differs.detail})" if groups else "terms"
-    first = f"Replies have {_in_words(whole)} on average."
+    size = f"largest difference between groups of names ({differs.detail})" if groups else "spread between terms"
     if differs.interval is None:
-        return f"{first} It is unknown whether their length differs between {people}: {differs.no_interval}."
-    if differs.interval[0] <= 0:
-        return f"{first} No difference in length between {people} was found beyond chance: {_in_words(differs)}."
-    size = "a difference of" if groups else "a standard deviation of"
-    return f"{first} Their length differs between {people} beyond chance, with {size} {_in_words(differs)}."
-
-
-def _in_words(figure: Figure) -> str:
-    return f"{figure.shown} words" + (f" ({figure.interval_words})" if figure.interval_words else "")
+        verdict = "It is not known whether replies to some people are shorter."
+    elif differs.interval[0] > 0:
+        verdict = "Replies to some people are shorter beyond chance."
+    else:
+        verdict = "No difference in the length of replies was found beyond chance."
+    return f"{verdict} The mean number of words per reply is {whole.words}. The {size} is {differs.words}."
 
 
 def _extremes(means: Means) -> tuple[str, ...]:

@@ -131,6 +131,11 @@ def test_no_interval_without_replies_that_vary():
     same = reply_means(rated(frame, np.full(len(frame), 7)), NO_NAMES, 0.95)
     assert (same.mean.value, same.mean.interval, same.spread.value) == (7, None, 0)
     assert "do not vary" in same.mean.reason
+    frame = design(sizes=(1, 5))
+    single = reply_means(drawn(frame, np.random.default_rng(4)), NO_NAMES, 0.95)
+    assert single.mean.interval is not None
+    assert (single.spread.value, single.spread.interval) == (None, None)
+    assert "have a single reply" in single.spread.reason
 
 
 def test_groups_of_names_are_compared_in_words():
@@ -149,7 +154,9 @@ def test_groups_of_names_are_compared_in_words():
     assert gap.value == pytest.approx(means["White"] - means["Black"])
     assert gap.interval[0] > 2
     assert covers(gap.interval, 5)
-    assert "between groups of names (White compared with Black) beyond chance" in LENGTH.parts.report(results).answer
+    answer = LENGTH.parts.report(results).answer
+    assert answer.startswith("Replies to some people are shorter beyond chance.")
+    assert "largest difference between groups of names (White compared with Black) is " in answer
 
 
 def test_the_page_names_the_terms_only_if_they_differ_beyond_chance(tmp_path):
@@ -159,7 +166,7 @@ def test_the_page_names_the_terms_only_if_they_differ_beyond_chance(tmp_path):
         results["length"] = reply_means(replies._replace(values=values), NO_NAMES, 0.95)
         text = report_page(results, tmp_path).text
         assert ("The shortest replies are those to ability" in text) == differs
-        assert ("No difference in length between terms was found beyond chance" in text) != differs
+        assert ("No difference in the length of replies was found beyond chance" in text) != differs
         assert "7 of them were cut at the maximum length" in text
     results["generation"]["num_truncated_replies"] = None
     assert "an unknown number of them were cut" in report_page(results, tmp_path).text
