@@ -1,6 +1,6 @@
-"""Means of replies, such as words per reply: by axis, by term, by group of names, between terms, and as figures.
+"""Means of replies, such as words per reply: by axis, by term and by group of names, and their changes between runs.
 
-Their changes between runs are in `paired_change.py`, and their intervals for other terms in `shares.py`.
+`shares.py` has the intervals for other terms.
 """
 
 import math
@@ -12,12 +12,20 @@ import pyarrow as pa
 
 from hb_dataset.names import has_names
 from hb_metrics.layout.figure import Figure, Number
-from hb_metrics.layout.numbers import axis_label, count
+from hb_metrics.layout.numbers import axis_groups, axis_label, count
 from hb_metrics.measurements.shares import LargestDifference, group_sums, of_groups
+from hb_metrics.paired_changes.paired_change import ROUGH_REASON, PairedChange, change_from_covariance
 from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.clusters import Estimate, mean_of_replies, reply_strata
+from hb_metrics.stats.clusters import (
+    MIN_REPLIES,
+    Estimate,
+    cluster_errors,
+    mean_of_replies,
+    reply_strata,
+    spread,
+)
 from hb_metrics.stats.gen_bias import ByMetric, GenBias, plain_and_debiased
 from hb_metrics.stats.inputs import text_codes
 
@@ -118,6 +126,45 @@ def _group_means(rated: RatedReplies, prompts: pa.Table, confidence_level: float
         bounds = largest.interval and (most * largest.interval[0], most * largest.interval[1])
         largest = replace(largest, value=most * largest.value, interval=bounds)
     return GroupMeans({group: most * total / number for group, (total, number) in sums.items()}, largest)
+
+
+def reply_mean_changes(
+    name: str, before: RatedReplies, after: RatedReplies, confidence_level: float
+) -> dict[str, PairedChange] | None:
+    """Computes the changes in a mean, for all terms and each axis, as `reply_share_changes` does for shares."""
+    rows = []
+    for replies, values in (before, after):
+        columns = zip(replies.axes, replies.descriptors, replies.templates, map(float, values), strict=True)
+        rows.append(dict(zip(replies.ids, columns, strict=True)))
+    about = [({row[:2] for row in run.values()}, {row[2] for row in run.values()}) for run in rows]
+    if about[0] != about[1]:
+        return None
+    known = {**rows[0], **rows[1]}
+    axes, descriptors, templates, _ = zip(*known.values(), strict=True)
+    strata = descriptor_codes(descriptors, axes)[0], text_codes("template", templates)[0]
+    values = np.array([[run[prompt][3] if prompt in run else np.nan for prompt in known] for run in rows])
+    changes = {}
+    for figure, members in axis_groups(name, *text_codes("axis", axes)).items():
+        terms, of_templates = (codes[members] for codes in strata)
+        changes[figure] = mean_change(values[:, members], reply_strata(terms, of_templates), confidence_level)
+    return changes
+
+
+def mean_change(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> PairedChange:
+    """Computes the change in a mean of replies. Intervals cover variation between replies to the same prompts.
+
+    Args:
+        values: [2, prompts] The values of both runs' replies. NaN means that a run has no reply.
+        strata: [prompts] The code of each prompt's stratum (see `reply_strata`).
+        confidence_level: The confidence level of the interval.
+    """
+    means = np.nanmean(values, axis=1, keepdims=True)
+    influences = np.nan_to_num(values - means) / np.isfinite(values).sum(axis=1, keepdims=True)
+    of_change, errors = spread(influences[1] - influences[0], strata), cluster_errors(influences, strata)
+    first, second = means.ravel().tolist()
+    if of_change.by_weight < MIN_REPLIES:
+        return PairedChange(first, second, None, None, ROUGH_REASON)
+    return change_from_covariance(first, second, errors @ errors.T, of_change.freedom, confidence_level)
 
 
 def mean_figures(name: str, means: Means, meaning: str) -> list[Figure]:

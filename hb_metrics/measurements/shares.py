@@ -48,13 +48,15 @@ def generalised_shares(
 def generalised_means(
     name: str, rated: RatedReplies, over: Over, confidence_level: float, *, are_shares: bool = False
 ) -> dict[str, Generalised]:
-    """Computes intervals for a mean of replies, as `generalised_shares` does."""
+    """Computes intervals for a mean of values above 0, as `generalised_shares` does for shares."""
     keys, sums, sizes = cell_sums(rated)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)
     by_name = {}
     for figure, members in axis_groups(name, axes, names.tolist()).items():
         influences = share_influences(sums[members].T, sizes[members].T, axes[members])
-        by_name[figure] = generalised(influences._replace(is_share=are_shares), over, confidence_level)
+        if not are_shares:
+            influences = influences._replace(noise=0.0)  # a logarithmic scale, because such means are skewed
+        by_name[figure] = generalised(influences, over, confidence_level)
     return by_name
 
 

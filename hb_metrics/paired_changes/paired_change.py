@@ -7,28 +7,15 @@ contain "no change", or neither does.
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
 
 from hb_metrics.layout.numbers import axis_groups
-from hb_metrics.run.replies import FlaggedReplies, RatedReplies
-from hb_metrics.stats.bias_values import descriptor_codes
-from hb_metrics.stats.clusters import (
-    MIN_REPLIES,
-    Bounds,
-    cluster_errors,
-    loss_per_token,
-    mean_bounds,
-    quantile,
-    reply_strata,
-    share_covariances,
-    share_interval,
-    spread,
-)
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, quantile, share_covariances, share_interval
 
 MIN_TERMS = 12
 # The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
@@ -167,58 +154,21 @@ def reply_share_changes(
         The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
         is the name of the figure for all terms.
     """
-    return _changes(name, RatedReplies(*before), RatedReplies(*after), partial(_share_change, level=confidence_level))
-
-
-def reply_mean_changes(
-    name: str, before: RatedReplies, after: RatedReplies, confidence_level: float
-) -> dict[str, PairedChange] | None:
-    """Computes the changes in the mean of replies, as `reply_share_changes` does for shares."""
-    return _changes(name, before, after, partial(mean_change, confidence_level=confidence_level))
-
-
-def mean_change(
-    terms: np.ndarray, templates: np.ndarray, values: np.ndarray, *, confidence_level: float
-) -> PairedChange:
-    """Computes the change in a mean of replies. Intervals cover variation between replies to the same prompts.
-
-    Args:
-        terms: [prompts] The code of each prompt's term.
-        templates: [prompts] The code of each prompt's template.
-        values: [2, prompts] The values of both runs' replies. NaN means that a run has no reply.
-        confidence_level: The confidence level of the interval.
-    """
-    means, strata = np.nanmean(values, axis=1, keepdims=True), reply_strata(terms, templates)
-    influences = np.nan_to_num(values - means) / np.isfinite(values).sum(axis=1, keepdims=True)
-    of_change, errors = spread(influences[1] - influences[0], strata), cluster_errors(influences, strata)
-    first, second = means.ravel().tolist()
-    if of_change.by_weight < MIN_REPLIES:
-        return PairedChange(first, second, None, None, ROUGH_REASON)
-    return change_from_covariance(first, second, errors @ errors.T, of_change.freedom, confidence_level)
-
-
-def _share_change(terms: np.ndarray, templates: np.ndarray, values: np.ndarray, *, level: float) -> PairedChange:
-    counts = np.zeros((3, 3, terms.max() + 1, templates.max() + 1), dtype=np.int64)
-    np.add.at(counts, (*np.where(np.isnan(values), 2, values).astype(int), terms, templates), 1)
-    return share_change(counts, level)
-
-
-def _changes(
-    name: str, before: RatedReplies, after: RatedReplies, change: Callable[..., PairedChange]
-) -> dict[str, PairedChange] | None:
-    """Pairs replies to the same prompts, and calls `change` (see `mean_change`) for all terms and for each axis."""
     rows = [_rows(run) for run in (before, after)]
-    about = [({row[:2] for row in run.values()}, {row[2] for row in run.values()}) for run in rows]
-    if about[0] != about[1]:
+    about = [{row[:2] for row in run.values()} for run in rows]
+    if any({key[place] for key in about[0]} != {key[place] for key in about[1]} for place in (0, 1)):
         return None
     known = {**rows[0], **rows[1]}
-    axes, descriptors, templates, _ = zip(*known.values(), strict=True)
-    terms, template_codes = descriptor_codes(descriptors, axes)[0], text_codes("template", templates)[0]
-    values = np.array([[run[prompt][3] if prompt in run else np.nan for prompt in known] for run in rows])
-    axis_codes, axis_names = text_codes("axis", axes)
+    terms = {key: row for row, key in enumerate(sorted({term for term, _, _ in known.values()}))}
+    templates = {template: row for row, template in enumerate(sorted({template for _, template, _ in known.values()}))}
+    counts = np.zeros((3, 3, len(terms), len(templates)), dtype=np.int64)
+    for identifier, (term, template, _) in known.items():
+        states = [run[identifier][2] if identifier in run else 2 for run in rows]
+        counts[states[0], states[1], terms[term], templates[template]] += 1
+    axes, codes = np.unique([str(key.axis) for key in terms], return_inverse=True)
     changes = {}
-    for figure, members in axis_groups(name, axis_codes, axis_names).items():
-        changes[figure] = change(terms[members], template_codes[members], values[:, members])
+    for figure, members in axis_groups(name, codes, axes.tolist()).items():
+        changes[figure] = share_change(counts[..., members, :], confidence_level)
     return changes
 
 
@@ -337,7 +287,10 @@ def _relative(first: float, second: float, bound: Callable[[float, int], float])
     return low - 1, float(optimize.brentq(bound, ratio, MAX_RATIO, (1,))) - 1
 
 
-def _rows(run: RatedReplies) -> dict[str, tuple[str, str, str, float]]:
+def _rows(run: FlaggedReplies) -> dict[str, tuple[DescriptorKey, str, int]]:
     replies = run.replies
-    columns = zip(replies.axes, replies.descriptors, replies.templates, map(float, run.values), strict=True)
-    return dict(zip(replies.ids, columns, strict=True))
+    columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, run.flags.tolist(), strict=True)
+    return {
+        identifier: (DescriptorKey(axis, term), template, int(flag))
+        for identifier, axis, term, template, flag in columns
+    }

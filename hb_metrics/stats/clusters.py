@@ -35,8 +35,6 @@ Bounds = tuple[float, float]
 LEAST_FREEDOM = 2.0
 # The minimum effective number of dialogues for the interval of a perplexity.
 MIN_DIALOGUES = 30
-# The minimum effective number of replies, minus the number of cells, for the interval of a mean.
-MIN_REPLIES = 30
 
 
 @dataclass(frozen=True)
@@ -149,6 +147,9 @@ def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, S
         return mean, of_mean, None
     few = f"{len(losses):,} replies of these lengths count as only {of_mean.by_weight + 1:.0f} of equal length"
     return mean, of_mean, f"{few}, and an interval needs {MIN_DIALOGUES}"
+
+
+MIN_REPLIES = 30  # the minimum effective number of replies, minus the number of cells, for the interval of a mean
 
 
 def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> Estimate:

@@ -45,12 +45,11 @@ class Influences(NamedTuple):
 
     Attributes:
         value: The figure. Gen Bias still contains its sampling noise.
-        noise: The sampling noise of Gen Bias, or `None` for a share or another mean.
+        noise: The sampling noise of Gen Bias, or `None` for a share.
         cells: [templates, terms] The influence of each cell, or NaN for a missing cell.
         templates: [templates] The influence of each template.
         axes: [terms] The code of each term's axis.
         weights: [terms] The weight of each term in the figure.
-        is_share: Whether the figure is from 0 to 1, if it has no noise.
     """
 
     value: float
@@ -59,7 +58,6 @@ class Influences(NamedTuple):
     templates: np.ndarray
     axes: np.ndarray
     weights: np.ndarray
-    is_share: bool = True
 
 
 class Generalised(NamedTuple):
@@ -91,10 +89,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     half = max(half, quantile(confidence_level) * math.sqrt(in_cells))
     if half == 0:
         return Generalised(None, "the value is the same in all templates, so the effect of other templates is unknown")
-    if influences.noise is None and influences.is_share:
-        return Generalised(share_bounds(influences.value, half))
     if influences.noise is None:
-        return Generalised((influences.value - half, influences.value + half))
+        return Generalised(share_bounds(influences.value, half))
     low, high = square_bounds(influences.value, half)
     return Generalised((low - influences.noise, high - influences.noise))
 
@@ -140,7 +136,6 @@ def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) 
 
 
 def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> Influences:
-    """Computes the influences on a share of replies or, with sums of values as `hits`, on their mean."""
     share = float(hits.sum() / sizes.sum())
     cells = (hits - share * sizes) / sizes.sum()
     return Influences(share, None, cells, cells.sum(axis=1), axes, sizes.sum(axis=0))

@@ -9,11 +9,11 @@ from hb_metrics.layout.numbers import and_list, bias, count, term_names
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import figures_section
-from hb_metrics.measurements.means import Means, mean_figures, reply_means
+from hb_metrics.measurements.means import Means, mean_figures, reply_mean_changes, reply_means
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.shares import BY_GROUP, generalised_means
-from hb_metrics.paired_changes.paired_change import OTHER_TERMS_REASON, reply_mean_changes
+from hb_metrics.paired_changes.paired_change import OTHER_TERMS_REASON
 from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.generalising import Generalised, Over

@@ -11,10 +11,10 @@ from hb_dataset import load_table
 from hb_metrics import load_run
 from hb_metrics.measurements.length import LENGTH
 from hb_metrics.measurements.length.compute import NAME
-from hb_metrics.measurements.means import reply_means
+from hb_metrics.measurements.means import reply_mean_changes, reply_means
 from hb_metrics.measurements.results import read_run
 from hb_metrics.measurements.shares import generalised_means
-from hb_metrics.paired_changes.paired_change import UNCHANGED_REASON, reply_mean_changes
+from hb_metrics.paired_changes.paired_change import UNCHANGED_REASON
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run.replies import RatedReplies, Replies
 from tests.hb_metrics.made_results import loaded, only, whole_run
