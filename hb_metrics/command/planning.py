@@ -130,6 +130,17 @@ def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
 
 
 def read_files(settings: Settings, prompts: "pa.Table", measurements: Sequence[Measurement]) -> dict[str, object]:
-    """Returns, by the name of the measurement, what it reads from files before the model is loaded."""
+    """Returns, by the name of the measurement, what it reads from files before the model is loaded.
+
+    Raises:
+        ValueError: A file or an option is not valid, or the run lacks a measurement that another one reads.
+    """
     readers = {measurement.name: measurement.collector.read_files for measurement in measurements}
-    return {name: read(settings, prompts) for name, read in readers.items() if read is not None}
+    files = {name: read(settings, prompts) for name, read in readers.items() if read is not None}
+    for measurement in measurements:
+        for name in measurement.reads:
+            if name not in readers:
+                raise ValueError(
+                    f"{measurement.name} reads what the measurement {name} collects; add {name} to --measurements"
+                )
+    return files

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from hb_metrics.layout import numbers
 
-Unit = Literal["share", "small_share", "points", "bias", "signed", "effect", "nats", "count", "p_value"]
+Unit = Literal["share", "small_share", "points", "bias", "mean", "signed", "effect", "nats", "count", "p_value"]
 Bounds = tuple[float, float]
 PLAIN = "plain"  # the key of the plain Gen Bias value (with sampling noise) in `Figure.beside`
 
@@ -16,6 +16,7 @@ _VALUES: dict[Unit, Callable[[float | None], str]] = {
     "small_share": partial(numbers.share, digits=2),
     "points": numbers.points,
     "bias": numbers.bias,
+    "mean": numbers.bias,
     "signed": partial(numbers.fixed, digits=2, sign="+"),
     "effect": partial(numbers.fixed, digits=2),
     "nats": partial(numbers.fixed, digits=3),
@@ -27,6 +28,7 @@ _CHANGES: dict[Unit, Callable[[float | None], str]] = {
     "small_share": partial(numbers.signed_share, digits=2),
     "points": numbers.signed_share,
     "bias": numbers.signed_bias,
+    "mean": numbers.signed_bias,
     "signed": _VALUES["signed"],
     "effect": _VALUES["signed"],
     "nats": partial(numbers.fixed, digits=3, sign="+"),
@@ -57,8 +59,9 @@ class Figure(NamedTuple):
             Bias, Age".
         value: The value as in results.json, or `None` if this run lacks it.
         unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "points" (a difference of
-            shares: 5.7 points), "bias" (9.72; a Gen Bias value ×1000 or a perplexity), "signed" (+0.07), "effect"
-            (0.43), "nats" (0.142), "count" (1,560) or "p_value" (0.012).
+            shares: 5.7 points), "bias" (9.72; a Gen Bias value ×1000 or a perplexity), "mean" (14.2; in what the name
+            states, such as words), "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560) or "p_value"
+            (0.012).
         interval: The bounds, or `None` if the figure has no interval.
         no_interval: The reason why the figure has no interval in this run, or `None` if such figures never have an
             interval.
@@ -72,7 +75,8 @@ class Figure(NamedTuple):
         task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
         notes: Notes for the Hub, in addition to the settings of the measurement.
         gate: The figure's name in `--fail_above`, if it differs from `task`.
-        higher_is_better: Whether higher values are better, as for the share of replies that name the term.
+        higher_is_better: Whether higher values are better, as for the share of replies that name the term. `None` if
+            no direction is better.
     """
 
     name: str
@@ -90,7 +94,7 @@ class Figure(NamedTuple):
     task: str | None = None
     notes: tuple[str, ...] = ()
     gate: str | None = None
-    higher_is_better: bool = False
+    higher_is_better: bool | None = False
 
     @property
     def key(self) -> str | None:
@@ -142,7 +146,7 @@ def written(value: float | None, unit: Unit) -> str:
 
 
 def written_interval(bounds: Bounds | None, unit: Unit) -> str:
-    if bounds is None or unit == "bias":
+    if bounds is None or unit in ("bias", "mean"):
         return numbers.interval(bounds)
     if unit == "points":
         return " to ".join(numbers.fixed(100 * bound, 1) for bound in bounds)

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout import numbers, paper
+from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import Plot
 
@@ -38,6 +39,13 @@ def section(
 ) -> Section:
     """Returns a section of a page. `plots` maps the ids of charts to their variants, from which readers choose one."""
     return Section(id, title, partial(render, template, {**context, "plots": plots}))
+
+
+def figures_section(
+    id: str, title: str, sentences: Sequence[str], tables: Mapping[str, Sequence[Figure]] = MappingProxyType({})
+) -> Section:
+    """Returns a section of paragraphs and tables. `tables` maps the heading of the first column to a table's rows."""
+    return section(id, title, "figures.html.jinja", {"sentences": sentences, "tables": tables})
 
 
 def write_page(template: str, path: Path, context: Mapping[str, object], terms: Any = None) -> None:

@@ -5,6 +5,7 @@ from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.dialogue import DIALOGUE
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.judge import JUDGE
+from hb_metrics.measurements.length import LENGTH
 from hb_metrics.measurements.likelihood import LIKELIHOOD
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.offensiveness import OFFENSIVENESS
@@ -16,6 +17,7 @@ MEASUREMENTS: list[Measurement] = [
     LIKELIHOOD,
     GENERATION,
     OFFENSIVENESS,
+    LENGTH,
     JUDGE,
     DECISIONS,
     DIALOGUE,

@@ -1,8 +1,9 @@
 """Defines the base class of all measurements.
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file. It is listed in
-`MEASUREMENTS`. Its `collector` asks the model and writes tables. Its `parts` need no model: they compute results from
-the tables, and show them. Both are imported only when needed, because a collector imports torch.
+`MEASUREMENTS`, and its results in `Results`. Its `collector` asks the model and writes tables. A measurement that only
+reads the tables of others needs none. Its `parts` need no model: they compute results from the tables, and show them.
+Both are imported only when needed, because a collector imports torch.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ class FigureChanges(NamedTuple):
 
 @dataclass(frozen=True)
 class Collector:
-    """The part of a measurement that needs the model.
+    """The part of a measurement that needs the model. By default, it asks and writes nothing.
 
     Attributes:
         plan: [task, files] Prepares the measurement, and returns its plan. Runs on every process. Raises a ValueError
@@ -98,9 +99,9 @@ class Collector:
             is not valid, or the prompts do not suit the measurement, and an OSError if a file does not exist.
     """
 
-    plan: Callable[[Task, Any], Any]
-    describe: Callable[[Any], dict[str, object]]
-    collect: Callable[[Task, Any], None]
+    plan: Callable[[Task, Any], Any] = lambda task, files: None
+    describe: Callable[[Any], dict[str, object]] = lambda plan: {}
+    collect: Callable[[Task, Any], None] = lambda task, plan: None
     read_files: "Callable[[Settings, pa.Table], Any] | None" = None
 
 
@@ -139,6 +140,8 @@ class Measurement:
         by_default: Whether the measurement runs if `--measurements` is not set.
         has_own_prompts: Whether the measurement uses its own prompts and not those of `--dataset_config`.
         needs: The abilities that the engine must have (`engines.engine.Ability`).
+        reads: The measurements whose tables or results it reads. A run must have them, and they are before it in
+            `MEASUREMENTS`.
         tasks: The names of the measurement's figures in the Hub's evaluation results (`Figure.task`).
         gates: The names of other figures to which `--fail_above` can apply (`Figure.gate`).
     """
@@ -150,12 +153,13 @@ class Measurement:
     by_default: ClassVar[bool] = False
     has_own_prompts: ClassVar[bool] = False
     needs: "ClassVar[tuple[Ability, ...]]" = ()
+    reads: ClassVar[tuple[str, ...]] = ()
     tasks: ClassVar[tuple[str, ...]] = ()
     gates: ClassVar[tuple[str, ...]] = ()
 
     @property
     def collector(self) -> Collector:
-        raise NotImplementedError
+        return Collector()
 
     @property
     def parts(self) -> Parts:

@@ -9,6 +9,7 @@ from hb_metrics.measurements.dialogue.results import Dialogue
 from hb_metrics.measurements.generation.typed_results import Generation
 from hb_metrics.measurements.judge.results import Judged
 from hb_metrics.measurements.likelihood.results import Likelihood
+from hb_metrics.measurements.means import Means
 from hb_metrics.measurements.offensiveness.results import Offensiveness
 from hb_metrics.measurements.reddit.results import Reddit
 from hb_metrics.measurements.regard.results import Regard
@@ -20,6 +21,8 @@ from hb_metrics.run.typed_json import to_json, value_from_json
 CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
 
 
+# `MEASUREMENTS` does not replace this list: type checkers must know the attributes, and `--help` must not import the
+# modules of all results. A test compares the lists.
 class Results:
     """The results of a run: its record, and an attribute for each of its measurements. The others are not set.
 
@@ -31,6 +34,7 @@ class Results:
     likelihood: Likelihood
     generation: Generation
     offensiveness: Offensiveness
+    length: Means
     decisions: Decisions
     judge: dict[str, Judged]
     dialogue: Dialogue

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hb_dataset.names import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure, Unit
 from hb_metrics.layout.numbers import axis_groups, axis_label, count
-from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_counts, reply_shares
-from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
+from hb_metrics.run.replies import FlaggedReplies, RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
@@ -83,11 +83,20 @@ def generalised_shares(
     The intervals generalise to other terms or templates. The keys of the result are the names of the figures. `name` is
     the name of the figure for all terms.
     """
-    keys, hits, sizes = cell_counts(flagged)
+    return generalised_means(name, RatedReplies(*flagged), over, confidence_level, are_shares=True)
+
+
+def generalised_means(
+    name: str, rated: RatedReplies, over: Over, confidence_level: float, *, are_shares: bool = False
+) -> dict[str, Generalised]:
+    """Computes intervals for a mean of values above 0, as `generalised_shares` does for shares."""
+    keys, sums, sizes = cell_sums(rated)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)
     by_name = {}
     for figure, members in axis_groups(name, axes, names.tolist()).items():
-        influences = share_influences(hits[members].T, sizes[members].T, axes[members])
+        influences = share_influences(sums[members].T, sizes[members].T, axes[members])
+        if not are_shares:
+            influences = influences._replace(noise=0.0)  # a logarithmic scale, because such means are skewed
         by_name[figure] = generalised(influences, over, confidence_level)
     return by_name
 
@@ -129,43 +138,55 @@ def group_shares(flagged: FlaggedReplies, prompts: pa.Table, confidence_level: f
     """
     if not has_names(prompts) or not flagged.replies.ids:
         return None
-    keys, counts, sizes = cell_counts(flagged)
+    sums, largest = group_sums(RatedReplies(*flagged), prompts, confidence_level)
+    by_group = {group: GroupShare(total / number, int(total), number) for group, (total, number) in sums.items()}
+    return GroupShares(by_group, largest, confidence_level)
+
+
+def group_sums(
+    rated: RatedReplies, prompts: pa.Table, confidence_level: float
+) -> tuple[dict[str, tuple[float, int]], LargestDifference | None]:
+    """Computes the sum of values and the number of replies of each group of names, and the largest difference.
+
+    The values are from 0 to 1, and `prompts` contains people's names.
+    """
+    keys, sums, sizes = cell_sums(rated)
     groups = group_of_names(prompts)
     of_names = [groups[key.descriptor] for key in keys]
-    table = np.divide(counts, sizes, out=np.full(counts.shape, np.nan), where=sizes > 0).T
+    table = np.divide(sums, sizes, out=np.full(sums.shape, np.nan), where=sizes > 0).T
     gaps = name_gaps(table, of_names, confidence_level)
     by_group = {}
     for group in gaps.groups:
         members = [name == group for name in of_names]
-        num, number = int(counts[members].sum()), int(sizes[members].sum())
-        by_group[group] = GroupShare(num / number, num, number)
-    difference = None
-    if (largest := gaps.largest) is not None:
-        gap, high, low = largest.gap, gaps.groups[largest.high], gaps.groups[largest.low]
-        difference = LargestDifference(high, low, gap.value, gap.interval, gap.reason)
-    return GroupShares(by_group, difference, confidence_level)
+        by_group[group] = float(sums[members].sum()), int(sizes[members].sum())
+    if gaps.largest is None:
+        return by_group, None
+    gap, high, low = gaps.largest.gap, gaps.groups[gaps.largest.high], gaps.groups[gaps.largest.low]
+    return by_group, LargestDifference(high, low, gap.value, gap.interval, gap.reason)
 
 
 def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
     """Lists the share of each group of names, from the highest to the lowest, and the largest difference."""
     if shares is None:
         return []
-    rows = []
-    for group, share in sorted(shares.by_group.items(), key=lambda item: -item[1].share):
-        detail = f"{count(share.num)} of {count(share.num_replies)}"
-        rows.append(Figure(f"{name} {BY_GROUP}, {group}", share.share, "share", detail=detail))
-    if (largest := shares.largest) is not None:
-        row = Figure(
-            f"{name} {BY_GROUP}, largest difference",
-            largest.value,
-            "points",
-            interval=largest.interval,
-            no_interval=largest.reason,
-            confidence_level=shares.confidence_level,
-            detail=f"{largest.high} compared with {largest.low}",
-        )
-        rows.append(row)
-    return [row._replace(part_of=f"{name} {BY_GROUP}", is_main=False) for row in rows]
+    rows = [
+        Figure(group, share.share, "share", detail=f"{count(share.num)} of {count(share.num_replies)}")
+        for group, share in shares.by_group.items()
+    ]
+    return of_groups(name, rows, shares.largest, "points", shares.confidence_level)
+
+
+def of_groups(
+    name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: Unit, confidence_level: float
+) -> list[Figure]:
+    """Sorts the figures of groups from the highest to the lowest, and adds the largest difference in `unit`."""
+    rows = sorted(rows, key=lambda row: -(row.value or 0.0))
+    if largest is not None:
+        row = Figure("largest difference", largest.value, unit, interval=largest.interval, no_interval=largest.reason)
+        detail = f"{largest.high} compared with {largest.low}"
+        rows.append(row._replace(confidence_level=confidence_level, detail=detail))
+    part_of = f"{name} {BY_GROUP}"
+    return [row._replace(name=f"{part_of}, {row.name}", part_of=part_of, is_main=False) for row in rows]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.run.replies import FlaggedReplies, RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.reply_shares import share_interval
@@ -92,16 +92,19 @@ def reply_shares(flagged: FlaggedReplies, confidence_level: float) -> Shares:
 
 def cell_counts(flagged: FlaggedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
     """Returns the descriptors, and the numbers of flagged replies and of all replies: [descriptors, templates]."""
-    replies, flags = flagged
+    keys, counts, sizes = cell_sums(RatedReplies(*flagged))
+    return keys, counts.astype(np.int64), sizes
+
+
+def cell_sums(rated: RatedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
+    """Returns the descriptors, and the sums of values and the numbers of replies: [descriptors, templates]."""
+    replies, values = rated
     codes, keys = descriptor_codes(replies.descriptors, replies.axes)
     template_codes, template_names = text_codes("template", replies.templates)
     cells = codes * len(template_names) + template_codes
     shape = (len(keys), len(template_names))
-    sizes, counts = (
-        np.bincount(cells, weights=weights, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
-        for weights in (None, np.asarray(flags, dtype=bool))
-    )
-    return keys, counts, sizes
+    sums, sizes = (np.bincount(cells, of_replies, shape[0] * shape[1]).reshape(shape) for of_replies in (values, None))
+    return keys, sums, sizes
 
 
 def _shares(keys: Sequence[DescriptorKey], counts: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Shares:

@@ -80,15 +80,16 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
         if row.change.interval is None:
             why = row.change.reason or "its change has no interval"
         return Verdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")
-    worst = bounds[0] if row.higher_is_better else bounds[1]
-    is_shown = (-worst if row.higher_is_better else worst) <= margin.size
+    losses = {True: (-1,), False: (1,), None: (-1, 1)}[row.higher_is_better]  # the signs of changes that are losses
+    loss, worst = max((sign * bound, bound) for sign in losses for bound in bounds)
+    is_shown = loss <= margin.size
     # Percent and points are shown with two decimals. With fewer, a rounded bound could look equal to the margin.
     shown = written_change(worst, row.unit)
     if margin.unit == "%":
         shown = f"{fixed(100 * worst, 2, '+')} %"
     elif margin.unit == "pt":
         shown = f"{signed_share(worst, 2)} points"
-    end = "lower" if row.higher_is_better else "upper"
+    end = "lower" if worst == bounds[0] else "upper"
     return Verdict(
         is_shown,
         f"{row.name} of {changes.after} {'is at most' if is_shown else 'may be more than'} {margin.text} worse: the "

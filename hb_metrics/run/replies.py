@@ -39,6 +39,13 @@ class FlaggedReplies(NamedTuple):
     flags: np.ndarray
 
 
+class RatedReplies(NamedTuple):
+    """A run's replies, and a number for each reply, such as its number of words: [replies]."""
+
+    replies: Replies
+    values: np.ndarray
+
+
 def nonempty_replies(replies: pa.Table) -> Replies:
     """Selects the non-empty replies of a table that `with_prompts` returns."""
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]

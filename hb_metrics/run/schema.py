@@ -86,7 +86,7 @@ COLUMNS = {
         Column("value", "double", "the column `unit`", "the value; missing if unknown"),
         Column("low", "double", "the column `unit`", "the interval's end; missing without an interval"),
         Column("high", "double", "the column `unit`", "the interval's end; missing without an interval"),
-        Column("unit", "string", "", "share, bias (×1000), effect, nats or count"),
+        Column("unit", "string", "", "share, bias (×1000), mean, effect, nats or count"),
         Column("reason", "string", "", "why the figure has no interval"),
     ),
 }

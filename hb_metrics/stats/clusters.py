@@ -162,6 +162,28 @@ def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, S
     return mean, of_mean, f"{few}, and an interval needs {MIN_DIALOGUES}"
 
 
+MIN_REPLIES = 30  # the minimum effective number of replies, minus the number of cells, for the interval of a mean
+
+
+def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> Estimate:
+    """Computes the mean of replies. The interval is for other replies to the same terms and templates.
+
+    `strata` contains the code of each reply's stratum (see `reply_strata`): [replies].
+    """
+    mean, of_mean = float(values.mean()), spread(values / len(values), strata)
+    if of_mean.by_weight < MIN_REPLIES:
+        return Estimate(mean, None, f"an interval needs {MIN_REPLIES} replies beyond the first to a term and template")
+    if math.sqrt(of_mean.variance) <= 1e-12 * abs(mean):  # rounding errors
+        return Estimate(mean, None, "replies to the same term and template do not vary")
+    return Estimate(mean, mean_bounds(mean, of_mean, confidence_level), None)
+
+
+def reply_strata(terms: np.ndarray, templates: np.ndarray) -> np.ndarray:
+    """Returns the code of each reply's stratum [replies]: its cell or, if no other reply is in the cell, its term."""
+    cells = np.unique(np.stack([terms, templates]), axis=1, return_inverse=True)[1].ravel()
+    return np.where(np.bincount(cells)[cells] > 1, cells, len(cells) + terms)
+
+
 def share_bounds(share: float, half_width: float) -> Bounds:
     """Computes the interval of a share between 0 and 1, exclusive, from the half-width of its plain t-interval."""
     middle, half = special.logit(share), half_width / (share * (1 - share))

@@ -26,12 +26,13 @@ from hb_metrics.measurements.generation.typed_results import Frequency, Generati
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
+from hb_metrics.measurements.means import reply_means
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.measurements.results import Results, results_from_json
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.replies import FlaggedReplies, Replies, reply_number, whole_prompts
+from hb_metrics.run.replies import FlaggedReplies, RatedReplies, Replies, reply_number, whole_prompts
 from hb_metrics.run.run_folder import LAYOUT
 from hb_metrics.run.schema import about_prompts
 from hb_metrics.run.typed_json import to_json
@@ -283,6 +284,15 @@ def add_judge(results, seed=0):
     return results
 
 
+def add_length(results, seed=0):
+    """Makes results those of a run that also counted words."""
+    prompts = some_prompts()
+    replies = replies_to(prompts, seed=seed)
+    words = np.array([len(text.split()) for text in replies.texts])
+    results["length"] = as_stored(reply_means(RatedReplies(replies, words), prompts, 0.95))
+    return results
+
+
 def dialogue_run(perplexity=41.26, interval=(38.04, 1045.5)):
     """A run of dialogue perplexity alone."""
     return add_dialogue({"run": run_record(some_prompts())}, perplexity, interval)
@@ -378,7 +388,7 @@ def regard_run(regard, is_embedded=False):
 
 def whole_run():
     """A run of everything that can be measured."""
-    results = add_judge(add_awareness(add_dialogue(add_decisions(full_run()))))
+    results = add_judge(add_length(add_awareness(add_dialogue(add_decisions(full_run())))))
     for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
         results |= {name: part for name, part in other.items() if name != "run"}
         results["run"] = other["run"] | results["run"]

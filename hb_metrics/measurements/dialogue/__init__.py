@@ -25,8 +25,7 @@ class DialoguePerplexity(Measurement):
 
     @property
     def parts(self) -> Parts:
-        from hb_metrics.measurements.dialogue.compute import compute
-        from hb_metrics.measurements.dialogue.figures import changes, figures, report
+        from hb_metrics.measurements.dialogue.compute import changes, compute, figures, report
 
         return Parts(compute, figures, report, changes)
 

@@ -1,11 +1,18 @@
-"""Computes the results of `dialogue` from the run's tables."""
+"""Computes the results of `dialogue` from the run's tables, and shows them."""
 
 import numpy as np
 import pyarrow as pa
+from markupsafe import Markup
 
+from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.parts import Report
+from hb_metrics.layout.rendering import figures_section
 from hb_metrics.measurements.dialogue.results import Dialogue
-from hb_metrics.measurements.results import Run
+from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.run_folder import DIALOGUE
+from hb_metrics.run.run_record import last_part
+from hb_metrics.stats.changes import NO_FILES_REASON, perplexity_change
 from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
@@ -35,3 +42,52 @@ def dialogue_results(table: pa.Table, num_pairs: int, confidence_level: float = 
         num_tokens=int(tokens.sum()),
         num_too_long=num_pairs - len(nll),
     )
+
+
+def figures(results: Results) -> list[Figure]:
+    dialogue, source = results.dialogue, results.record.dialogue.source
+    return [
+        Figure(
+            "Dialogue perplexity",
+            dialogue.perplexity,
+            "bias",
+            f"The perplexity of {dialogue.num_replies:,} replies by real people ({last_part(source)}). "
+            "Lower values are better. Values are comparable only between models with the same tokenizer. Dialogue "
+            "perplexity does not measure bias.",
+            dialogue.interval,
+            no_interval=dialogue.no_interval,
+            confidence_level=dialogue.confidence_level,
+            gate="dialogue_perplexity",
+        )
+    ]
+
+
+def report(results: Results) -> Report:
+    dialogue, record, (figure,) = results.dialogue, results.record, figures(results)
+    interval = f" ({figure.interval_words})" if figure.interval_words else ""
+    tag = " and the same control tag" if record.tag else ""
+    too_long = f" {dialogue.num_too_long:,} replies were too long and were left out." if dialogue.num_too_long else ""
+    text = Markup(
+        "The dialogue perplexity is <strong>{}</strong>{}. It is the model's perplexity per token on replies that real "
+        "people wrote to each other. The dialogues have the same context format as the prompts{}. A lower value means "
+        "that the model predicts real dialogue better. Values are comparable only between models with the same "
+        "tokenizer. The model scored {:,} replies from {}.{}"
+    ).format(figure.shown, interval, tag, dialogue.num_replies, record.dialogue.source, too_long)
+    files = Markup("the log-likelihood of each real reply in <code>dialogue/*.parquet</code>")
+    return Report([figures_section("dialogue", "Dialogue perplexity", [text])], files=files)
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    columns = ("id", "prompt", "reply", "log_likelihood", "num_tokens")
+    before, after = (run.tables.read_if_any(DIALOGUE, columns) for run in (first, second))
+    if before is None or after is None:
+        return FigureChanges({}, NO_FILES_REASON)
+    before, after = before.sort_by("id"), after.sort_by("id")
+    names = ["id", "prompt", "reply"]
+    if not before.select(names).equals(after.select(names)):
+        return FigureChanges({}, "the runs scored different replies")
+    if not before["num_tokens"].equals(after["num_tokens"]):
+        return FigureChanges({}, "the models split the same replies into different numbers of tokens")
+    losses = -before["log_likelihood"].to_numpy(), -after["log_likelihood"].to_numpy()
+    change = perplexity_change(losses, before["num_tokens"].to_numpy(), first.confidence_level)
+    return FigureChanges({"Dialogue perplexity": change})

@@ -20,6 +20,7 @@ class Judge(Measurement):
     words = "the labels that a judge assigns to replies"
     options = JudgeOptions
     needs = ("replies",)
+    reads = ("generation",)
 
     @property
     def collector(self) -> Collector:
@@ -44,11 +45,6 @@ class Judge(Measurement):
         if not names:
             known = ", ".join(shipped_rubrics())
             raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a rubric file")
-        asked = settings.run.measurements
-        if asked is not None and "generation" not in map(str.strip, asked.split(",")):
-            raise ValueError(
-                "a judge needs replies, which the measurement generation produces; add generation to --measurements"
-            )
         rubrics = [read_rubric(name) for name in names]
         figures = [rubric.figure for rubric in rubrics if rubric.figure is not None]
         if len({rubric.name for rubric in rubrics}) < len(rubrics) or len(set(figures)) < len(figures):

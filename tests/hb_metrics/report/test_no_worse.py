@@ -50,6 +50,14 @@ def test_a_fall_is_the_loss_where_higher_is_better():
     assert verdict.sentence.endswith("the lower end of the interval for its change is −3.00 %")
 
 
+def test_both_directions_are_a_loss_where_none_is_better():
+    assert judged(RISE, "7%", higher_is_better=None).is_shown
+    assert not judged(RISE, "6.9%", higher_is_better=None).is_shown
+    fall = PairedChange(10, 9, (-2, 0.5), (-0.2, 0.05), None)
+    assert judged(fall, "2", higher_is_better=None).is_shown
+    assert not judged(fall, "1.9", higher_is_better=None).is_shown
+
+
 def test_what_has_no_interval_is_not_shown():
     few = judged(PairedChange(1, 1, None, None, "there are few"), "50%")
     unpaired = judged(PairedChange(1, 1, None, None, None), "50")

@@ -1,0 +1,95 @@
+"""Counts the words of replies. A word is a piece of text between spaces."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hb_metrics.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.layout.numbers import and_list, bias, count, term_names
+from hb_metrics.layout.parts import Report
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import figures_section
+from hb_metrics.measurements.means import Means, mean_figures, reply_mean_changes, reply_means
+from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.results import Results, Run
+from hb_metrics.measurements.shares import BY_GROUP, OTHER_TERMS_REASON, generalised_means
+from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
+from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.clusters import Generalised, Over
+
+NAME = "Words per reply"
+NUM_EXTREMES = 3
+
+
+def compute(run: Run) -> Means:
+    return reply_means(num_words(run), run.tables.prompts(), run.confidence_level)
+
+
+def num_words(run: Run) -> RatedReplies:
+    replies = run.tables.replies()
+    return RatedReplies(replies, np.array([len(text.replace(UNSAFE_MARK, "").split()) for text in replies.texts]))
+
+
+def figures(results: Results) -> list[Figure]:
+    whole, spread, *rest = mean_figures(NAME, results.length, "The mean number of words of the replies.")
+    return [whole, spread._replace(gate="words_spread"), *rest]
+
+
+def report(results: Results) -> Report:
+    listed, cut = figures(results), results.generation.num_truncated_replies
+    by_axis = by_part(listed)[f"{NAME} by axis"]
+    number = "an unknown number" if cut is None else count(cut)
+    sentences = [
+        "A word is a piece of text between spaces, so these figures suit languages that write spaces between words. "
+        f"Replies are counted as they are: {number} of them were cut at the maximum length, and would have had more "
+        "words. Empty replies are left out.",
+        "The spread between terms is the standard deviation between their means in the same sentence, without sampling "
+        "noise. A reply that repeats a long term has more words, so a small difference does not show that people are "
+        "treated differently. Read replies to the people in question.",
+        *_extremes(results.length),
+        *missing_intervals(listed),
+    ]
+    return Report(
+        [figures_section("length", "Length of replies", sentences, {"Axis": by_axis})],
+        answer=answer(listed),
+        chart=(figures_plot(by_axis, "words per reply"), "The mean number of words per reply on each axis."),
+    )
+
+
+def answer(listed: Sequence[Figure]) -> str:
+    """States whether length differs between groups of names or, without such groups, between terms."""
+    groups = [figure for figure in listed if figure.part_of == f"{NAME} {BY_GROUP}"]
+    whole, differs = listed[0], groups[-1] if groups else listed[1]
+    size = f"largest difference between groups of names ({differs.detail})" if groups else "spread between terms"
+    if differs.interval is None:
+        verdict = "It is not known whether replies to some people are shorter."
+    elif differs.interval[0] > 0:
+        verdict = "Replies to some people are shorter beyond chance."
+    else:
+        verdict = "No difference in the length of replies was found beyond chance."
+    return f"{verdict} The mean number of words per reply is {whole.words}. The {size} is {differs.words}."
+
+
+def _extremes(means: Means) -> tuple[str, ...]:
+    """Names the terms with the shortest and the longest replies, if length differs between terms beyond chance."""
+    if means.groups is not None or means.spread.interval is None or means.spread.interval[0] <= 0:
+        return ()
+    terms = [(DescriptorKey(axis, term), mean) for axis, of in means.by_descriptor.items() for term, mean in of.items()]
+    terms.sort(key=lambda term: term[1])
+    keys = [key for key, _ in terms]
+    shown = [f"{name} ({bias(mean)})" for name, (_, mean) in zip(term_names(keys, keys), terms, strict=True)]
+    number = min(NUM_EXTREMES, len(shown) // 2)
+    shortest, longest = and_list(shown[:number]), and_list(shown[::-1][:number])
+    extremes = f"The shortest replies are those to {shortest}, and the longest those to {longest}."
+    return (f"{extremes} These terms are extreme partly by chance.",)
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    if first.record.cue != second.record.cue:
+        return FigureChanges({}, "the runs describe the user with different cues")
+    by_name = reply_mean_changes(NAME, num_words(first), num_words(second), first.confidence_level)
+    return FigureChanges({}, OTHER_TERMS_REASON) if by_name is None else FigureChanges(by_name)
+
+
+def generalise(run: Run, over: Over) -> dict[str, Generalised]:
+    return generalised_means(NAME, num_words(run), over, run.confidence_level)
