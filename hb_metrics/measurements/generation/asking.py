@@ -1,5 +1,6 @@
 """Makes the requests for a run's replies."""
 
+from dataclasses import fields
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -9,14 +10,13 @@ from hb_dataset.names import has_names, name_prompts, read_names
 from hb_metrics.collect.classifiers.styles import read_style_clusters
 from hb_metrics.collect.engines.engine import Engine
 from hb_metrics.collect.replies.cues import check_cue, prompts_for_cue, read_personas, read_questions
+from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.requests import ReplyRequests, select_prompts, with_follow_ups
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.own_prompts import has_outcomes
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.layout import Layout
-
-_DECODING_OPTIONS = ("temperature", "top_k", "top_p", "max_new_tokens")
 
 
 class Asked(NamedTuple):
@@ -63,7 +63,7 @@ def named_people(settings: Settings) -> pa.Table:
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     options, shared = settings.of(GenerationOptions), settings.run
-    changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
+    changes = {field.name: vars(options)[field.name] for field in fields(Decoding) if field.name in vars(options)}
     usable = prompts_for_cue(prompts, options.cue)
     per_cell = None if has_names(prompts) else options.replies_per_cell or None
     chosen = select_prompts(usable, per_cell, seed=shared.seed)
