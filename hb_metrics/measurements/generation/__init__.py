@@ -46,11 +46,10 @@ class Generation(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.generation.compute import compute
-        from hb_metrics.measurements.generation.details import details
         from hb_metrics.measurements.generation.figures import figures
-        from hb_metrics.measurements.generation.generalised import generalise
         from hb_metrics.measurements.generation.page import report
-        from hb_metrics.measurements.generation.run_changes import changes
+        from hb_metrics.measurements.generation.run_changes import changes, generalise
+        from hb_metrics.measurements.generation.terms import details
 
         return Parts(compute, figures, report, changes, generalise=generalise, details=details)
 

@@ -4,7 +4,9 @@ from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
 from hb_metrics.layout.numbers import axis_label, bias, counted, p_words, share
-from hb_metrics.measurements.generation.typed_results import Biases, Generation, NameGroups, Turns
+from hb_metrics.measurements.generation.name_groups import NameGroups
+from hb_metrics.measurements.generation.results import Generation, RefusalShares, Turns
+from hb_metrics.measurements.generation.styles import Biases
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import (
     change_figure,
@@ -39,6 +41,7 @@ _MEANING = {
 
 def figures(results: Results) -> list[Figure]:
     generation = results.generation
+    kinds: dict[str, RefusalShares] = vars(generation.refusals)
     return [
         *_full(generation, results.record.generation),
         *_telling(generation),
@@ -48,10 +51,8 @@ def figures(results: Results) -> list[Figure]:
         *_axes(generation),
         *_clusters(generation),
         *shares_by_axis(UPTAKE, generation.uptake),
-        *shares_by_axis(REFUSALS, generation.refusals.refusals),
-        *shares_by_axis("Disclaimers", generation.refusals.disclaimers),
-        *group_figures(REFUSALS, generation.refusals.refusals.groups),
-        *group_figures("Disclaimers", generation.refusals.disclaimers.groups),
+        *(row for kind, shares in kinds.items() for row in shares_by_axis(kind.capitalize(), shares)),
+        *(row for kind, shares in kinds.items() for row in group_figures(kind.capitalize(), shares.groups)),
         *(turn_figures(generation.turns) if generation.turns else []),
     ]
 
@@ -74,18 +75,18 @@ def _full(generation: Generation, asked: GenerationSettings) -> list[Figure]:
     )
     figures = []
     if debiased is not None:
-        full = _figure(generation, "Full Gen Bias, debiased", "full_gen_bias")
+        full = _figure(
+            generation,
+            "Full Gen Bias, debiased",
+            "full_gen_bias",
+            meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no dependence.",
+            beside={},
+            detail=_own_part(generation.identity_leakage),
+            task="full_gen_bias_debiased",
+        )
         bounds = full.interval
         known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
-        figures.append(
-            full._replace(
-                meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no dependence.",
-                beside={},
-                detail=_own_part(generation.identity_leakage),
-                task="full_gen_bias_debiased",
-                notes=(*known, f"less a sampling noise of {noise:.4g}", *common),
-            )
-        )
+        figures.append(full._replace(notes=(*known, f"less a sampling noise of {noise:.4g}", *common)))
     if noise is None:
         with_noise, detail = "sampling noise unknown", per_cell
     else:
@@ -201,11 +202,9 @@ def style_figures(generation: Generation, number: int) -> list[Figure]:
     rows = []
     for style in generation.styles:
         row = _figure(generation, style.style, "by_style", style.style)
-        more = {
-            "mean probability": Number(style.mean, "small_share"),
-            "variance across terms": Number(style.variance, "effect"),
-        }
-        rows.append(row._replace(beside={**row.beside, **more}))
+        beside = {"mean probability": Number(style.mean, "small_share")}
+        beside["variance across terms"] = Number(style.variance, "effect")
+        rows.append(row._replace(beside={**row.beside, **beside}))
     return sorted(rows, key=lambda row: -(row.known or 0.0))[:number]
 
 
@@ -232,7 +231,7 @@ def turn_figures(turns: Turns) -> list[Figure]:
     last, level = len(turns.by_turn), turns.uptake.by_turn[0].confidence_level
     notes = counted(turns.num_ended, "conversations left out because a later turn has no reply")
     figures = [
-        _figure(of_turn, f"{BY_TURN}, turn {turn}", "full_gen_bias")._replace(part_of=BY_TURN, notes=notes)
+        _figure(of_turn, f"{BY_TURN}, turn {turn}", "full_gen_bias", part_of=BY_TURN, notes=notes)
         for turn, of_turn in enumerate(turns.by_turn, start=1)
     ]
     if turns.change is not None:
@@ -271,7 +270,7 @@ def _printed(metric: str, part: str) -> dict[str, float | None]:
     return {model: of_model.get(part) for model, of_model in _PRINTED[metric].items()}
 
 
-def _figure(biases: Biases, name: str, *path: str) -> Figure:
+def _figure(biases: Biases, name: str, *path: str, **more: Any) -> Figure:
     plain = biases.gen_bias
     return Figure(
         name,
@@ -280,7 +279,7 @@ def _figure(biases: Biases, name: str, *path: str) -> Figure:
         interval=pair(value_at(plain.intervals, path)),
         no_interval=value_at(plain.no_intervals, path),
         confidence_level=plain.confidence_level,
-        beside={PLAIN: Number(value_at(plain, path), "bias")},
+        **{"beside": {PLAIN: Number(value_at(plain, path), "bias")}, **more},
     )
 
 

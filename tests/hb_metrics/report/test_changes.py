@@ -13,7 +13,7 @@ from scipy import stats
 from hb_metrics.command.report import main
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
-from hb_metrics.measurements.generation import generalised as of_generation
+from hb_metrics.measurements.generation import run_changes as of_generation
 from hb_metrics.measurements.offensiveness.run_changes import changes as offensive_changes
 from hb_metrics.measurements.results import read_run
 from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance

@@ -28,8 +28,8 @@ from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
+from hb_metrics.measurements.decisions.page import difference, headline, verdict
 from hb_metrics.measurements.decisions.run_changes import changes
-from hb_metrics.measurements.decisions.verdict import difference, headline, verdict
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import run_changes

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from hb_metrics.measurements.generation.results import median_pair
+from hb_metrics.measurements.generation.styles import median_pair
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.bias_values import bias_values
 from hb_metrics.stats.inputs import text_codes
