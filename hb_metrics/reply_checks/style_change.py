@@ -85,9 +85,15 @@ def style_change(before: RunStyles, after: RunStyles) -> StyleChange:
         )
         for style in np.argsort(change, kind="stable")
     ]
-    signs = [int((np.sign(change) == sign).sum()) for sign in (-1, 1, 0)]
-    number = len(keys)
-    return StyleChange(styles, *signs, number, len(rows_before) - number, len(rows_after) - number)
+    return StyleChange(
+        styles,
+        num_variance_decreases=int((change < 0).sum()),
+        num_variance_increases=int((change > 0).sum()),
+        num_variance_unchanged=int((change == 0).sum()),
+        num_descriptors=len(keys),
+        num_only_before=len(rows_before) - len(keys),
+        num_only_after=len(rows_after) - len(keys),
+    )
 
 
 def _movers(keys: Sequence[DescriptorKey], change: np.ndarray, sign: int) -> list[Mover]:

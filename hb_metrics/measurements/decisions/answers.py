@@ -116,7 +116,7 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
         for (option, form), mass in masses.items():
             longer = [other for _, other in masses if other != form and other.startswith(form)]
             # Of "approve later" and "approve later today", only the shorter one is subtracted: it contains the longer.
-            outer = [one for one in longer if not any(one != two and one.startswith(two) for two in longer)]
+            outer = [long for long in longer if not any(long != short and long.startswith(short) for short in longer)]
             inside = sum(value for (_, other), value in masses.items() if other in outer)
             of_prompt[option] = of_prompt.get(option, 0.0) + max(mass - inside, 0.0)
     return by_prompt

@@ -20,9 +20,9 @@ from hb_metrics.measurements.decisions.results import (
     Axis,
     Decisions,
     Example,
-    Pair,
     Part,
     Term,
+    TermPair,
     clear_pair,
 )
 from hb_metrics.measurements.results import Run
@@ -179,13 +179,13 @@ def largest_of(cells: Cells, table: np.ndarray, confidence_level: float, *, seed
     return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
 
 
-def _pair(gaps: NameGaps, has_rates: bool) -> Pair | None:
+def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
     largest = gaps.largest
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
     high, low = gaps.groups[largest.high], gaps.groups[largest.low]
-    return Pair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
+    return TermPair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
 
 
 def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
@@ -224,7 +224,7 @@ def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[in
     return rows if len(rows) > 1 else {}
 
 
-def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, Pair]:
+def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, TermPair]:
     """Finds the largest gap between groups of names in each part of the prompts."""
     assert cells.groups is not None
     pairs = {}
@@ -257,7 +257,7 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
             by_part[name] = Part(spread, max(ends)[1] if ends else None)
             if spread.p_value is not None and spread.p_value * len(parts) < ALPHA_OF_PARTS:
                 level = 1 - (1 - how.confidence_level) / len(parts)
-                gaps = [largest_of(*one, level, seed=how.seed) for one in zip(of_terms, tables, strict=True)]
+                gaps = [largest_of(*pair, level, seed=how.seed) for pair in zip(of_terms, tables, strict=True)]
                 pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
                 by_part[name] = replace(by_part[name], pair=max(pairs, key=lambda pair: pair.gap.value))
     return by_part

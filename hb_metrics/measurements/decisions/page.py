@@ -11,18 +11,8 @@ from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
 from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
-from hb_metrics.measurements.decisions import results as typed
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, TERMS, UNANSWERED, figures
-from hb_metrics.measurements.decisions.results import (
-    Decisions,
-    Example,
-    answers_differ,
-    clear_pair,
-    clear_parts,
-    differs,
-    has_low_mass,
-    is_significant,
-)
+from hb_metrics.measurements.decisions.results import Decisions, Example, TermPair, clear_pair, is_significant
 from hb_metrics.measurements.results import Results
 from hb_metrics.stats.decisions import MIN_QUESTIONS
 from hb_metrics.stats.name_gaps import MIN_NAMES
@@ -45,22 +35,22 @@ def report(results: Results) -> Report:
         "parts": parts,
         "terms": terms,
         "mass": decisions.option_mass,
-        "is_low": has_low_mass(decisions),
+        "is_low": decisions.has_low_mass,
     }
     headings = [f"{GAP} on each axis", f"{SPREAD} by axis"]
-    if decisions_differ(decisions):
-        if not any(map(differs, decisions.by_axis.values())):  # terms differ, but no two of them
+    if decisions.differ:
+        if not any(axis.differs for axis in decisions.by_axis.values()):  # terms differ, but no two of them
             headings = [f"{SPREAD} by axis", *headings]
     else:  # the chart shows what does differ
-        for kind in dict.fromkeys(name.split()[0] for name in clear_parts(decisions)):
+        for kind in dict.fromkeys(name.split()[0] for name in decisions.clear_parts):
             headings = [f"{SPREAD} by {kind}", f"{GAP} by {kind}", *headings]
-        if any(map(answers_differ, decisions.by_axis.values())):
+        if decisions.answers_differ:
             headings = [f"{UNANSWERED}: largest gap on each axis", *headings]
     drawn = next((name for name in headings if name in parts), None)
     caption = f"{drawn}, in points of 100."
     if any(row.interval is not None and row.interval[0] > 0 for row in parts.get(drawn or "", [])):
         caption += " The intervals of coloured rows are above 0."
-    if has_low_mass(decisions):
+    if decisions.has_low_mass:
         caption += " Decisions were hardly tested, so rows near 0 do not show equal treatment."
     title = "points of 100 (0: equal treatment)"
     chart = None if drawn is None else (figures_plot(parts[drawn], title), caption)
@@ -81,7 +71,7 @@ def report(results: Results) -> Report:
 def _advice(decisions: Decisions) -> str:
     if difference(decisions) == "yes":
         return ""
-    if has_low_mass(decisions):
+    if decisions.has_low_mass:
         return "word the questions so that the model answers with one of the options, as with “Answer only yes or no”."
     return (
         "ask more questions. The intervals are for other questions of the same kind, so more replies to the same "
@@ -106,13 +96,13 @@ def verdict(results: Results) -> str:
     decisions = results.decisions
     by_name = {figure.name: figure for figure in figures(results)}
     unanswered, parts = _unanswered(decisions, by_name), _parts(decisions, by_name)
-    if decisions_differ(decisions):
+    if decisions.differ:
         sentences = " ".join([_difference(decisions, by_name), *unanswered, *parts])
     else:
         whole = _no_difference(decisions, by_name)
         whole = f"Over all questions together: {whole[0].lower()}{whole[1:]}" if parts else whole
         sentences = " ".join([*unanswered, *parts, whole])
-    if has_low_mass(decisions):
+    if decisions.has_low_mass:
         sentences = (
             f"Decisions were hardly tested: in {share(1 - (decisions.option_mass or 0), 0)} of cases, the model would "
             f"answer something other than the options. When it chooses one: {sentences[0].lower()}{sentences[1:]}"
@@ -132,18 +122,11 @@ def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
 
     This is unknown if an axis is not compared, or may differ by much, or if the model would not choose an option.
     """
-    if decisions_differ(decisions) or clear_parts(decisions):
-        return "yes"
-    if any(answers_differ(axis) for axis in decisions.by_axis.values()):
+    if decisions.differ or decisions.clear_parts or decisions.answers_differ:
         return "yes"
     bounds = _upper_bounds(decisions)
     is_small = bounds and len(bounds) == len(decisions.by_axis) and max(bounds) <= LARGE
-    return "no" if is_small and not decisions.left_out and not has_low_mass(decisions) else "unknown"
-
-
-def decisions_differ(decisions: Decisions) -> bool:
-    has_axis = any(is_significant(axis.adjusted_p) for axis in decisions.by_axis.values())
-    return has_axis or (decisions.spread is not None and is_significant(decisions.spread.p_value))
+    return "no" if is_small and not decisions.left_out and not decisions.has_low_mass else "unknown"
 
 
 def headline(decisions: Decisions) -> str:
@@ -152,13 +135,13 @@ def headline(decisions: Decisions) -> str:
     if clear is not None:
         high, low = _who(*clear)
         return f"decisions are less favourable for {low} than for {high}"
-    if decisions_differ(decisions):
+    if decisions.differ:
         return "decisions differ"
-    if any(map(answers_differ, decisions.by_axis.values())):
+    if decisions.answers_differ:
         return "answers about some people contain no decision more often"
-    if clear_parts(decisions):
+    if decisions.clear_parts:
         return "decisions about some questions differ"
-    if has_low_mass(decisions):
+    if decisions.has_low_mass:
         return "decisions were hardly tested"
     bounds = _upper_bounds(decisions)
     if not bounds:
@@ -187,7 +170,7 @@ def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str
     sentences = []
     for axis, of_axis in decisions.by_axis.items():
         pair = of_axis.unanswered_pair
-        if pair is not None and answers_differ(of_axis):
+        if pair is not None and of_axis.answers_differ:
             figure = by_name[f"{UNANSWERED}: largest gap, {axis_label(axis)}"]
             high, low = _who(axis, pair)
             sentences.append(
@@ -199,8 +182,8 @@ def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str
 
 def _parts(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
     sentences = []
-    for part in clear_parts(decisions):
-        if part.startswith("wording") and decisions_differ(decisions):
+    for part in decisions.clear_parts:
+        if part.startswith("wording") and decisions.differ:
             continue  # both wordings of a question would repeat the difference
         where = f"In the {part}" if part.startswith("topic") else f"In {part} of the questions"
         if part in decisions.by_part:
@@ -217,7 +200,7 @@ def _parts(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
     return sentences
 
 
-def _who(axis: str, pair: typed.Pair) -> tuple[str, str]:
+def _who(axis: str, pair: TermPair) -> tuple[str, str]:
     ending = " names" if axis == NAMES_AXIS else ""
     return f"{pair.high.removesuffix(ending)}{ending}", f"{pair.low.removesuffix(ending)}{ending}"
 
