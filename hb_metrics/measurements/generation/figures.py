@@ -32,6 +32,7 @@ _PRINTED = {
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
     "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
 }
+SIZES = {0.54: "very small", 0.6: "small", 0.655: "medium"}
 _VARIES = "The dependence of reply styles on the term in the prompt"
 _MEANING = {
     "refusals": "The share of replies in which the model declines to respond to the prompt.",
@@ -296,6 +297,18 @@ def _own_part(leakage: Leakage | None) -> str:
         return ""
     own = leakage.in_replies.own
     return f"{bias(abs(own))} {'lower' if own >= 0 else 'higher'} if terms in replies are masked"
+
+
+def telling_sentence(telling: Figure) -> str:
+    """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
+    text = (
+        f"Told to which of two people the model may have replied, one can tell from the style of a single reply in "
+        f"{telling.words} of cases"
+    )
+    if telling.interval is None or telling.interval[0] <= 0.5:
+        return f"{text}; guessing gives 50%."
+    size = next((word for bound, word in SIZES.items() if telling.value is not None and telling.value < bound), "large")
+    return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
 def turn_sentences(turns: Turns) -> list[str]:

@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -19,6 +20,7 @@ from hb_metrics.measurements.generation.figures import (
     by_axis_heading,
     figures,
     style_figures,
+    telling_sentence,
     turn_figures,
     turn_sentences,
 )
@@ -35,7 +37,6 @@ NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the
 ALPHA = 0.05
 SHORT_SHARE = 0.5
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
-SIZES = {0.54: "very small", 0.6: "small", 0.655: "medium"}
 
 
 def report(results: Results) -> Report:
@@ -46,11 +47,6 @@ def report(results: Results) -> Report:
     embedded = record.style_classifier.is_embedded
     whole = {figure.name: figure for figure in parts[""]}
     names = names_answer(whole.get("Bias between groups of names"), generation)
-    clusters = [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts]
-    styles = style_figures(generation, NUM_STYLES)
-    plots = {"styles-plot": [figures_plot(styles, "part of Full Gen Bias ×1000", [PLAIN])]}
-    if clusters:
-        plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in clusters]
     context = {
         "run": record,
         "embedded": embedded,
@@ -61,11 +57,9 @@ def report(results: Results) -> Report:
         "whole": whole,
         "names": names,
         "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
-        "clusters": clusters,
-        "styles": styles,
     }
     sections = [
-        section("generation", "Generation bias", "generation/generation.html.jinja", context, plots),
+        _styles(generation, parts, context),
         *([_turns(generation.turns, parts, record.generation.follow_ups)] if generation.turns else []),
         terms_section(generation),
         *frequency_section(results),
@@ -163,18 +157,6 @@ def axes_beyond_chance(axes: list[Figure]) -> str:
     return f", beyond chance among terms of {and_list(named)}" if beyond and len(axes) > 1 else ""
 
 
-def telling_sentence(telling: Figure) -> str:
-    """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
-    text = (
-        f"Told to which of two people the model may have replied, one can tell from the style of a single reply in "
-        f"{telling.words} of cases"
-    )
-    if telling.interval is None or telling.interval[0] <= 0.5:
-        return f"{text}; guessing gives 50%."
-    size = next((word for bound, word in SIZES.items() if telling.value is not None and telling.value < bound), "large")
-    return f"{text}; guessing gives 50%. A difference of this size is called {size}."
-
-
 def style_differs(whole: Mapping[str, Figure], groups: NameGroups | None = None) -> Differs:
     """Returns whether style differs between terms, or between `groups` of names.
 
@@ -235,9 +217,18 @@ def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
     return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 
+def _styles(generation: Generation, parts: Mapping[str, list[Figure]], context: dict[str, Any]) -> Section:
+    clusters = [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts]
+    styles = style_figures(generation, NUM_STYLES)
+    plots = {"styles-plot": [figures_plot(styles, "part of Full Gen Bias ×1000", [PLAIN])]}
+    if clusters:
+        plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in clusters]
+    context = {**context, "clusters": clusters, "styles": styles}
+    return section("generation", "Generation bias", "generation/generation.html.jinja", context, plots)
+
+
 def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
     number = len(turns.by_turn)
-    shares = [f"{name} by turn" for name in (UPTAKE, REFUSALS)]
     context = {
         "turns": turns,
         "number": number,
@@ -246,7 +237,7 @@ def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence
         "by_turn": parts[BY_TURN],
         "by_axis": parts.get(by_axis_heading(number)),
         "of_names": parts.get("Bias between groups of names by turn"),
-        "shares": [(name, parts[name]) for name in shares],
+        "shares": [(name, parts[name]) for name in (f"{UPTAKE} by turn", f"{REFUSALS} by turn")],
         "no_intervals": missing_intervals(turn_figures(turns)),
     }
     plot = figures_plot(parts[BY_TURN], "Full Gen Bias ×1000", [PLAIN], is_sorted=False)
