@@ -52,8 +52,8 @@ class Cells(NamedTuple):
 def compute(run: Run) -> Decisions:
     prompts, answers = read_answers(run)
     results = decisions(prompts, answers, run.confidence_level, run.record.settings.seed)
-    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)])
-    tables = {axis: (of_axis.names, of_axis.table) for axis, of_axis in cells.items()}
+    known = [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)]
+    tables = {axis: (of_axis.names, of_axis.table) for axis, of_axis in cells_by_axis(prompts, known).items()}
     buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
     return replace(results, predictions=predictions(run, tables, buckets))
 
@@ -63,9 +63,8 @@ def decisions(
 ) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
     questions = [prompt.question for prompt in prompts]
-    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
-    without = [answer for answer in answers if answer.axis is None]
-    baseline = cells_by_axis(prompts, without)[""] if without else None
+    cells = cells_by_axis(prompts, answers)
+    baseline = cells.pop("", None)
     of_terms = [of_axis.table for of_axis in cells.values() if of_axis.groups is None]
     base = None if baseline is None else baseline.table[:, 0]
     how = _How(questions, confidence_level, seed)
