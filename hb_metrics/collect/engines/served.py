@@ -172,7 +172,7 @@ class ServedEngine(Engine):
                     f"settings; set --{name} {0 if name == 'top_k' else NO_EFFECT[name]}"
                 )
             asked[name] = NO_EFFECT[name]  # the preset's limit excludes only unlikely tokens
-        left_out |= {name: getattr(decoding, name) for name, value in asked.items() if getattr(decoding, name) != value}
+        left_out |= {name: vars(decoding)[name] for name, value in asked.items() if vars(decoding)[name] != value}
         return replace(decoding, **asked), left_out
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:

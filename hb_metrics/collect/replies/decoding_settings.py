@@ -67,7 +67,7 @@ class Decoding:
 
     def __post_init__(self) -> None:
         for name, (lowest, highest) in _RANGES.items():
-            value = getattr(self, name)
+            value = vars(self)[name]
             if not lowest <= value <= highest:  # this also rejects NaN
                 raise ValueError(f"{name} is {value}; set a number from {lowest} to {highest}")
         if self.num_beams > 1 and (self.sample or self.end_after_sentence):
@@ -79,7 +79,7 @@ class Decoding:
     @property
     def sampling(self) -> dict[str, Any]:
         """Returns the settings for sampling."""
-        return {name: getattr(self, name) for name in NO_EFFECT}
+        return {name: vars(self)[name] for name in NO_EFFECT}
 
 
 class Decoded(NamedTuple):
