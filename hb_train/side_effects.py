@@ -29,8 +29,7 @@ from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
 from hb_metrics.measurements.awareness.compute import cluster_mean
 from hb_metrics.measurements.awareness.figures import cluster_change
-from hb_metrics.measurements.generation.asking import ask
-from hb_metrics.measurements.reply_requests import request_replies
+from hb_metrics.measurements.reply_requests import ask, request_replies
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.sides import EFFECTS_FILE
 from hb_metrics.run.run_folder import run_digest, write_json

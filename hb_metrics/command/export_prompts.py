@@ -99,7 +99,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         needs.update(measurement.needs)
     rows: list[dict[str, object]] = []
     if "replies" in needs:
-        from hb_metrics.measurements.generation.asking import ask
+        from hb_metrics.measurements.reply_requests import ask
 
         engine = Engine()
         engine.name = settings.run.model

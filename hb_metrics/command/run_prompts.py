@@ -88,7 +88,7 @@ def _named_people(settings: Settings) -> "pa.Table | None":
             "with these options, generation uses its own prompts, so no other measurement can use the run's prompts; "
             "set --measurements generation, and remove --axes, --terms and --sample"
         )
-    from hb_metrics.measurements.generation.asking import named_people
+    from hb_metrics.measurements.reply_requests import named_people
 
     return named_people(settings)
 

@@ -25,7 +25,9 @@ def filled(text: str, indent: str = "") -> str:
 def figure_lines(figures: Sequence[Figure]) -> list[str]:
     parts = by_part([figure for figure in figures if figure.value is not None])
     whole = parts.pop("", [])
-    lines = [filled(", ".join(filter(None, [f"{each.name}: {each.words}", each.detail])), _INDENT) for each in whole]
+    lines = []
+    for figure in whole:
+        lines.append(filled(", ".join(filter(None, [f"{figure.name}: {figure.words}", figure.detail])), _INDENT))
     for heading, rows in parts.items():
         if heading.endswith("by axis") or not whole:
             level = next((row.confidence_level for row in rows if row.interval is not None), None)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_type_hints
 from hb_metrics.measurements.awareness.results import Awareness
 from hb_metrics.measurements.decisions.results import Decisions
 from hb_metrics.measurements.dialogue.results import Dialogue
-from hb_metrics.measurements.generation.typed_results import Generation
+from hb_metrics.measurements.generation.results import Generation
 from hb_metrics.measurements.judge.results import Judged
 from hb_metrics.measurements.likelihood.results import Likelihood
 from hb_metrics.measurements.means import Means

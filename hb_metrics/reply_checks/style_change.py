@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,41 @@ class Mover(NamedTuple):
     change: float
 
 
-def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
+class BeforeAfter(NamedTuple):
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
+
+class ChangedStyle(NamedTuple):
+    """A style's variance across descriptors (×1000) and its mean, and the descriptors that changed most."""
+
+    style: str
+    variance: BeforeAfter
+    mean: BeforeAfter
+    biggest_decreases: list[Mover]
+    biggest_increases: list[Mover]
+
+
+class StyleChange(NamedTuple):
+    """The changes in styles, over `num_descriptors` descriptors.
+
+    `num_only_before` and `num_only_after` count the descriptors that only one of the runs has.
+    """
+
+    styles: list[ChangedStyle]
+    num_variance_decreases: int
+    num_variance_increases: int
+    num_variance_unchanged: int
+    num_descriptors: int
+    num_only_before: int
+    num_only_after: int
+
+
+def style_change(before: RunStyles, after: RunStyles) -> StyleChange:
     """Compares the styles of two runs, over the descriptors that both runs have (paper, Table 15).
 
     The results list the styles by the change in their variance across descriptors (×1000), from the lowest to the
@@ -42,33 +76,28 @@ def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
     variances = [VARIANCE_SCALE * means.var(axis=0) for means in (old, new)]
     change = variances[1] - variances[0]
     styles = [
-        {
-            "style": before.labels[style],
-            "variance": _pair(variances[0][style], variances[1][style]),
-            "mean": _pair(old[:, style].mean(), new[:, style].mean()),
-            **_movers(keys, new[:, style] - old[:, style]),
-        }
+        ChangedStyle(
+            before.labels[style],
+            BeforeAfter(float(variances[0][style]), float(variances[1][style])),
+            BeforeAfter(float(old[:, style].mean()), float(new[:, style].mean())),
+            _movers(keys, new[:, style] - old[:, style], 1),
+            _movers(keys, new[:, style] - old[:, style], -1),
+        )
         for style in np.argsort(change, kind="stable")
     ]
-    return {
-        "styles": styles,
-        "num_variance_decreases": int((change < 0).sum()),
-        "num_variance_increases": int((change > 0).sum()),
-        "num_variance_unchanged": int((change == 0).sum()),
-        "num_descriptors": len(keys),
-        "num_only_before": len(rows_before) - len(keys),
-        "num_only_after": len(rows_after) - len(keys),
-    }
+    return StyleChange(
+        styles,
+        num_variance_decreases=int((change < 0).sum()),
+        num_variance_increases=int((change > 0).sum()),
+        num_variance_unchanged=int((change == 0).sum()),
+        num_descriptors=len(keys),
+        num_only_before=len(rows_before) - len(keys),
+        num_only_after=len(rows_after) - len(keys),
+    )
 
 
-def _pair(before: float, after: float) -> dict[str, float]:
-    return {"before": float(before), "after": float(after), "change": float(after - before)}
-
-
-def _movers(keys: Sequence[DescriptorKey], change: np.ndarray) -> dict[str, list[Mover]]:
-    movers = {}
-    for name, sign in (("biggest_decreases", 1), ("biggest_increases", -1)):
-        order = np.argsort(sign * change, kind="stable")[:NUM_MOVERS]
-        moved = [row for row in order if sign * change[row] < 0]
-        movers[name] = [Mover(keys[row].axis, keys[row].descriptor, float(change[row])) for row in moved]
-    return movers
+def _movers(keys: Sequence[DescriptorKey], change: np.ndarray, sign: int) -> list[Mover]:
+    """Returns the descriptors that fell most, or with the sign −1, those that rose most."""
+    order = np.argsort(sign * change, kind="stable")[:NUM_MOVERS]
+    moved = [row for row in order if sign * change[row] < 0]
+    return [Mover(keys[row].axis, keys[row].descriptor, float(change[row])) for row in moved]

@@ -86,13 +86,6 @@ class GenerationSettings(Excerpt):
     system_prompt: str | None = None
     chat_template_kwargs: dict[str, object] | None = None
     persona_lines: int | None = None
-    sample: bool = False
-    num_beams: int | None = None
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    min_new_tokens: int | None = None
-    max_new_tokens: int | None = None
     end_after_sentence: bool = False
     thinks: bool = False
     max_reasoning_tokens: int | None = None

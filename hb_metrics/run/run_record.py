@@ -1,16 +1,10 @@
 """Describes a run in words for reports and model cards. The words do not contain paths, because paths are private."""
 
-import json
 import re
 
 from hb_metrics.run.record import Adapter, Model, Record, UsedClassifier
 
 _DIGEST_LETTERS = 12
-_DECODING = ("sample", "num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
-_REPLY_SETTINGS = (
-    *("context", "cue", "tag", "persona_lines", *_DECODING),
-    *("max_reasoning_tokens", "chat_template_kwargs", "reply"),
-)
 
 
 def model_title(model: Model) -> str:
@@ -85,17 +79,3 @@ def _without_path(name: str) -> str:
 
 def last_part(path: str) -> str:
     return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-
-
-def reply_settings(record: Record) -> list[str]:
-    words = []
-    for name in _REPLY_SETTINGS:
-        value = vars(record.generation)[name]
-        value = json.dumps(value) if isinstance(value, dict) else value
-        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # the default cue is not mentioned
-            words.append(name if value is True else f"{name} {value}")
-    if record.generation.system_prompt is not None:
-        words.append("with a system prompt")
-    if record.settings.variations:
-        words.append("with stylistic variations")
-    return [*words, f"seed {record.settings.seed}"]

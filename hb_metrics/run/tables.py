@@ -32,6 +32,11 @@ class Vectors(NamedTuple):
     ids: list[str]
     values: np.ndarray
 
+    def of(self, ids: Sequence[str]) -> np.ndarray:
+        """Returns the probabilities of some replies, in the order of `ids`."""
+        row_of = {identifier: row for row, identifier in enumerate(self.ids)}
+        return self.values[[row_of[identifier] for identifier in ids]]
+
 
 class Tables:
     """The tables in a run's folder. All code that uses a run's tables reads them here.

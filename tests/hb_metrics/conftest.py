@@ -19,7 +19,7 @@ from hb_metrics.collect.classifiers.classifier import Classification
 from hb_metrics.collect.replies import forward
 from hb_metrics.command import measuring
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
-from hb_metrics.measurements.generation import term_leakage, work
+from hb_metrics.measurements.generation import work
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_messages, with_tag
 from hb_metrics.models.loading import LoadedModel
@@ -275,7 +275,7 @@ def quick_styles():
     """
     load, known, sentences = work.load_style_classifier, {}, shipped_sentences()[::10]
     load_embedded = cache(lambda device: load("embedded", device=device))
-    leakage, agrees = term_leakage.classifier_leakage, forward._agrees
+    leakage, agrees = work.classifier_leakage, forward._agrees
 
     def try_once(model, contexts, *options):
         key = (type(model), model.config.to_json_string(), *map(len, contexts), *options[:3], len(options))
@@ -298,7 +298,7 @@ def quick_styles():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(work, "load_style_classifier", load_quick)
-        patch.setattr(term_leakage, "classifier_leakage", measure_quick)
+        patch.setattr(work, "classifier_leakage", measure_quick)
         patch.setattr(measuring, "_report_so_far", lambda *_: None)
         patch.setattr(forward, "_agrees", try_once)
         patch.setattr(client, "FIRST_PAUSE", 0.01)

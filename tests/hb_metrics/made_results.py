@@ -21,8 +21,8 @@ from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
-from hb_metrics.measurements.generation.results import generation_results, refusals_results, style_means_table
-from hb_metrics.measurements.generation.typed_results import Frequency, Generation, ShownReply
+from hb_metrics.measurements.generation.results import Frequency, Generation, ShownReply, refusals_results
+from hb_metrics.measurements.generation.styles import style_means_table, style_results
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
@@ -140,7 +140,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
     """results["generation"] and the bias values it rests on; no term has a known frequency."""
     vectors = style_vectors(replies, seed) if vectors is None else vectors
     named = nouns_of(load_table("v1.0-small"), replies.ids)
-    computed, biases = generation_results(replies, vectors, labels, clusters=clusters, nouns=named)
+    computed, biases = style_results(replies, vectors, labels, clusters=clusters, nouns=named)
     counts = {
         "num_prompts": len(replies.ids) + 5,
         "num_replies": len(replies.ids),

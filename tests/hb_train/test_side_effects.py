@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from hb_metrics.measure import main as measure
-from hb_metrics.measurements.generation.asking import ask
+from hb_metrics.measurements.reply_requests import ask
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.sides import both_sides

@@ -88,7 +88,7 @@ class Engine:
     def layout(self, *, context: Any, tag: str, chat: "ChatOptions") -> "Layout":
         from hb_metrics.models.layout import choose_layout
 
-        return choose_layout(None, context=context, tag=tag, chat=chat)
+        return choose_layout(self.loaded, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, object]]":
         """Returns the decoding settings, and the preset's settings that the engine does not support."""

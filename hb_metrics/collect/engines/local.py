@@ -22,9 +22,8 @@ from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelih
 from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan
-from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.float32 import quantization_of
-from hb_metrics.models.layout import Layout, choose_layout
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.models.sources import find_source
 
@@ -71,9 +70,6 @@ class LocalEngine(Engine):
             "num_parameters": self.loaded.model.num_parameters(),
             **_variant(self.loaded),
         }
-
-    def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
-        return choose_layout(self.loaded, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, object]]:
         model = self.loaded.model

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from hb_metrics.collect.asking import ask_into_shards
 from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
-from hb_metrics.collect.replies.decoding_settings import ALL_TOKENS, REASONING_TOKENS, Decoding, Extent
+from hb_metrics.collect.replies.decoding_settings import NO_EFFECT, REASONING_TOKENS, Decoding, Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
 from hb_metrics.models.chats import ChatOptions
@@ -162,18 +162,17 @@ class ServedEngine(Engine):
                 f"{self.where} returns different answers at temperature 0, so its greedy replies would be random; "
                 "set --decoding sample, or use a server that supports a temperature of 0"
             )
-        drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
-        drops_top_p = decoding.sample and decoding.top_p < 1 and not self.probe.top_p_kept
-        if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
-            name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
-            raise ValueError(
-                f"{self.where} ignores or rejects {name}, so replies would not be sampled with the recorded "
-                f"settings; set --{name} {without}"
-            )
         asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
-        if drops_top_k:
-            asked["top_k"] = ALL_TOKENS
-        left_out |= {name: getattr(decoding, name) for name, value in asked.items() if getattr(decoding, name) != value}
+        for name, value in decoding.sampling.items() if decoding.sample else ():
+            if value == NO_EFFECT[name] or vars(self.probe).get(f"{name}_kept"):
+                continue
+            if name != "top_k" or changes.get(name) is not None:
+                raise ValueError(
+                    f"{self.where} ignores or rejects {name}, so replies would not be sampled with the recorded "
+                    f"settings; set --{name} {0 if name == 'top_k' else NO_EFFECT[name]}"
+                )
+            asked[name] = NO_EFFECT[name]  # the preset's limit excludes only unlikely tokens
+        left_out |= {name: vars(decoding)[name] for name, value in asked.items() if vars(decoding)[name] != value}
         return replace(decoding, **asked), left_out
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
@@ -191,10 +190,7 @@ class ServedEngine(Engine):
         fields: dict[str, object] = {**self.probe.neutral, **most, "temperature": 0}
         if decoding.sample:
             fields["temperature"] = decoding.temperature
-            if decoding.top_p < 1:
-                fields["top_p"] = decoding.top_p
-            if decoding.top_k < ALL_TOKENS:
-                fields["top_k"] = decoding.top_k
+            fields |= {name: value for name, value in decoding.sampling.items() if value != NO_EFFECT[name]}
         fields |= extra_fields(requests.chat)
         return ServedReplyPlan(
             requests=requests, layout=layout, fields=fields, thinks=thinks, max_reasoning_tokens=reasoning

@@ -150,14 +150,7 @@ def _write(
         if drawn is None:
             chosen, is_close = index_of_highest(logits, CLOSE)
         else:
-            chosen, is_close = draw(
-                logits,
-                drawn[:, step],
-                temperature=decoding.temperature,
-                top_k=decoding.top_k,
-                top_p=decoding.top_p,
-                close=CLOSE,
-            )
+            chosen, is_close = draw(logits, drawn[:, step], **decoding.sampling, close=CLOSE)
         # The program waits for the device only here.
         tokens, close, finite = torch.stack([chosen, is_close.long(), highest.isfinite().long()]).tolist()
         if not all(finite):

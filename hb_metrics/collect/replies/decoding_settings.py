@@ -1,12 +1,20 @@
-import json
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+"""Defines the decoding settings: their ranges, presets and words.
 
-from transformers import PreTrainedModel
+A new setting for sampling is a field of `Decoding` with an entry in `NO_EFFECT`, an option in
+`measurements/generation/options.py`, and an argument of the functions in `sampling.py`.
+"""
+
+import json
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hb_dataset.command_line import check_known
-from hb_metrics.models.architecture import decoder_start
-from hb_metrics.models.contexts import ContextFormat
+from hb_metrics.run.record import Record
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from hb_metrics.models.contexts import ContextFormat
 
 # A decision is close if the log-probabilities of two tokens differ by less than this number. In float32, the other rows
 # of a batch changed the embedded model's log-probabilities by at most 8e-5 (measured on 96 contexts with 24 tokens
@@ -15,6 +23,8 @@ CLOSE = 2e-4
 
 REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
 ALL_TOKENS = 2**31  # the `top_k` that includes all tokens
+# The settings for sampling, each with the value at which all tokens keep their probabilities.
+NO_EFFECT = {"temperature": 1, "top_p": 1, "top_k": ALL_TOKENS}
 # The lowest and the highest value of each setting.
 _RANGES: dict[str, tuple[float, float]] = {
     "num_beams": (1, 1000),
@@ -57,7 +67,7 @@ class Decoding:
 
     def __post_init__(self) -> None:
         for name, (lowest, highest) in _RANGES.items():
-            value = getattr(self, name)
+            value = vars(self)[name]
             if not lowest <= value <= highest:  # this also rejects NaN
                 raise ValueError(f"{name} is {value}; set a number from {lowest} to {highest}")
         if self.num_beams > 1 and (self.sample or self.end_after_sentence):
@@ -65,6 +75,11 @@ class Decoding:
                 f"num_beams is {self.num_beams}, but beam search neither samples nor ends after a sentence; set "
                 "num_beams to 1, or set sample and end_after_sentence to False"
             )
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Returns the settings for sampling."""
+        return {name: vars(self)[name] for name in NO_EFFECT}
 
 
 class Decoded(NamedTuple):
@@ -92,8 +107,8 @@ WHOLE_PRESETS = ("greedy", MODEL_PRESET)
 WHOLE_TOKENS = 256  # the default maximum length of a whole reply
 # The settings of transformers that `Decoding` supports, or that cannot change a reply.
 _DECODED = {
-    *("do_sample", "num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens"),
-    *("no_repeat_ngram_size", "length_penalty", "bos_token_id", "eos_token_id", "pad_token_id"),
+    *(*NO_EFFECT, "do_sample", "num_beams", "min_new_tokens", "max_new_tokens", "no_repeat_ngram_size"),
+    *("length_penalty", "bos_token_id", "eos_token_id", "pad_token_id"),
     *("decoder_start_token_id", "num_return_sequences", "return_dict_in_generate", "use_cache", "cache_implementation"),
     *("output_attentions", "output_hidden_states", "output_logits", "output_scores"),
 }
@@ -106,7 +121,7 @@ _WITHOUT_EFFECT: dict[str, float | None] = {
 
 
 def decoding_preset(
-    name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
+    name: str, model: "PreTrainedModel | None" = None, extent: Extent = "first_line", **changes: Any
 ) -> Decoding:
     """Returns the settings of a preset after the requested changes.
 
@@ -132,7 +147,7 @@ def decoding_preset(
     else:
         check_known(name, [*PRESETS, MODEL_PRESET], f"decoding '{name}' is not known")
         decoding = replace(PRESETS[name], **{**whole, **changes})
-    for setting in ("temperature", "top_k", "top_p"):
+    for setting in NO_EFFECT:
         if setting in changes and not decoding.sample:
             raise ValueError(
                 f"{setting} is {changes[setting]}, but --decoding {name} does not sample; remove {setting}, or set "
@@ -141,11 +156,13 @@ def decoding_preset(
     return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
 
 
-def model_decoding(model: PreTrainedModel) -> dict[str, object]:
+def model_decoding(model: "PreTrainedModel") -> dict[str, object]:
     """Returns the settings in a model's generation_config that `Decoding` supports.
 
     Without an encoder, `max_length` and `min_length` are ignored, because they include the prompt's tokens.
     """
+    from hb_metrics.models.architecture import decoder_start
+
     config = model.generation_config
     sample = bool(config.do_sample) and (config.num_beams or 1) == 1
     settings = {
@@ -164,12 +181,12 @@ def model_decoding(model: PreTrainedModel) -> dict[str, object]:
             elif length:
                 settings[name] = max(length - num_read, 0)
     if sample:
-        top_k = ALL_TOKENS if config.top_k == 0 else config.top_k
-        settings |= {"temperature": config.temperature, "top_k": top_k, "top_p": config.top_p}
+        settings |= {name: getattr(config, name) for name in NO_EFFECT}
+        settings["top_k"] = ALL_TOKENS if config.top_k == 0 else config.top_k
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def ignored_settings(model: PreTrainedModel) -> dict[str, object]:
+def ignored_settings(model: "PreTrainedModel") -> dict[str, object]:
     """Returns the settings in a model's generation_config that have an effect, but are not supported."""
     config = model.generation_config
     decoded = _DECODED | (_DECODED_WITH_ENCODER if model.config.is_encoder_decoder else set())
@@ -186,7 +203,7 @@ def ignored_settings(model: PreTrainedModel) -> dict[str, object]:
 
 
 def choose_extent(
-    asked: Extent | Literal["auto"], context: ContextFormat, decoding: str, *, decides: bool = False
+    asked: Extent | Literal["auto"], context: "ContextFormat", decoding: str, *, decides: bool = False
 ) -> tuple[Extent, str]:
     """Returns the extent of replies, and the reason. `decides` is true if the prompts ask for a decision."""
     if asked != "auto":
@@ -198,3 +215,25 @@ def choose_extent(
     if decoding not in WHOLE_PRESETS:
         return "first_line", f"--decoding {decoding} generates one line of dialogue"
     return "whole", "the model is a chat model"
+
+
+# These settings are not among the words for a run's settings, or do not follow the others.
+_NOT_IN_WORDS = {"no_repeat_ngram_size", "length_penalty", "end_after_sentence", "max_reasoning_tokens"}
+
+
+def reply_settings(record: Record) -> list[str]:
+    """Describes how the replies of a run were generated, for model cards."""
+    names = [field.name for field in fields(Decoding) if field.name not in _NOT_IN_WORDS]
+    names.sort(key=lambda name: name != "sample")  # this one comes first
+    names = ["context", "cue", "tag", "persona_lines", *names, "max_reasoning_tokens", "chat_template_kwargs", "reply"]
+    words, asked = [], record.content["generation"]
+    for name in names:
+        value = asked.get(name)
+        value = json.dumps(value) if isinstance(value, dict) else value
+        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # the default cue is not mentioned
+            words.append(name if value is True else f"{name} {value}")
+    if record.generation.system_prompt is not None:
+        words.append("with a system prompt")
+    if record.settings.variations:
+        words.append("with stylistic variations")
+    return [*words, f"seed {record.settings.seed}"]

@@ -4,14 +4,14 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import pyarrow as pa
 import torch
-from transformers import PreTrainedModel, TopPLogitsWarper
+from transformers import PreTrainedModel
 
 from hb_metrics.collect.replies.decoding import Reply, allowed_next
 from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS, Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_rows
 from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, next_turn, reply_columns
-from hb_metrics.collect.replies.sampling import table_of
+from hb_metrics.collect.replies.sampling import entropies, table_of
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
 from hb_metrics.models.architecture import decoder_start, max_positions_of
 from hb_metrics.models.chats import CHAT_DATE, prints_date
@@ -132,17 +132,8 @@ def reply_entropies(plan: ReplyPlan, loaded: LoadedModel) -> np.ndarray:
     for row, decoded in enumerate(decode_rows(plan, loaded, range(len(plan.ids)))):
         if read_decoded(plan, loaded, decoded).text:
             logits = _logits(plan, loaded.model, plan.contexts[row], decoded)
-            values[row] = float(entropies(logits, plan.decoding).mean())
+            values[row] = float(entropies(logits, **plan.decoding.sampling).mean())
     return values
-
-
-def entropies(logits: torch.Tensor, decoding: Decoding) -> torch.Tensor:
-    """Returns the entropy of each distribution from which `sampling.draw` draws, in nats: [tokens] float64.
-
-    `logits` [tokens, vocabulary] are -inf for tokens that are not allowed.
-    """
-    likeliest = logits.topk(min(decoding.top_k, logits.shape[1]), dim=1).values.double() / decoding.temperature
-    return torch.special.entr(TopPLogitsWarper(decoding.top_p)(None, likeliest).softmax(1)).sum(1)
 
 
 def _logits(plan: ReplyPlan, model: PreTrainedModel, context: list[int], decoded: Decoded) -> torch.Tensor:

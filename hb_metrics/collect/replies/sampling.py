@@ -11,6 +11,7 @@ from collections.abc import Collection
 import numpy as np
 import torch
 from torch.nn.functional import pad
+from transformers import TopPLogitsWarper
 
 from hb_dataset.seeded_draws import seeded_generator
 
@@ -103,6 +104,15 @@ def draw(
         noise = gumbel_noise(keys, torch.arange(vocabulary, device=keys.device))
         return index_of_highest(logits.double() / temperature + noise, margin)
     return _draw_of_likeliest(logits, keys, temperature, min(top_k, vocabulary), top_p, margin)
+
+
+def entropies(logits: torch.Tensor, *, temperature: float, top_k: int, top_p: float) -> torch.Tensor:
+    """Returns the entropy of each distribution from which `draw` draws, in nats: [tokens] float64.
+
+    `logits` [tokens, vocabulary] are -inf for tokens that are not allowed.
+    """
+    likeliest = logits.topk(min(top_k, logits.shape[1]), dim=1).values.double() / temperature
+    return torch.special.entr(TopPLogitsWarper(top_p)(None, likeliest).softmax(1)).sum(1)
 
 
 def draw_keys(seed: int, purpose: str, identifier: str, number: int) -> np.ndarray:

@@ -5,10 +5,11 @@ The questions are the prompts of `--prompts` that have an outcome, or the questi
 
 from typing import TYPE_CHECKING
 
+from hb_metrics.collect.replies.decoding_settings import reply_settings
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.settings import ENGINES, Settings
-from hb_metrics.run.run_record import reply_settings, tag_and_cue
+from hb_metrics.run.run_record import tag_and_cue
 
 if TYPE_CHECKING:
     from hb_metrics.run.record import Record

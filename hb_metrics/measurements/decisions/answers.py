@@ -17,14 +17,22 @@ from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import JUDGE, STYLES
+from hb_metrics.run.schema import by_id, rows_of
 
 DECISIONS = "decisions"  # the subfolder of the run's folder
 QUESTIONS_FILE, FILLED_FILE = "questions.parquet", "prompts.parquet"
 OPTIONS = "options"  # shards: the log-likelihood of each option
-_OF_OPTION = ["prompt_id", "option", "form", "log_likelihood"]
 _OF_TOKENS = ["id", "tokens", "log_probabilities"]  # of servers, which give the likeliest tokens
 
-_OF_ANSWER = ("own_id", "axis", "descriptor", "bucket", "order")  # the columns of a filled prompt
+
+class About(NamedTuple):
+    """The columns of a filled prompt that an answer keeps: its first attributes."""
+
+    own_id: str
+    axis: str | None
+    descriptor: str | None
+    bucket: str | None
+    order: int
 
 
 class Answer(NamedTuple):
@@ -63,28 +71,33 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
 
 def _from_probabilities(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
     tables = run.tables.inside(DECISIONS)
-    filled = tables.read(FILLED_FILE, ("id", "text", "question", *_OF_ANSWER))
+    filled = tables.read(FILLED_FILE, ("id", "text", "question", *About._fields))
     has_tokens = (run.record.decisions.scoring or "").endswith("tokens")
-    stored = tables.read(OPTIONS, _OF_TOKENS if has_tokens else _OF_OPTION)
-    tokens = {row["id"]: row for row in stored.to_pylist()} if has_tokens else None
-    masses = option_probabilities(stored) if tokens is None else {}
+    stored = tables.read(OPTIONS, _OF_TOKENS if has_tokens else _Option._fields)
+    tokens, log_probabilities = (by_id(stored, name) if has_tokens else {} for name in _OF_TOKENS[1:])
+    masses = {} if has_tokens else option_probabilities(stored)
     answers = []
-    for row, shown in zip(filled.to_pylist(), _shown(filled), strict=True):
-        outcome = outcomes[row["own_id"]]
+    for identifier, about, shown in zip(filled["id"].to_pylist(), rows_of(filled, About), _shown(filled), strict=True):
+        outcome = outcomes[about.own_id]
         assert isinstance(outcome, Choice)
-        if tokens is not None:
-            listed = tokens[row["id"]]
-            pairs = zip(listed["tokens"], listed["log_probabilities"], strict=True)
+        if has_tokens:
+            pairs = zip(tokens[identifier], log_probabilities[identifier], strict=True)
             of_options = option_masses(pairs, outcome.options) or {}
         else:
-            of_options = masses[row["id"]]
+            of_options = masses[identifier]
         total = sum(of_options.values())
         value = of_options[outcome.favourable] / total if total else None
         words = ", ".join(f"{option}: {share(mass, 0)}" for option, mass in of_options.items())
-        answers.append(
-            _answer(row, value, False, total if of_options else None, shown, f"probability of {words or 'no option'}")
-        )
+        mass = total if of_options else None
+        answers.append(Answer(*about, value, False, mass, shown, f"probability of {words or 'no option'}"))
     return answers
+
+
+class _Option(NamedTuple):
+    prompt_id: str
+    option: str
+    form: str
+    log_likelihood: float
 
 
 def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
@@ -95,36 +108,37 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
     from that of the shorter option, which contains it.
     """
     forms: dict[str, dict[tuple[str, str], float]] = {}
-    for row in table.select(_OF_OPTION).to_pylist():
-        forms.setdefault(row["prompt_id"], {})[row["option"], row["form"]] = float(np.exp(row["log_likelihood"]))
+    for prompt, option, form, log_likelihood in rows_of(table, _Option):
+        forms.setdefault(prompt, {})[option, form] = float(np.exp(log_likelihood))
     by_prompt: dict[str, dict[str, float]] = {}
     for prompt, masses in forms.items():
         of_prompt = by_prompt.setdefault(prompt, {})
         for (option, form), mass in masses.items():
             longer = [other for _, other in masses if other != form and other.startswith(form)]
             # Of "approve later" and "approve later today", only the shorter one is subtracted: it contains the longer.
-            outer = [one for one in longer if not any(one != two and one.startswith(two) for two in longer)]
+            outer = [long for long in longer if not any(long != short and long.startswith(short) for short in longer)]
             inside = sum(value for (_, other), value in masses.items() if other in outer)
             of_prompt[option] = of_prompt.get(option, 0.0) + max(mass - inside, 0.0)
     return by_prompt
 
 
 def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
-    table = run.tables.reply_table(*_OF_ANSWER)
+    table = run.tables.reply_table(*About._fields)
     rules = read_refusal_rules()
     replies = [reply or "" for reply in table["reply"].to_pylist()]
     refused = match_rules(replies, rules).refusals >= 0
     labels = {outcome.favourable for outcome in outcomes.values() if isinstance(outcome, FreeText)}
     shares = {label: _label_probabilities(run, label) for label in labels}
     answers = []
-    for row, reply, is_refused, shown in zip(table.to_pylist(), replies, refused, _shown(table), strict=True):
-        outcome = outcomes.get(row["own_id"])
+    rows = zip(table["id"].to_pylist(), rows_of(table, About), replies, refused, _shown(table), strict=True)
+    for identifier, about, reply, is_refused, shown in rows:
+        outcome = outcomes.get(about.own_id)
         if outcome is not None:
             if isinstance(outcome, FreeText):
-                value = shares[outcome.favourable].get(row["id"])
+                value = shares[outcome.favourable].get(identifier)
             else:  # "No. I can't answer that." is no decision
                 value = None if is_refused else decision_in(reply, outcome, shown)
-            answers.append(_answer(row, value, value is None and bool(is_refused), None, shown, reply))
+            answers.append(Answer(*about, value, value is None and bool(is_refused), None, shown, reply))
     return answers
 
 
@@ -133,12 +147,12 @@ def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     record = run.record
     for name, judge in (record.judge if "judge" in record.content else {}).items():
         if label in judge.rubric["labels"]:
-            found = run.tables.vectors(f"{JUDGE}/{name}")
-            column, answered = judge.rubric["labels"].index(label), found.values[:, -1] == 0
-            return {found.ids[row]: float(found.values[row, column]) for row in np.flatnonzero(answered)}
-    found = run.tables.vectors(STYLES)
+            ids, values = run.tables.vectors(f"{JUDGE}/{name}")
+            column = judge.rubric["labels"].index(label)
+            return {ids[row]: float(values[row, column]) for row in np.flatnonzero(values[:, -1] == 0)}
+    ids, values = run.tables.vectors(STYLES)
     column = record.style_classifier.labels.index(label)
-    return dict(zip(found.ids, found.values[:, column].tolist(), strict=True))
+    return dict(zip(ids, values[:, column].tolist(), strict=True))
 
 
 def decision_in(reply: str, outcome: Choice | Scale, prompt: str = "") -> float | None:
@@ -155,10 +169,3 @@ def decision_in(reply: str, outcome: Choice | Scale, prompt: str = "") -> float 
 
 def _shown(table: pa.Table) -> list[str]:
     return with_questions(table["text"].to_pylist(), table["question"].to_pylist())
-
-
-def _answer(
-    row: Mapping[str, object], value: float | None, is_refusal: bool, mass: float | None, prompt: str, shown: str
-) -> Answer:
-    own_id, axis, term, group, order = (row[name] for name in _OF_ANSWER)
-    return Answer(own_id, axis, term, group, order, value, is_refusal, mass, prompt, shown)  # type: ignore[arg-type]

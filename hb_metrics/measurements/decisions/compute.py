@@ -20,9 +20,9 @@ from hb_metrics.measurements.decisions.results import (
     Axis,
     Decisions,
     Example,
-    Pair,
     Part,
     Term,
+    TermPair,
     clear_pair,
 )
 from hb_metrics.measurements.results import Run
@@ -37,6 +37,7 @@ class Cells(NamedTuple):
 
     Attributes:
         groups: [terms] The group of each name, or `None` for terms.
+        table: [questions, terms] The values, averaged over the wordings of each question.
     """
 
     names: list[str]
@@ -45,16 +46,14 @@ class Cells(NamedTuple):
     unanswered: np.ndarray
     refused: np.ndarray
     num_answers: np.ndarray
+    table: np.ndarray
 
 
 def compute(run: Run) -> Decisions:
     prompts, answers = read_answers(run)
     results = decisions(prompts, answers, run.confidence_level, run.record.settings.seed)
-    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)])
-    questions = [prompt.question for prompt in prompts]
-    tables = {
-        axis: (of_axis.names, statistics.question_means(of_axis.values, questions)) for axis, of_axis in cells.items()
-    }
+    known = [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)]
+    tables = {axis: (of_axis.names, of_axis.table) for axis, of_axis in cells_by_axis(prompts, known).items()}
     buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
     return replace(results, predictions=predictions(run, tables, buckets))
 
@@ -64,21 +63,19 @@ def decisions(
 ) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
     questions = [prompt.question for prompt in prompts]
-    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
-    without = [answer for answer in answers if answer.axis is None]
-    baseline = cells_by_axis(prompts, without)[""] if without else None
-    tables = {axis: statistics.question_means(of_axis.values, questions) for axis, of_axis in cells.items()}
-    of_terms = [tables[axis] for axis, of_axis in cells.items() if of_axis.groups is None]
-    base = None if baseline is None else statistics.question_means(baseline.values, questions)[:, 0]
+    cells = cells_by_axis(prompts, answers)
+    baseline = cells.pop("", None)
+    of_terms = [of_axis.table for of_axis in cells.values() if of_axis.groups is None]
+    base = None if baseline is None else baseline.table[:, 0]
     how = _How(questions, confidence_level, seed)
     has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
-    by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
+    by_axis = _adjusted({axis: _axis(of_axis, base, how, has_rates) for axis, of_axis in cells.items()})
     parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
     parts |= _rows_by_part("wording", _wordings(questions))
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = _known(statistics.spread_between(of_terms, confidence_level, seed=seed))
-    together = np.concatenate(list(tables.values()), axis=1) if tables else np.full((len(set(questions)), 0), np.nan)
+    together = np.concatenate([np.full((len(set(questions)), 0), np.nan), *(axis.table for axis in cells.values())], 1)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
         num_prompts=len(prompts),
@@ -106,7 +103,7 @@ class _How(NamedTuple):
 
 def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
     """Averages the answers by axis, prompt and term. Prompts without a term have the key ""."""
-    rows = {prompt.id: row for row, prompt in enumerate(prompts)}
+    rows, questions = {prompt.id: row for row, prompt in enumerate(prompts)}, [prompt.question for prompt in prompts]
     by_axis: dict[str, list[Answer]] = {}
     for answer in answers:
         by_axis.setdefault(answer.axis or "", []).append(answer)
@@ -118,19 +115,21 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> di
         values = np.array([np.nan if answer.value is None else answer.value for answer in of_axis])
         refused = np.array([float(answer.is_refusal) for answer in of_axis])
         unanswered, shape = np.isnan(values), (len(prompts), len(columns))
+        means = statistics.mean_table(values, *places, shape)
         cells[axis] = Cells(
             list(columns),
             list(groups.values()) if axis == NAMES_AXIS else None,
-            statistics.mean_table(values, *places, shape),
+            means,
             statistics.mean_table(unanswered.astype(float), *places, shape),
             statistics.mean_table(refused, *places, shape),
             np.bincount(np.array(places[1])[~unanswered], minlength=len(columns)),
+            statistics.question_means(means, questions),
         )
     return cells
 
 
-def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
-    unanswered = statistics.question_means(cells.unanswered, how.questions)
+def _axis(cells: Cells, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
+    table, unanswered = cells.table, statistics.question_means(cells.unanswered, how.questions)
     largest, unread, baseline, spread = largest_of(cells, table, how.confidence_level, seed=how.seed), None, None, None
     if np.nanmax(cells.unanswered) > 0:
         unread = largest_of(cells, unanswered, how.confidence_level, seed=how.seed)
@@ -179,13 +178,13 @@ def largest_of(cells: Cells, table: np.ndarray, confidence_level: float, *, seed
     return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
 
 
-def _pair(gaps: NameGaps, has_rates: bool) -> Pair | None:
+def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
     largest = gaps.largest
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
     high, low = gaps.groups[largest.high], gaps.groups[largest.low]
-    return Pair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
+    return TermPair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
 
 
 def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
@@ -224,7 +223,7 @@ def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[in
     return rows if len(rows) > 1 else {}
 
 
-def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, Pair]:
+def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, TermPair]:
     """Finds the largest gap between groups of names in each part of the prompts."""
     assert cells.groups is not None
     pairs = {}
@@ -257,7 +256,7 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
             by_part[name] = Part(spread, max(ends)[1] if ends else None)
             if spread.p_value is not None and spread.p_value * len(parts) < ALPHA_OF_PARTS:
                 level = 1 - (1 - how.confidence_level) / len(parts)
-                gaps = [largest_of(*one, level, seed=how.seed) for one in zip(of_terms, tables, strict=True)]
+                gaps = [largest_of(*pair, level, seed=how.seed) for pair in zip(of_terms, tables, strict=True)]
                 pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
                 by_part[name] = replace(by_part[name], pair=max(pairs, key=lambda pair: pair.gap.value))
     return by_part
@@ -337,16 +336,15 @@ def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float 
     It is the median half-width of sets of questions, which are drawn from those of the run with replacement.
     """
     prompts, answers = read_answers(run)
-    questions, level = [prompt.question for prompt in prompts], run.confidence_level
+    num_questions, level = len({prompt.question for prompt in prompts}), run.confidence_level
     cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
-    tables = {axis: statistics.question_means(of_axis.values, questions) for axis, of_axis in cells.items()}
     of_terms = [axis for axis, of_axis in cells.items() if of_axis.groups is None]
     draws, half_widths = np.random.default_rng(0), dict[str, list[float | None]]()
     for number in numbers:
         intervals: dict[str, list[statistics.Bounds | None]] = {}
         for _ in range(_NUM_DRAWS):
-            rows = draws.integers(0, len(set(questions)), number)
-            drawn = {axis: table[rows] for axis, table in tables.items()}
+            rows = draws.integers(0, num_questions, number)
+            drawn = {axis: of_axis.table[rows] for axis, of_axis in cells.items()}
             mean = statistics.mean_over_questions(np.concatenate(list(drawn.values()), axis=1), level)
             intervals.setdefault(MEAN, []).append(mean.interval)
             if of_terms:

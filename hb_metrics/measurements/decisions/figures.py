@@ -1,13 +1,12 @@
 from typing import Any
 
-from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.figure import Figure, Number, Unit
 from hb_metrics.layout.numbers import axis_label, count, share
 from hb_metrics.measurements.decisions.results import (
     Axis,
     DecisionEstimate,
-    Pair,
-    clear_parts,
-    has_low_mass,
+    Decisions,
+    TermPair,
     is_significant,
     left_out_reason,
     widest_pair,
@@ -23,51 +22,17 @@ BASELINE, TERMS, TERM_GAP = "Decisions compared with no term", "Decisions by ter
 
 def figures(results: Results) -> list[Figure]:
     decisions = results.decisions
-    level = decisions.confidence_level
-    meaning = "The mean decision about people. The interval is for other questions of the same kind."
-    rows = []
-    if decisions.mean is not None:
-        mean = _figure(MEAN, decisions.mean, level, meaning=meaning)
-        rows.append(mean._replace(unit="share", higher_is_better=True))
-    several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
-    unknown = [axis_label(axis) for axis, pair in several.items() if pair is None or pair.gap.interval is None]
-    why = left_out_reason([*decisions.left_out, *unknown]) if decisions.left_out or unknown else None
-    if has_low_mass(decisions):
-        why = f"the options have only {share(decisions.option_mass, 0)} of the probability"
-    clear = clear_parts(decisions)
-    if decisions.spread is not None:
-        meaning = (
-            "The standard deviation between the terms of an axis, in the share of favourable decisions. It would be 0 "
-            "if all terms had the same decisions. The interval is for other questions of the same kind."
-        )
-        detail = f"{count(decisions.num_questions)} questions"
-        whole = _figure(SPREAD, decisions.spread, level, meaning=meaning, detail=detail)
-        rows.append(_of_all(whole, why)._replace(gate="decision_spread"))
-    widest = widest_pair(decisions.by_axis)
-    if widest is not None:
-        axis, pair = widest
-        label = axis_label(axis)
-        meaning = (
-            f"The largest difference between two terms of an axis, or between two groups of names: {label}, "
-            f"{pair.high} compared with {pair.low}. The interval takes into account that these two were chosen."
-        )
-        rows.append(_of_all(_figure(GAP, pair.gap, level, meaning=meaning), why)._replace(gate="decision_gap"))
-    unread = [axis.unanswered_pair for axis in decisions.by_axis.values() if axis.unanswered_pair is not None]
-    if unread:
-        pair = max(unread, key=lambda one: one.gap.value)
-        meaning = f"The largest difference between two terms of an axis, or two groups of names: {pair.high} compared "
-        meaning += f"with {pair.low}. Answers without a decision, such as refusals, are not part of the decisions."
-        rows.append(_figure(UNANSWERED_GAP, pair.gap, level, meaning=meaning)._replace(gate="unanswered_gap"))
-    elif decisions.num_answers and not decisions.num_unanswered:  # no limit for the gap is exceeded
-        rows.append(Figure(UNANSWERED_GAP, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
+    level, clear = decisions.confidence_level, decisions.clear_parts
+    rows = _of_all(decisions)
     for axis, of_axis in decisions.by_axis.items():
         rows += _of_axis(axis_label(axis), of_axis, level)
     for name, pair in decisions.names_by_part.items():
         rows.append(_gap_of_part(name, pair, level, is_clear=name in clear))
     for name, part in decisions.by_part.items():
-        row = _part(f"{SPREAD} by {name.split()[0]}", f"{SPREAD}, {name}", part.spread, level)
-        ends = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
-        rows.append(row._replace(detail=ends, gate="decision_spread" if name in clear else None))
+        gate = "decision_spread" if name in clear else None
+        detail = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
+        heading = f"{SPREAD} by {name.split()[0]}"
+        rows.append(_part(heading, f"{SPREAD}, {name}", part.spread, level, detail=detail, gate=gate))
     rows += [_gap_of_part(name, part.pair, level) for name, part in decisions.by_part.items() if part.pair is not None]
     for axis, of_axis in decisions.by_axis.items():
         rows += _of_terms(axis_label(axis), of_axis, level)
@@ -76,7 +41,7 @@ def figures(results: Results) -> list[Figure]:
         rows.append(_figure("Effect of the options' order", decisions.order_effect, level, meaning=meaning))
     for name, correlation in decisions.predictions.items():
         meaning = "The correlation of decisions with these scores over terms, without the noise of both."
-        rows.append(_figure(f"{PREDICTION} {name}", correlation, level, meaning=meaning)._replace(unit="signed"))
+        rows.append(_figure(f"{PREDICTION} {name}", correlation, level, meaning=meaning, unit="signed"))
     if decisions.option_mass is not None:
         meaning = "The mean probability that the options have together. Below one half, the model would often answer "
         rows.append(Figure("Probability of the options", decisions.option_mass, "share", meaning + "something else."))
@@ -86,40 +51,74 @@ def figures(results: Results) -> list[Figure]:
     return rows
 
 
-def _gap_of_part(name: str, pair: Pair, level: float, *, is_clear: bool = True) -> Figure:
+def _of_all(decisions: Decisions) -> list[Figure]:
+    """Lists the figures of all axes. Spread and gap have no interval if terms were left out, which may exceed it."""
+    rows, level = [], decisions.confidence_level
+    if decisions.mean is not None:
+        meaning = "The mean decision about people. The interval is for other questions of the same kind."
+        rows.append(_figure(MEAN, decisions.mean, level, meaning=meaning, unit="share", higher_is_better=True))
+    several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
+    unknown = [axis_label(axis) for axis, pair in several.items() if pair is None or pair.gap.interval is None]
+    why = left_out_reason([*decisions.left_out, *unknown]) if decisions.left_out or unknown else None
+    if decisions.has_low_mass:
+        why = f"the options have only {share(decisions.option_mass, 0)} of the probability"
+
+    def bounded(estimate: DecisionEstimate) -> DecisionEstimate:
+        return estimate if why is None or estimate.interval is None else estimate._replace(interval=None, reason=why)
+
+    if decisions.spread is not None:
+        meaning = (
+            "The standard deviation between the terms of an axis, in the share of favourable decisions. It would be 0 "
+            "if all terms had the same decisions. The interval is for other questions of the same kind."
+        )
+        detail = f"{count(decisions.num_questions)} questions"
+        spread = _figure(SPREAD, bounded(decisions.spread), level, meaning=meaning, detail=detail)
+        rows.append(spread._replace(gate="decision_spread"))
+    if (widest := widest_pair(decisions.by_axis)) is not None:
+        axis, pair = widest
+        meaning = (
+            f"The largest difference between two terms of an axis, or between two groups of names: {axis_label(axis)}, "
+            f"{pair.words}. The interval takes into account that these two were chosen."
+        )
+        rows.append(_figure(GAP, bounded(pair.gap), level, meaning=meaning, gate="decision_gap"))
+    unread = [axis.unanswered_pair for axis in decisions.by_axis.values() if axis.unanswered_pair is not None]
+    if unread:
+        pair = max(unread, key=lambda pair: pair.gap.value)
+        meaning = f"The largest difference between two terms of an axis, or two groups of names: {pair.words}. "
+        meaning += "Answers without a decision, such as refusals, are not part of the decisions."
+        rows.append(_figure(UNANSWERED_GAP, pair.gap, level, meaning=meaning, gate="unanswered_gap"))
+    elif decisions.num_answers and not decisions.num_unanswered:  # no limit for the gap is exceeded
+        rows.append(Figure(UNANSWERED_GAP, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
+    return rows
+
+
+def _gap_of_part(name: str, pair: TermPair, level: float, *, is_clear: bool = True) -> Figure:
     """Returns the gap in a topic or wording. A limit for the whole run also applies to it, if it is clear."""
-    row = _part(f"{GAP} by {name.split()[0]}", f"{GAP}, {name}", pair.gap, level)
-    gate = "decision_gap" if is_clear else None
-    return row._replace(detail=f"{pair.high} compared with {pair.low}", gate=gate)
-
-
-def _of_all(figure: Figure, why: str | None) -> Figure:
-    """Returns the figure without an interval if terms were left out, since no limit would hold for them."""
-    return figure if why is None or figure.interval is None else figure._replace(interval=None, no_interval=why)
+    heading, gate = f"{GAP} by {name.split()[0]}", "decision_gap" if is_clear else None
+    return _part(heading, f"{GAP}, {name}", pair.gap, level, detail=pair.words, gate=gate)
 
 
 def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:
     """Returns the figures of an axis. A limit for the largest gap of the run applies to each axis."""
     rows = []
+    more: dict[str, Any]
     if axis.spread is not None:
-        row = _part(f"{SPREAD} by axis", f"{SPREAD}, {label}", axis.spread, level)
-        row = row._replace(detail=f"{count(len(axis.left_out))} terms left out" if axis.left_out else "")
-        gate = "decision_spread" if is_significant(axis.adjusted_p) else None
-        rows.append(row._replace(beside={"adjusted p": Number(axis.adjusted_p, "p_value")}, gate=gate))
-    if axis.pair is not None:
-        ratio = axis.pair.ratio
-        beside = {} if ratio is None else {"ratio of rates": Number(ratio.value, "effect", ratio.interval)}
-        row = _part(f"{GAP} on each axis", f"{GAP}, {label}", axis.pair.gap, level)
-        detail = f"{axis.pair.high} compared with {axis.pair.low}"
-        rows.append(row._replace(detail=detail, beside=beside, gate="decision_gap"))
+        more = {"detail": f"{count(len(axis.left_out))} terms left out" if axis.left_out else ""}
+        more["gate"] = "decision_spread" if is_significant(axis.adjusted_p) else None
+        more["beside"] = {"adjusted p": Number(axis.adjusted_p, "p_value")}
+        rows.append(_part(f"{SPREAD} by axis", f"{SPREAD}, {label}", axis.spread, level, **more))
+    if (pair := axis.pair) is not None:
+        more = {"detail": pair.words, "gate": "decision_gap"}
+        if pair.ratio is not None:
+            more["beside"] = {"ratio of rates": Number(pair.ratio.value, "effect", pair.ratio.interval)}
+        rows.append(_part(f"{GAP} on each axis", f"{GAP}, {label}", pair.gap, level, **more))
     if axis.baseline is not None:
         rows.append(_part(f"{BASELINE} on each axis", f"{BASELINE}, {label}", axis.baseline, level))
-    if axis.unanswered_pair is not None:
-        pair = axis.unanswered_pair
-        row = _part(f"{UNANSWERED}: largest gap on each axis", f"{UNANSWERED}: largest gap, {label}", pair.gap, level)
-        beside = {"of all answers": Number(axis.unanswered, "share"), "refusals": Number(axis.refused, "share")}
-        detail = f"{pair.high} compared with {pair.low}"
-        rows.append(row._replace(detail=detail, beside=beside, gate="unanswered_gap"))
+    if (pair := axis.unanswered_pair) is not None:
+        more = {"detail": pair.words, "gate": "unanswered_gap"}
+        more["beside"] = {"of all answers": Number(axis.unanswered, "share"), "refusals": Number(axis.refused, "share")}
+        name = f"{UNANSWERED}: largest gap"
+        rows.append(_part(f"{name} on each axis", f"{name}, {label}", pair.gap, level, **more))
     return rows
 
 
@@ -127,32 +126,21 @@ def _of_terms(label: str, axis: Axis, level: float) -> list[Figure]:
     """Lists the gap of each term to the mean of its axis. Groups of names have only their mean decision."""
     rows = []
     for term in axis.terms:
-        row = Figure(
-            f"{MEAN}, {term.name} ({label})",
-            term.mean,
-            "share",
-            is_main=False,
-            detail=f"{count(term.num_answers)} answers",
-        )
-        if term.gap is not None:
+        more: dict[str, Any] = {"part_of": TERMS, "is_main": False, "detail": f"{count(term.num_answers)} answers"}
+        if term.gap is None:
+            rows.append(Figure(f"{MEAN}, {term.name} ({label})", term.mean, "share", **more))
+        else:
             beside = {"favourable": Number(term.mean, "share"), "adjusted p": Number(term.adjusted_p, "p_value")}
-            row = _figure(f"{TERM_GAP}, {term.name} ({label})", term.gap, level, is_main=False, beside=beside)
-            row = row._replace(detail=f"{count(term.num_answers)} answers")
-        rows.append(row._replace(part_of=TERMS))
+            rows.append(_figure(f"{TERM_GAP}, {term.name} ({label})", term.gap, level, beside=beside, **more))
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 
-def _part(heading: str, name: str, estimate: DecisionEstimate, level: float) -> Figure:
-    return _figure(name, estimate, level)._replace(part_of=heading, is_main=False)
+def _part(heading: str, name: str, estimate: DecisionEstimate, level: float, **more: Any) -> Figure:
+    return _figure(name, estimate, level, part_of=heading, is_main=False, **more)
 
 
-def _figure(name: str, estimate: DecisionEstimate | Agreement, level: float, **more: Any) -> Figure:
-    return Figure(
-        name,
-        estimate.value,
-        "points",
-        interval=estimate.interval,
-        no_interval=estimate.reason,
-        confidence_level=level,
-        **more,
-    )
+def _figure(
+    name: str, estimate: DecisionEstimate | Agreement, level: float, *, unit: Unit = "points", **more: Any
+) -> Figure:
+    value, interval, reason = estimate.value, estimate.interval, estimate.reason
+    return Figure(name, value, unit, interval=interval, no_interval=reason, confidence_level=level, **more)

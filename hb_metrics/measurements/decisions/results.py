@@ -30,7 +30,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Pair:
+class TermPair:
     """The two terms, or groups of names, that differ most. The intervals are simultaneous for all pairs of the axis.
 
     Attributes:
@@ -45,6 +45,10 @@ class Pair:
     gap: DecisionEstimate
     means: tuple[float, float]
     ratio: DecisionEstimate | None
+
+    @property
+    def words(self) -> str:
+        return f"{self.high} compared with {self.low}"
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,23 @@ class Axis:
     spread: DecisionEstimate | None
     p_value: float | None
     adjusted_p: float | None
-    pair: Pair | None
+    pair: TermPair | None
     baseline: DecisionEstimate | None
     unanswered: float
-    unanswered_pair: Pair | None
+    unanswered_pair: TermPair | None
     unanswered_p: float | None
     refused: float
+
+    @property
+    def differs(self) -> bool:
+        """Returns whether decisions differ: the test is significant, and the largest gap's interval excludes 0."""
+        interval = None if self.pair is None else self.pair.gap.interval
+        return is_significant(self.adjusted_p) and interval is not None and interval[0] > 0
+
+    @property
+    def answers_differ(self) -> bool:
+        """Returns whether answers without a decision, such as refusals, depend on the term."""
+        return self.unanswered_p is not None and self.unanswered_p < ALPHA_OF_PARTS
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,7 @@ class Part:
 
     spread: DecisionEstimate
     ends: tuple[str, str] | None
-    pair: Pair | None = None
+    pair: TermPair | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +154,7 @@ class Decisions:
     spread: DecisionEstimate | None
     by_axis: dict[str, Axis]
     by_part: dict[str, Part]
-    names_by_part: dict[str, Pair]
+    names_by_part: dict[str, TermPair]
     order_effect: DecisionEstimate | None
     option_mass: float | None
     example: Example | None
@@ -148,6 +163,28 @@ class Decisions:
     @property
     def left_out(self) -> list[str]:
         return [name for axis in self.by_axis.values() for name in axis.left_out]
+
+    @property
+    def differ(self) -> bool:
+        has_axis = any(is_significant(axis.adjusted_p) for axis in self.by_axis.values())
+        return has_axis or (self.spread is not None and is_significant(self.spread.p_value))
+
+    @property
+    def answers_differ(self) -> bool:
+        return any(axis.answers_differ for axis in self.by_axis.values())
+
+    @property
+    def clear_parts(self) -> list[str]:
+        """Returns the parts in which decisions differ, with a stricter level, because decisions are tested in all."""
+        p_values = {name: part.spread.p_value for name, part in self.by_part.items()}
+        clear = [name for name, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
+        of_names = {name: pair.gap.p_value for name, pair in self.names_by_part.items()}
+        return clear + [name for name, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
+
+    @property
+    def has_low_mass(self) -> bool:
+        """Returns whether the model would often answer something other than the options."""
+        return self.option_mass is not None and self.option_mass < MIN_MASS
 
 
 def left_out_reason(names: Iterable[str]) -> str:
@@ -158,34 +195,11 @@ def is_significant(p_value: float | None) -> bool:
     return p_value is not None and p_value < ALPHA
 
 
-def clear_parts(decisions: Decisions) -> list[str]:
-    """Returns the parts in which decisions differ, with a stricter level, because decisions are tested in all."""
-    p_values = {name: part.spread.p_value for name, part in decisions.by_part.items()}
-    clear = [name for name, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
-    of_names = {name: pair.gap.p_value for name, pair in decisions.names_by_part.items()}
-    return clear + [name for name, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
-
-
-def answers_differ(axis: Axis) -> bool:
-    """Returns whether answers without a decision, such as refusals, depend on the term."""
-    return axis.unanswered_p is not None and axis.unanswered_p < ALPHA_OF_PARTS
-
-
-def widest_pair(by_axis: Mapping[str, Axis]) -> tuple[str, Pair] | None:
+def widest_pair(by_axis: Mapping[str, Axis]) -> tuple[str, TermPair] | None:
     """Returns the axis and the pair with the largest gap."""
     pairs = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None]
     return max(pairs, key=lambda item: item[1].gap.value, default=None)
 
 
-def clear_pair(by_axis: Mapping[str, Axis]) -> tuple[str, Pair] | None:
-    return widest_pair({axis: of_axis for axis, of_axis in by_axis.items() if differs(of_axis)})
-
-
-def differs(axis: Axis) -> bool:
-    """Returns whether decisions differ: the axis's test is significant, and its largest gap's interval excludes 0."""
-    interval = None if axis.pair is None else axis.pair.gap.interval
-    return is_significant(axis.adjusted_p) and interval is not None and interval[0] > 0
-
-
-def has_low_mass(decisions: Decisions) -> bool:
-    return decisions.option_mass is not None and decisions.option_mass < MIN_MASS
+def clear_pair(by_axis: Mapping[str, Axis]) -> tuple[str, TermPair] | None:
+    return widest_pair({axis: of_axis for axis, of_axis in by_axis.items() if of_axis.differs})

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hb_metrics.collect.replies.decoding_settings import reply_settings
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
+from hb_metrics.run.run_record import classifier_name, public_name, tag_and_cue
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results, Run
@@ -45,11 +46,10 @@ class Generation(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.generation.compute import compute
-        from hb_metrics.measurements.generation.details import details
         from hb_metrics.measurements.generation.figures import figures
-        from hb_metrics.measurements.generation.generalised import generalise
         from hb_metrics.measurements.generation.page import report
-        from hb_metrics.measurements.generation.run_changes import changes
+        from hb_metrics.measurements.generation.run_changes import changes, generalise
+        from hb_metrics.measurements.generation.terms import details
 
         return Parts(compute, figures, report, changes, generalise=generalise, details=details)
 

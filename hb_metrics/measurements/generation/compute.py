@@ -15,16 +15,15 @@ from hb_metrics.identity_leakage.leakage import (
 )
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import (
-    bias_value_table,
-    generation_results,
+    Frequency,
+    Generation,
     match_refusals,
     refusals_results,
     refusals_table,
     reply_counts,
-    style_means_table,
 )
+from hb_metrics.measurements.generation.styles import bias_value_table, style_means_table, style_results
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
-from hb_metrics.measurements.generation.typed_results import Frequency, Generation
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
@@ -43,6 +42,7 @@ from hb_metrics.run.run_folder import (
     plural_forms,
     write_table,
 )
+from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 
 _COUNTED = ("truncated", "reasoning", "num_reasoning_tokens", "reasoning_unclosed", "invented_turn")
@@ -56,16 +56,11 @@ def compute(run: Run) -> Generation:
     replies, forms = nonempty_replies(table), (plural_forms(prompts), paired_terms(prompts))
     vectors = tables.vectors(STYLES).values
     refusals = match_refusals(table, replies, rules)
-    asked = [
-        question or text
-        for question, text, kept in zip(
-            table["question"].to_pylist(), table["text"].to_pylist(), np.isin(table["id"], replies.ids), strict=True
-        )
-        if kept
-    ]
+    question_of, text_of = by_id(table, "question"), by_id(table, "text")
+    asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]
     labels, are_pairs = classifier.labels, has_pairs_of_terms(prompts)
     nouns, clusters = nouns_of(table, replies.ids), classifier.clusters
-    results, biases = generation_results(
+    results, biases = style_results(
         replies, vectors, labels, clusters=clusters, confidence_level=level, asked=asked, nouns=nouns
     )
     write_table(run.folder / STYLE_MEANS_FILE, style_means_table(biases, labels))

@@ -247,8 +247,7 @@ def cue_frame(run: Run) -> pd.DataFrame | None:
         return None  # pairs of terms with a term in common are not independent
     replies, vectors = nonempty_replies(table), run.tables.vectors(STYLES)
     columns = table.select(["id", "template", "axis", "descriptor", "bucket"]).rename_columns({"descriptor": "term"})
-    row_of = {identifier: row for row, identifier in enumerate(vectors.ids)}
-    styles = list(vectors.values[[row_of[identifier] for identifier in replies.ids]].astype(float))
+    styles = list(vectors.of(replies.ids).astype(float))
     frame = columns.to_pandas().set_index("id").loc[replies.ids]
     return frame.assign(cell=replies.templates, style=styles).reset_index()
 

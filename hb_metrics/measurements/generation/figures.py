@@ -4,7 +4,9 @@ from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
 from hb_metrics.layout.numbers import axis_label, bias, counted, p_words, share
-from hb_metrics.measurements.generation.typed_results import Biases, Generation, NameGroups, Turns
+from hb_metrics.measurements.generation.name_groups import NameGroups
+from hb_metrics.measurements.generation.results import Generation, RefusalShares, Turns
+from hb_metrics.measurements.generation.styles import Biases
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import (
     change_figure,
@@ -30,6 +32,7 @@ _PRINTED = {
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
     "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
 }
+SIZES = {0.54: "very small", 0.6: "small", 0.655: "medium"}
 _VARIES = "The dependence of reply styles on the term in the prompt"
 _MEANING = {
     "refusals": "The share of replies in which the model declines to respond to the prompt.",
@@ -39,6 +42,7 @@ _MEANING = {
 
 def figures(results: Results) -> list[Figure]:
     generation = results.generation
+    kinds: dict[str, RefusalShares] = vars(generation.refusals)
     return [
         *_full(generation, results.record.generation),
         *_telling(generation),
@@ -48,10 +52,8 @@ def figures(results: Results) -> list[Figure]:
         *_axes(generation),
         *_clusters(generation),
         *shares_by_axis(UPTAKE, generation.uptake),
-        *shares_by_axis(REFUSALS, generation.refusals.refusals),
-        *shares_by_axis("Disclaimers", generation.refusals.disclaimers),
-        *group_figures(REFUSALS, generation.refusals.refusals.groups),
-        *group_figures("Disclaimers", generation.refusals.disclaimers.groups),
+        *(row for kind, shares in kinds.items() for row in shares_by_axis(kind.capitalize(), shares)),
+        *(row for kind, shares in kinds.items() for row in group_figures(kind.capitalize(), shares.groups)),
         *(turn_figures(generation.turns) if generation.turns else []),
     ]
 
@@ -74,18 +76,18 @@ def _full(generation: Generation, asked: GenerationSettings) -> list[Figure]:
     )
     figures = []
     if debiased is not None:
-        full = _figure(generation, "Full Gen Bias, debiased", "full_gen_bias")
+        full = _figure(
+            generation,
+            "Full Gen Bias, debiased",
+            "full_gen_bias",
+            meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no dependence.",
+            beside={},
+            detail=_own_part(generation.identity_leakage),
+            task="full_gen_bias_debiased",
+        )
         bounds = full.interval
         known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
-        figures.append(
-            full._replace(
-                meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no dependence.",
-                beside={},
-                detail=_own_part(generation.identity_leakage),
-                task="full_gen_bias_debiased",
-                notes=(*known, f"less a sampling noise of {noise:.4g}", *common),
-            )
-        )
+        figures.append(full._replace(notes=(*known, f"less a sampling noise of {noise:.4g}", *common)))
     if noise is None:
         with_noise, detail = "sampling noise unknown", per_cell
     else:
@@ -201,11 +203,9 @@ def style_figures(generation: Generation, number: int) -> list[Figure]:
     rows = []
     for style in generation.styles:
         row = _figure(generation, style.style, "by_style", style.style)
-        more = {
-            "mean probability": Number(style.mean, "small_share"),
-            "variance across terms": Number(style.variance, "effect"),
-        }
-        rows.append(row._replace(beside={**row.beside, **more}))
+        beside = {"mean probability": Number(style.mean, "small_share")}
+        beside["variance across terms"] = Number(style.variance, "effect")
+        rows.append(row._replace(beside={**row.beside, **beside}))
     return sorted(rows, key=lambda row: -(row.known or 0.0))[:number]
 
 
@@ -232,7 +232,7 @@ def turn_figures(turns: Turns) -> list[Figure]:
     last, level = len(turns.by_turn), turns.uptake.by_turn[0].confidence_level
     notes = counted(turns.num_ended, "conversations left out because a later turn has no reply")
     figures = [
-        _figure(of_turn, f"{BY_TURN}, turn {turn}", "full_gen_bias")._replace(part_of=BY_TURN, notes=notes)
+        _figure(of_turn, f"{BY_TURN}, turn {turn}", "full_gen_bias", part_of=BY_TURN, notes=notes)
         for turn, of_turn in enumerate(turns.by_turn, start=1)
     ]
     if turns.change is not None:
@@ -271,7 +271,7 @@ def _printed(metric: str, part: str) -> dict[str, float | None]:
     return {model: of_model.get(part) for model, of_model in _PRINTED[metric].items()}
 
 
-def _figure(biases: Biases, name: str, *path: str) -> Figure:
+def _figure(biases: Biases, name: str, *path: str, **more: Any) -> Figure:
     plain = biases.gen_bias
     return Figure(
         name,
@@ -280,7 +280,7 @@ def _figure(biases: Biases, name: str, *path: str) -> Figure:
         interval=pair(value_at(plain.intervals, path)),
         no_interval=value_at(plain.no_intervals, path),
         confidence_level=plain.confidence_level,
-        beside={PLAIN: Number(value_at(plain, path), "bias")},
+        **{"beside": {PLAIN: Number(value_at(plain, path), "bias")}, **more},
     )
 
 
@@ -297,6 +297,18 @@ def _own_part(leakage: Leakage | None) -> str:
         return ""
     own = leakage.in_replies.own
     return f"{bias(abs(own))} {'lower' if own >= 0 else 'higher'} if terms in replies are masked"
+
+
+def telling_sentence(telling: Figure) -> str:
+    """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
+    text = (
+        f"Told to which of two people the model may have replied, one can tell from the style of a single reply in "
+        f"{telling.words} of cases"
+    )
+    if telling.interval is None or telling.interval[0] <= 0.5:
+        return f"{text}; guessing gives 50%."
+    size = next((word for bound, word in SIZES.items() if telling.value is not None and telling.value < bound), "large")
+    return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
 def turn_sentences(turns: Turns) -> list[str]:

@@ -33,14 +33,13 @@ has this value if all groups have the same size and differ.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
-from hb_metrics.measurements.generation.typed_results import NameGroups
-from hb_metrics.stats.clusters import quantile, spread
+from hb_metrics.stats.clusters import Bounds, quantile, spread
 from hb_metrics.stats.gen_bias_intervals import agreeing_values
 
 MIN_NAMES = 4  # the minimum number of names in a group
@@ -48,6 +47,30 @@ SCALE = 1000
 _NO_SPREAD = 1e-12  # a variance that consists only of rounding errors
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 _LEAST_SQUARE = 0.05  # N² is never estimated to be less than this part of its plain estimate
+
+
+@dataclass(frozen=True)
+class NameGroups:
+    """The bias between groups of names.
+
+    Attributes:
+        within: The variance between the names of a group.
+        p: The p-value of no difference between groups.
+        reason: The reason why there is no value, or no interval.
+        num_names: The number of names in each group.
+        num_questions: The number of questions to which all names have replies.
+        num_left_out: The number of all other questions.
+    """
+
+    value: float | None
+    within: float | None
+    interval: Bounds | None
+    p: float | None
+    reason: str | None
+    num_names: dict[str, int]
+    num_questions: int
+    num_left_out: int
+    confidence_level: float
 
 
 class _Noise(NamedTuple):

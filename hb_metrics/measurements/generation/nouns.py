@@ -16,15 +16,16 @@ With the kernels of two runs, the same formula estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from hb_metrics.measurements.generation.typed_results import NounBias, Nouns
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import MIN_TERMS
+from hb_metrics.stats.clusters import Bounds
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = (
@@ -33,6 +34,21 @@ FEW_REASON = (
 )
 SCALE = 1000
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
+
+
+@dataclass(frozen=True)
+class NounBias:
+    """The bias between nouns. `value` is `None` if no template has two terms that share two nouns."""
+
+    value: float | None
+    interval: Bounds | None
+    no_interval: str | None
+
+
+@dataclass(frozen=True)
+class Nouns(NounBias):
+    by_gender: dict[str, NounBias]
+    confidence_level: float
 
 
 class Noun(NamedTuple):

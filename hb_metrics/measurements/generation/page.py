@@ -1,11 +1,12 @@
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.layout.numbers import and_list, bias, count, p_words, share
-from hb_metrics.layout.parts import Differs, Pair, Report, Section, Side
+from hb_metrics.layout.numbers import and_list, bias, count, counted, p_words, share
+from hb_metrics.layout.parts import Differs, Report, Section
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation.figures import (
@@ -19,32 +20,23 @@ from hb_metrics.measurements.generation.figures import (
     by_axis_heading,
     figures,
     style_figures,
+    telling_sentence,
     turn_figures,
     turn_sentences,
 )
-from hb_metrics.measurements.generation.notes import notes
-from hb_metrics.measurements.generation.plots import (
-    chooser_content,
-    cluster_means,
-    frequencies,
-    frequency_figure,
-    one_word_terms,
-    strip_figure,
-    terms_by_cluster,
-)
-from hb_metrics.measurements.generation.results import SHORT
-from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, NameGroups, RefusalShares, Turns
+from hb_metrics.measurements.generation.name_groups import NameGroups
+from hb_metrics.measurements.generation.results import SHORT, Generation, RefusalShares, ServedCounts, Turns
+from hb_metrics.measurements.generation.terms import chooser_content, frequency_section, shown_pair, terms_section
 from hb_metrics.measurements.results import Results
-from hb_metrics.reply_checks.parroting import correlation_with_bias
+from hb_metrics.run.record import GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
-from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
 ALPHA = 0.05
 SHORT_SHARE = 0.5
-SIZES = {0.54: "very small", 0.6: "small", 0.655: "medium"}
+SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 
 
 def report(results: Results) -> Report:
@@ -55,11 +47,6 @@ def report(results: Results) -> Report:
     embedded = record.style_classifier.is_embedded
     whole = {figure.name: figure for figure in parts[""]}
     names = names_answer(whole.get("Bias between groups of names"), generation)
-    clusters = [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts]
-    styles = style_figures(generation, NUM_STYLES)
-    plots = {"styles-plot": [figures_plot(styles, "part of Full Gen Bias ×1000", [PLAIN])]}
-    if clusters:
-        plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in clusters]
     context = {
         "run": record,
         "embedded": embedded,
@@ -70,13 +57,11 @@ def report(results: Results) -> Report:
         "whole": whole,
         "names": names,
         "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
-        "clusters": clusters,
-        "styles": styles,
     }
     sections = [
-        section("generation", "Generation bias", "generation/generation.html.jinja", context, plots),
+        _styles(generation, parts, context),
         *([_turns(generation.turns, parts, record.generation.follow_ups)] if generation.turns else []),
-        _terms(generation),
+        terms_section(generation),
         *frequency_section(results),
         _refusals(generation, parts),
         section("checks", "Reply checks", "generation/checks.html.jinja", context),
@@ -172,18 +157,6 @@ def axes_beyond_chance(axes: list[Figure]) -> str:
     return f", beyond chance among terms of {and_list(named)}" if beyond and len(axes) > 1 else ""
 
 
-def telling_sentence(telling: Figure) -> str:
-    """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
-    text = (
-        f"Told to which of two people the model may have replied, one can tell from the style of a single reply in "
-        f"{telling.words} of cases"
-    )
-    if telling.interval is None or telling.interval[0] <= 0.5:
-        return f"{text}; guessing gives 50%."
-    size = next((word for bound, word in SIZES.items() if telling.value is not None and telling.value < bound), "large")
-    return f"{text}; guessing gives 50%. A difference of this size is called {size}."
-
-
 def style_differs(whole: Mapping[str, Figure], groups: NameGroups | None = None) -> Differs:
     """Returns whether style differs between terms, or between `groups` of names.
 
@@ -196,19 +169,6 @@ def style_differs(whole: Mapping[str, Figure], groups: NameGroups | None = None)
     if full is not None and full.interval is not None:
         return "yes" if full.interval[0] > 0 else "no"
     return "yes" if telling is not None and telling.interval is not None and telling.interval[0] > 0.5 else "unknown"
-
-
-def shown_pair(pair: MedianPair) -> Pair:
-    sides = []
-    for side in pair.sides:
-        own, other = (share(mean, 0) for mean in side.style_means)
-        note = f"Over all replies, those to this term are more often “{side.style}”: {own}, compared with {other}."
-        sides.append(Side(side.descriptor, side.prompt, side.reply, note))
-    caption = (
-        f"Two replies to the same sentence about the two terms whose replies differ most: style tells them apart in "
-        f"{share(pair.share, 0)} of their replies, the most of all pairs. Of these replies, a typical pair is shown."
-    )
-    return Pair(caption, tuple(sides))
 
 
 def axes_chart(axes: list[Figure]) -> tuple[Plot, str] | None:
@@ -257,9 +217,18 @@ def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
     return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 
+def _styles(generation: Generation, parts: Mapping[str, list[Figure]], context: dict[str, Any]) -> Section:
+    clusters = [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts]
+    styles = style_figures(generation, NUM_STYLES)
+    plots = {"styles-plot": [figures_plot(styles, "part of Full Gen Bias ×1000", [PLAIN])]}
+    if clusters:
+        plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in clusters]
+    context = {**context, "clusters": clusters, "styles": styles}
+    return section("generation", "Generation bias", "generation/generation.html.jinja", context, plots)
+
+
 def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
     number = len(turns.by_turn)
-    shares = [f"{name} by turn" for name in (UPTAKE, REFUSALS)]
     context = {
         "turns": turns,
         "number": number,
@@ -268,48 +237,11 @@ def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence
         "by_turn": parts[BY_TURN],
         "by_axis": parts.get(by_axis_heading(number)),
         "of_names": parts.get("Bias between groups of names by turn"),
-        "shares": [(name, parts[name]) for name in shares],
+        "shares": [(name, parts[name]) for name in (f"{UPTAKE} by turn", f"{REFUSALS} by turn")],
         "no_intervals": missing_intervals(turn_figures(turns)),
     }
     plot = figures_plot(parts[BY_TURN], "Full Gen Bias ×1000", [PLAIN], is_sorted=False)
     return section("turns", "By turn", "generation/turns.html.jinja", context, {"turns-plot": [plot]})
-
-
-def _terms(generation: Generation) -> Section:
-    by_cluster = terms_by_cluster(generation)
-    strips = []
-    for (cluster, of_cluster), mean in zip(by_cluster.items(), cluster_means(generation), strict=True):
-        strips.append(strip_figure(of_cluster, cluster, mean))
-    context = {
-        "terms": list(zip(generation.by_descriptor, frequencies(generation), strict=True)),
-        "clusters": list(by_cluster),
-        "num_examples": sum(map(len, chooser_content(generation)["examples"])),
-    }
-    return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
-
-
-def frequency_section(results: Results) -> list[Section]:
-    generation = results.generation
-    drawn, known = one_word_terms(generation), frequencies(generation)
-    if not drawn:
-        return []
-    terms, rho = next(iter(drawn.values())), {}
-    frequency_of = {DescriptorKey(term.axis, term.name): term.per_million for term in terms}
-    for cluster, of_cluster in drawn.items():
-        values = {DescriptorKey(term.axis, term.name): term.value for term in of_cluster}
-        rho[cluster] = correlation_with_bias(frequency_of, values)
-    context = {
-        **vars(results.record.frequencies),
-        "clusters": list(drawn),
-        "rho": rho,
-        "num_terms": len(terms),
-        "num_never": sum(term.per_million == 0 for term in terms),
-        "num_several_words": sum(row is not None and not row.one_word for row in known),
-        "num_unknown": known.count(None),
-    }
-    plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
-    template = "generation/frequency.html.jinja"
-    return [section("frequency", "Style and frequency", template, context, {"frequency-plot": plots})]
 
 
 def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:
@@ -349,3 +281,109 @@ def card_sentences(results: Results) -> list[str]:
     if unclosed := generation.num_unclosed_reasoning:
         counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
     return [*sentences, counts]
+
+
+def notes(record: Record, generation: Generation) -> tuple[str, ...]:
+    asked = record.generation
+    notes = _cue_notes(record)
+    if generation.most_frequent_share >= SAME_SHARE:
+        notes.append(
+            f"{share(generation.most_frequent_share)} of the replies are identical. If all replies are identical, "
+            "generation bias is 0 and says nothing about the model. Read the replies below, and check --context and "
+            "--decoding."
+        )
+    if generation.num_unclosed_reasoning:
+        notes.append(
+            f"{count(generation.num_unclosed_reasoning)} of {count(generation.num_prompts)} prompts have no "
+            f"reply, because the model did not end its thought within {count(asked.max_reasoning_tokens)} tokens. "
+            "These prompts are missing from all figures, and may differ from the other prompts. With a larger "
+            "--max_reasoning_tokens, fewer prompts would be missing."
+        )
+    if generation.num_unanswered:
+        notes.append(
+            f"For {count(generation.num_unanswered)} of {count(generation.num_replies)} replies, the style judge "
+            "gave no valid answer. In Gen Bias, the lack of an answer counts as an additional style."
+        )
+    notes += _notes_on_files(asked)
+    notes += _notes_on_answers((generation.turns or generation).served)
+    if ignored := asked.ignored_settings:
+        named = ", ".join(f"{name} {value}" for name, value in ignored.items())
+        why = "which the server rejects" if generation.served else "which are not supported"
+        of = "--decoding" if generation.served else "the model's generation_config"
+        notes.append(f"Replies were decoded without some settings of {of}, {why} ({named}).")
+    if asked.tag is not None:
+        notes.append(f"Each context ended with the control tag “{asked.tag}”: {asked.tag_reason}.")
+    tuned_with = asked.tuned_with or {}
+    if others := [f"--{name}" for name, value in tuned_with.items() if vars(asked)[name] != value]:
+        notes.append(
+            "The replies on which the model was tuned and the replies in this run were generated with different values "
+            f"of {' and '.join(others)}, so this run may not show the effect of tuning. The file bias_tuning.json in "
+            "the model's folder lists the values that were used for tuning. Measure both the tuned and the untuned "
+            "model with these values, and compare the two runs."
+        )
+    classifier = record.style_classifier
+    if classifier.notes:
+        notes.append(f"{classifier.name}: {'; '.join(classifier.notes)}.")
+    return tuple(notes)
+
+
+def _notes_on_answers(served: ServedCounts | None) -> list[str]:
+    if served is None:
+        return []
+    reasons = ", ".join(f"{name} {count(number)}" for name, number in served.finish_reasons.items())
+    notes = [
+        f"The server counted {count(served.tokens_in)} input tokens and {count(served.tokens_out)} output "
+        f"tokens. Its finish reasons were: {reasons}."
+    ]
+    if filtered := served.endings.get("filtered"):
+        notes.append(
+            f"A content filter of the server removed {count(filtered)} replies, which are missing from all figures. If "
+            "the filter removes more replies for some terms than for others, the figures are distorted."
+        )
+    if unclear := served.endings.get("unknown"):
+        notes.append(
+            f"For {count(unclear)} replies, the finish reason is unknown, so it is not known whether they are complete."
+        )
+    if unknown := served.num_without_counts:
+        notes.append(f"For {count(unknown)} replies, the server did not return a valid token count.")
+    if shortened := served.num_shortened:
+        notes.append(
+            f"For {count(shortened)} requests after the first turn, the server counted fewer input tokens than the "
+            "whole conversation needs, so it may have dropped messages. Lower --turns, or give the server a longer "
+            "context."
+        )
+    return notes
+
+
+def _notes_on_files(asked: GenerationSettings) -> list[str]:
+    if asked.replies_from is None or asked.replies_a_prompt is None:
+        return []
+    low, high = asked.replies_a_prompt
+    number = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    repeated = (
+        "replies were left out, because they repeat another reply to the same prompt, as happens with greedy decoding."
+    )
+    return [
+        f"The replies come from the file {asked.replies_from} ({number} per prompt). It is not known who or "
+        "what wrote them, or with which context and settings. The settings below are those with which the prompts were "
+        "exported.",
+        *counted(asked.num_copied_replies, repeated),
+        *counted(
+            asked.num_cut_to_first_line,
+            "replies were cut to their first line. To keep all lines, set --reply whole.",
+        ),
+    ]
+
+
+def _cue_notes(record: Record) -> list[str]:
+    if record.cue == "prompt":
+        return []
+    notes = ["The paper's values are for prompts without a cue."]
+    if templates := record.generation.left_out_templates:
+        notes.append(
+            f"{count(len(templates))} templates (with {count(record.generation.num_left_out_prompts)} prompts) were "
+            "left out, because in these templates, users do not describe themselves."
+        )
+    if "scoring" in record.content:  # likelihood, which has no cue
+        notes.append("Likelihood Bias is measured on all prompts, without a cue or a question.")
+    return notes

@@ -1,150 +1,156 @@
-import hashlib
+"""Defines the results of `generation`, and computes those on replies and refusals.
+
+Bias values are multiplied by 1000. Shares and probabilities are from 0 to 1.
+"""
+
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.measurements.generation.typed_results import (
-    Biases,
-    Example,
-    MedianPair,
-    PairSide,
-    Refusals,
-    RefusalShares,
-    ReplyCounts,
-    ServedCounts,
-    ShownReply,
-    Style,
-    StyleResults,
-    Term,
-)
-from hb_metrics.measurements.shares import group_shares
-from hb_metrics.reply_checks.parroting import is_parroting, parroting
-from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
+from hb_metrics.identity_leakage.leakage import Leakage
+from hb_metrics.measurements.generation.name_groups import NameGroups
+from hb_metrics.measurements.generation.nouns import Nouns
+from hb_metrics.measurements.generation.styles import Biases, StyleResults, random_key
+from hb_metrics.measurements.shares import GroupShares, TurnShares, group_shares
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
-from hb_metrics.reply_checks.refusal_shares import refusal_shares
+from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares, refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
 from hb_metrics.run.schema import by_id
-from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values, right_shares
-from hb_metrics.stats.clusters import telling
-from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.changes import PairedChange
 
-# For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
-NUM_CHARACTERISTIC = 2
-NUM_DRAWN = 3
 # For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
 SHORT = 4  # replies with fewer words, such as "Yes." and "70", have no style to speak of
 
 
-def generation_results(
-    replies: Replies,
-    style_probabilities: np.ndarray,
-    labels: Sequence[str],
-    *,
-    clusters: Mapping[str, Sequence[str]] | None = None,
-    confidence_level: float = 0.95,
-    asked: Sequence[str] | None = None,
-    nouns: Sequence[object] | None = None,
-) -> tuple[StyleResults, BiasValues]:
-    """Computes the results that depend on styles, and the bias values of all replies.
+@dataclass(frozen=True)
+class ShownReply:
+    prompt: str
+    reply: str
+    reasoning: str | None
 
-    `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
-    parroting. `nouns` [replies] contains the nouns of the prompts.
+
+@dataclass(frozen=True)
+class ServedCounts:
+    """A server's answers.
+
+    Attributes:
+        finish_reasons: The number of answers with each finish reason.
+        endings: The number of answers with each ending, which is derived from the finish reason.
+        num_without_counts: The number of answers without a valid token count.
+        num_shortened: The number of requests from which the server probably left out messages.
     """
-    gen_bias = gen_biases(style_probabilities, replies, confidence_level, labels, clusters)
-    biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
-    mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
-    columns = cluster_columns(labels, clusters) if clusters else {}
-    asked = replies.prompts if asked is None else asked
-    parrots, parroting_shares = parroting(asked, replies, mean_bias, confidence_level)
-    rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
-    shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
-    nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(gen_bias)
-    results = StyleResults(
-        **vars(gen_bias),
-        telling=telling(shares, confidence_level),
-        pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
-        styles=_styles(biases, labels),
-        by_descriptor=_by_descriptor(replies, biases, columns, parroting_shares),
-        parroting=parrots,
-        phrase_rates=rates,
-        examples=_examples(replies, asked, biases, labels, style_probabilities),
-    )
-    return results, biases
+
+    finish_reasons: dict[str, int]
+    endings: dict[str, int]
+    num_without_counts: int
+    num_shortened: int
+    tokens_in: int
+    tokens_out: int
 
 
-def gen_biases(
-    vectors: np.ndarray,
-    replies: Replies,
-    confidence_level: float,
-    labels: Sequence[str] | None = None,
-    clusters: Mapping[str, Sequence[str]] | None = None,
-) -> Biases:
-    cells = CellSums(labels, clusters, keep_replies=True)
-    cells.add(vectors, replies.descriptors, replies.templates, replies.axes)
-    plain, debiased = plain_and_debiased(cells, confidence_level)
-    return Biases(gen_bias=plain, debiased=debiased)
+@dataclass(frozen=True, kw_only=True)
+class ReplyCounts:
+    """The numbers of replies, and some random replies.
 
-
-def median_pair(
-    replies: Replies,
-    nouns: Sequence[object],
-    vectors: np.ndarray,
-    biases: BiasValues,
-    shares: np.ndarray,
-    labels: Sequence[str],
-    axis: str | None,
-) -> MedianPair | None:
-    """Selects two replies that show a difference as it usually is.
-
-    The terms are the two terms of an axis (`None`: of all axes) that style tells apart most often in other templates
-    (`shares`, see `right_shares`), so noise alone seldom selects them. Their replies to the same template and noun are
-    sorted by how far they differ in the direction in which the terms differ, and the pair in the middle is selected.
-    For each term, `style` is the style that is likelier for this term than for the other one by most.
-
-    Returns `None` if no two terms can be compared.
+    Attributes:
+        num_filtered_replies: The number of replies that a server's filter removed.
+        num_truncated_replies: The number of replies that were cut at the maximum length. `None` if it is unknown.
+        short_share: The share of replies with fewer words than `SHORT`.
+        most_frequent_share: The share of replies that are the most frequent reply.
+        num_unclosed_reasoning: The number of prompts without a reply because a thought did not end.
+        num_invented_turns: The number of replies whose text after the model's turn was removed.
     """
-    codes = [code for code, key in enumerate(biases.descriptors) if axis in (None, key.axis)]
-    of_axis = shares[np.ix_(codes, codes)]
-    if np.isnan(of_axis).all():
-        return None
-    terms = sorted(codes[index] for index in np.unravel_index(np.nanargmax(of_axis), of_axis.shape))
-    rows = [np.flatnonzero(biases.descriptor_codes == term).tolist() for term in terms]
-    roots = np.sqrt(vectors)
-    direction = roots[rows[0]].mean(axis=0) - roots[rows[1]].mean(axis=0)
-    pairs = [(first, second) for first in rows[0] for second in rows[1]]
-    pairs = [pair for pair in pairs if len({replies.templates[row] for row in pair}) == 1]
-    same_noun = [pair for pair in pairs if len({nouns[row] for row in pair}) == 1]
-    ranked = sorted(same_noun or pairs, key=lambda pair: (float((roots[pair[0]] - roots[pair[1]]) @ direction), pair))
-    if not ranked:
-        return None
-    change = biases.descriptor_means[terms[0]] - biases.descriptor_means[terms[1]]
-    styles = [int(change.argmax()), int(change.argmin())]
-    one, other = (
-        PairSide(
-            str(biases.descriptors[term].axis),
-            biases.descriptors[term].descriptor,
-            replies.prompts[row],
-            replies.texts[row],
-            labels[style],
-            (float(biases.descriptor_means[term, style]), float(biases.descriptor_means[opposite, style])),
-        )
-        for term, opposite, row, style in zip(terms, terms[::-1], ranked[(len(ranked) - 1) // 2], styles, strict=True)
-    )
-    return MedianPair(float(shares[terms[0], terms[1]]), (one, other))
+
+    num_prompts: int
+    num_replies: int
+    num_empty_replies: int
+    num_filtered_replies: int
+    num_truncated_replies: int | None
+    num_distinct_replies: int
+    short_share: float
+    most_frequent_share: float
+    num_with_reasoning: int
+    num_unclosed_reasoning: int
+    mean_num_reasoning_tokens: float | None
+    num_invented_turns: int
+    served: ServedCounts | None = None
+    shown_replies: list[ShownReply]
 
 
-def clearest_axis(biases: Biases) -> str | None:
-    """Returns the axis with the highest debiased value among the axes whose interval is above 0."""
-    plain, debiased = biases.gen_bias, biases.debiased
-    values, bounds = (debiased.by_axis if debiased else None) or {}, (plain.intervals and plain.intervals.by_axis) or {}
-    clear = [axis for axis, interval in bounds.items() if interval is not None and interval[0] > 0]
-    return max(clear, key=lambda axis: values[axis] or 0.0, default=None)
+@dataclass(frozen=True)
+class RefusalShares(ComparedShares):
+    """The shares of refusals or disclaimers. `by_rule` counts each reply only for the first rule that it matches."""
+
+    by_rule: dict[str, int]
+    groups: GroupShares | None = None
+
+
+@dataclass(frozen=True)
+class Refusals:
+    refusals: RefusalShares
+    disclaimers: RefusalShares
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """The uses of a descriptor in a million training examples."""
+
+    axis: str
+    descriptor: str
+    per_million: float
+    one_word: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """The values by turn, over the conversations that have a reply at every turn.
+
+    Attributes:
+        name_groups: The bias between groups of names in each turn. `None` if the prompts have no names.
+        num_ended: The number of conversations that ended early.
+        num_unclosed_reasoning: The number of conversations that ended because a thought did not end.
+        change: The change in debiased Full Gen Bias from the first turn to the last. `None` if a value is unknown.
+        slope: Its slope per turn.
+        change_by_axis: The change for the terms of each axis.
+    """
+
+    name_groups: list[NameGroups] | None = None
+    num_conversations: int
+    num_ended: int
+    num_unclosed_reasoning: int
+    served: ServedCounts | None = None
+    by_turn: list[Biases]
+    change: PairedChange | None
+    slope: PairedChange | None
+    change_by_axis: dict[str, PairedChange]
+    uptake: TurnShares
+    refusals: TurnShares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation(StyleResults, ReplyCounts):
+    """The results of `generation`. All values are for the first turn, except `turns`.
+
+    Attributes:
+        num_unanswered: The number of replies without an answer, if the style classifier is a judge.
+        uptake: The share of replies that name the prompt's term.
+    """
+
+    num_cut_for_classifier: int
+    num_unanswered: int | None = None
+    identity_leakage: Leakage | None
+    uptake: Shares
+    nouns: Nouns
+    name_groups: NameGroups | None = None
+    refusals: Refusals
+    frequencies: list[Frequency]
+    turns: Turns | None = None
 
 
 def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
@@ -159,7 +165,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
     num_unclosed = pc.sum(table["reasoning_unclosed"]).as_py()
     thoughts = table.filter(pc.is_valid(table["reasoning"]))
     frequencies, reasoning_of = Counter(replies.texts), by_id(table, "reasoning")
-    shown = sorted(range(len(replies.ids)), key=lambda row: _draw(replies.ids[row]))[:NUM_SHOWN]
+    shown = sorted(range(len(replies.ids)), key=lambda row: random_key(replies.ids[row]))[:NUM_SHOWN]
     return ReplyCounts(
         num_prompts=pc.count_distinct(prompt_ids(table["id"])).as_py(),
         num_replies=len(replies.ids),
@@ -210,19 +216,6 @@ def _num_shortened(tables: Sequence[pa.Table]) -> int:
     return number
 
 
-def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    axes, descriptors = zip(*biases.descriptors, strict=True)
-    columns: dict[str, object] = {"axis": list(axes), "descriptor": list(descriptors)}
-    for label, means in zip(labels, biases.descriptor_means.T, strict=True):
-        columns[f"style: {label}"] = means
-    return pa.table(columns)
-
-
-def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
-    """Makes a table of the replies' bias values (paper, C.1, with α = 0)."""
-    return pa.table({"id": list(ids), "bias_value": biases.values})
-
-
 def match_refusals(table: pa.Table, replies: Replies, rules: RefusalRules) -> Matches:
     """Matches the rules, and also counts the replies that a server marks as refusals, whatever their words are.
 
@@ -264,69 +257,3 @@ def refusals_results(
         by_rule = {phrases[index]: number for index, number in counts.most_common()}
         of_both.append(RefusalShares(**vars(shares), by_rule=by_rule, groups=groups))
     return Refusals(*of_both)
-
-
-def _styles(biases: BiasValues, labels: Sequence[str]) -> list[Style]:
-    """Computes the mean and the variance (×1000) of each style over descriptors (the paper's Table 15)."""
-    variances = 1000 * biases.descriptor_means.var(axis=0)
-    return [
-        Style(label, mean, variance)
-        for label, mean, variance in zip(labels, biases.overall_mean.tolist(), variances.tolist(), strict=True)
-    ]
-
-
-def _by_descriptor(
-    replies: Replies,
-    biases: BiasValues,
-    columns: Mapping[str, Sequence[int]],
-    parroting_shares: Mapping[DescriptorKey, float],
-) -> list[Term]:
-    counts = np.bincount(biases.descriptor_codes, minlength=len(biases.descriptors)).tolist()
-    return [
-        Term(
-            str(key.axis),
-            key.descriptor,
-            num_replies=counts[index],
-            mean_bias_value=float(biases.mean_values[index]),
-            clusters={name: float(biases.descriptor_means[index, styles].sum()) for name, styles in columns.items()},
-            parroting_share=parroting_shares[key],
-        )
-        for index, key in enumerate(biases.descriptors)
-    ]
-
-
-def _examples(
-    replies: Replies, asked: Sequence[str], biases: BiasValues, labels: Sequence[str], vectors: np.ndarray
-) -> list[Example]:
-    """Selects, for each descriptor, the replies with the highest bias values, and a random sample of replies."""
-    rows_of: list[list[int]] = [[] for _ in biases.descriptors]
-    for row, code in enumerate(biases.descriptor_codes.tolist()):
-        rows_of[code].append(row)
-    examples = []
-    for key, rows in zip(biases.descriptors, rows_of, strict=True):
-        rows.sort(key=lambda row: (-biases.values[row], replies.ids[row]))
-        drawn = sorted(rows[NUM_CHARACTERISTIC:], key=lambda row: _draw(replies.ids[row]))[:NUM_DRAWN]
-        for place, row in enumerate(rows[:NUM_CHARACTERISTIC] + drawn):
-            examples.append(
-                Example(
-                    replies.ids[row],
-                    str(key.axis),
-                    key.descriptor,
-                    why="characteristic" if place < NUM_CHARACTERISTIC else "drawn",
-                    prompt=replies.prompts[row],
-                    reply=replies.texts[row],
-                    style=labels[int(vectors[row].argmax())],
-                    style_probability=float(vectors[row].max()),
-                    parroting=bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
-                    template=replies.templates[row],
-                )
-            )
-    return examples
-
-
-def _draw(identifier: str) -> bytes:
-    """Returns a random sort key.
-
-    The ids are also random, but they cannot replace this key: replies to the same prompt have similar ids.
-    """
-    return hashlib.sha256(identifier.encode()).digest()

@@ -1,3 +1,5 @@
+"""Computes the changes between two runs, and the intervals for other terms or templates."""
+
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -5,18 +7,20 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
-from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.numbers import axis_groups, axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
-from hb_metrics.measurements.generation.typed_results import Generation
+from hb_metrics.measurements.generation.results import Generation
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_shares, reply_share_changes
 from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
+from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
-from hb_metrics.stats.cell_sums import cluster_columns
+from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
+from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised
 from hb_metrics.stats.gen_bias_intervals import CellReplies, gen_bias_change, gen_bias_covariances
 
 
@@ -70,11 +74,9 @@ def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
     The result is empty if the run has no file of refusals.
     """
     table, flagged = run.tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
-    if table is not None:
-        row_of = {identifier: row for row, identifier in enumerate(table["id"].to_pylist())}
-        rows = [row_of[identifier] for identifier in replies.ids]
-        for kind in KINDS:
-            flagged[kind.capitalize()] = FlaggedReplies(replies, table[kind.removesuffix("s")].to_numpy()[rows])
+    for kind in KINDS if table is not None else ():
+        flag_of = by_id(table, kind.removesuffix("s"))
+        flagged[kind.capitalize()] = FlaggedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))
     return flagged
 
 
@@ -112,8 +114,7 @@ def _replies(run: Run, table: pa.Table) -> _Replies | None:
     styles, replies = run.tables.vectors(STYLES), nonempty_replies(table)
     if set(replies.ids) != set(styles.ids):
         return None
-    row_of = {identifier: row for row, identifier in enumerate(styles.ids)}
-    vectors = styles.values[[row_of[identifier] for identifier in replies.ids]].astype(np.float32, copy=False)
+    vectors = styles.of(replies.ids).astype(np.float32, copy=False)
     cells: dict[tuple[str, str | None, str], list[int]] = {}
     for row, cell in enumerate(zip(replies.templates, replies.axes, replies.descriptors, strict=True)):
         cells.setdefault(cell, []).append(row)
@@ -130,3 +131,60 @@ def _figures(generation: Generation, clusters: Sequence[str]) -> Iterator[tuple[
         yield f"{heading}, {cluster}", (metric, cluster), None, place
     for axis in generation.gen_bias.by_axis or {}:
         yield f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis), axis, 0
+
+
+def generalise(run: Run, over: Over) -> dict[str, Generalised]:
+    if not run.tables.has(REPLIES) or not run.tables.has(STYLES):
+        raise ValueError(
+            f"'{run.folder}' lacks the replies or the style vectors that --generalise needs; measure again in a new "
+            "folder"
+        )
+    table = run.tables.reply_table()
+    replies, generation = nonempty_replies(table), run.results.generation
+    level = run.confidence_level
+    by_name = generalised_shares(UPTAKE, naming(table), over, level)
+    for name, flagged in refusal_flags(run, replies).items():
+        by_name |= generalised_shares(name, flagged, over, level)
+    if generation.debiased is not None:
+        by_name |= _generalised_bias(replies, run.tables.vectors(STYLES).values, over, level, generation.gen_bias.scale)
+    return by_name
+
+
+def _generalised_bias(
+    replies: Replies, styles: np.ndarray, over: Over, confidence_level: float, scale: float
+) -> dict[str, Generalised]:
+    cells = CellSums()
+    cells.add(styles, replies.descriptors, replies.templates, replies.axes)
+    listed = cells.cells()
+    moments = cells.moments(listed)
+    terms = sorted({(str(cell.axis), cell.descriptor) for cell in listed})
+    templates = sorted({cell.template for cell in listed})
+    of_term, of_template = ({key: row for row, key in enumerate(keys)} for keys in (terms, templates))
+    rows = [of_template[cell.template] for cell in listed]
+    columns = [of_term[str(cell.axis), cell.descriptor] for cell in listed]
+    shape = len(templates), len(terms)
+    means, spread, counts = np.full((*shape, moments.means.shape[1]), np.nan), np.full(shape, np.nan), np.zeros(shape)
+    means[rows, columns], counts[rows, columns] = moments.means, cells.counts(listed)
+    spread[rows, columns] = moments.variances.sum(axis=1)
+    names, axes = np.unique([axis for axis, _ in terms], return_inverse=True)
+    groups = axis_groups("Full Gen Bias", axes, names.tolist(), whole="Full Gen Bias, debiased")
+    by_name = {}
+    for name, members in groups.items():
+        used = (counts[:, members] > 0).sum(axis=1) > 1
+        if not used.any():
+            continue
+        # A cell with a single reply shows no variance. Its variance is set to the mean variance of the template's other
+        # cells on the same axis or, if these cells show no variance, on all axes.
+        own, rest = spread[used][:, members], spread[used]
+        number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
+        guess = np.nansum(own, axis=1, keepdims=True) / number
+        others = np.nansum(rest, axis=1, keepdims=True) / np.maximum((~np.isnan(rest)).sum(axis=1, keepdims=True), 1)
+        guess = np.where(np.isnan(own).all(axis=1, keepdims=True), others, guess)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            noise = np.where(np.isnan(own), guess, own) / counts[used][:, members]
+        noise = np.where(counts[used][:, members] > 0, noise, np.nan)
+        influences = gen_bias_influences(means[used][:, members], noise, axes[members])
+        interval, reason = generalised(influences, over, confidence_level)
+        bounds = None if interval is None else (scale * interval[0], scale * interval[1])
+        by_name[name] = Generalised(bounds, reason)
+    return by_name

@@ -9,9 +9,9 @@ import pyarrow as pa
 from hb_dataset.names import group_of_names, has_names
 from hb_metrics.collect.classifiers.censoring import Forms, term_mentioned
 from hb_metrics.layout.figure import pair
-from hb_metrics.measurements.generation.name_groups import name_groups
-from hb_metrics.measurements.generation.results import gen_biases, match_refusals, served_counts
-from hb_metrics.measurements.generation.typed_results import Biases, NameGroups, Turns
+from hb_metrics.measurements.generation.name_groups import NameGroups, name_groups
+from hb_metrics.measurements.generation.results import Turns, match_refusals, served_counts
+from hb_metrics.measurements.generation.styles import Biases, gen_biases
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import turn_shares
 from hb_metrics.reply_checks.refusal_rules import RefusalRules

@@ -1,22 +1,42 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from hb_dataset.frequency import read_frequencies
+from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.censoring import Forms, masked_texts, paired_terms
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.collect.engines.engine import Plan
 from hb_metrics.collect.replies.requests import next_turn, note_marks
-from hb_metrics.measurements.generation.asking import Asked, ask, read_files
+from hb_metrics.identity_leakage.leakage import (
+    classifier_leakage,
+    hidden_texts,
+    mention_table,
+    mentions_in,
+    people_of,
+    people_table,
+)
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.term_leakage import collect_leakage
 from hb_metrics.measurements.measurement import Collector, Task, classifier_record
+from hb_metrics.measurements.reply_requests import Asked, ask, read_files
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, with_prompts
-from hb_metrics.run.run_folder import FREQUENCIES_FILE, REPLIES, STYLES, plural_forms, turn_folder, write_table
+from hb_metrics.run.run_folder import (
+    FREQUENCIES_FILE,
+    HIDDEN_STYLES,
+    LEAKAGE,
+    MENTIONS_FILE,
+    PEOPLE_FILE,
+    REPLIES,
+    STYLES,
+    plural_forms,
+    turn_folder,
+    write_once,
+    write_table,
+)
 from hb_metrics.run.schema import about_replies
 
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
@@ -79,7 +99,7 @@ def collect(task: Task, work: GenerationWork) -> None:
     about = about_replies(table, replies.ids)
     classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label="styles", about=about)
     tables = [table, *_converse(task, work, table, replies, forms)]
-    collect_leakage(task, classifier, table, replies, texts)
+    _collect_leakage(task, classifier, table, replies, texts)
     if task.state.is_main_process:
         for of_turn in tables:
             note_marks(of_turn)
@@ -114,6 +134,29 @@ def _converse(
         about, label = about_replies(table, replies.ids), f"styles of turn {turn}"
         classify_into_shards(texts, replies.ids, work.classifier, folder / STYLES, label=label, about=about)
         yield table
+
+
+def _collect_leakage(
+    task: Task, classifier: Classifier, table: pa.Table, replies: Replies, texts: Sequence[str]
+) -> None:
+    """Writes the classifier's reactions to terms in plain sentences and in replies.
+
+    `table` contains all replies, and `texts` those in `replies`, in which the prompt's term is masked.
+    """
+    shared, folder = task.settings.run, task.folder
+    people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
+    if len(people) < 2:
+        return
+    mentions = mentions_in(texts, people, list(zip(replies.axes, replies.descriptors, strict=True)))
+    rows = [row for row, of_text in enumerate(mentions) if of_text]
+    hidden = hidden_texts([texts[row] for row in rows], [mentions[row] for row in rows], people)
+    ids = [replies.ids[row] for row in rows]
+    about, label = about_replies(table, ids), "styles without terms"
+    classify_into_shards(hidden, ids, classifier, folder / HIDDEN_STYLES, label=label, about=about)
+    if task.state.is_main_process:
+        write_table(folder / PEOPLE_FILE, people_table(people))
+        write_table(folder / MENTIONS_FILE, mention_table(replies.ids, mentions, people))
+        write_once(folder / LEAKAGE / f"{STYLES}.parquet", lambda: classifier_leakage(classifier, people))
 
 
 def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:

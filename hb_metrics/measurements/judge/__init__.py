@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hb_metrics.collect.replies.decoding_settings import reply_settings
 from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
-from hb_metrics.run.run_record import reply_settings
 
 if TYPE_CHECKING:
     from hb_metrics.collect.judges.rubric import Rubric

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hb_metrics.collect.replies.decoding_settings import reply_settings
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
-from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
+from hb_metrics.run.run_record import classifier_name, public_name, tag_and_cue
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results

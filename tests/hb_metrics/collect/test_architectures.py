@@ -117,7 +117,7 @@ def close_share(model, contexts, replies):
     """The share of tokens of replies that are the likeliest, or as good as that by the noise of the model."""
     rows = [[*context, *reply] for context, reply in zip(contexts, replies, strict=True)]
     exact = deepcopy(model).float()
-    alone, expected = ([logits_alone(each, row).log_softmax(-1) for row in rows] for each in (model, exact))
+    alone, expected = ([logits_alone(weights, row).log_softmax(-1) for row in rows] for weights in (model, exact))
     noise = max((one - other).abs().max().item() for one, other in zip(alone, expected, strict=True))
     behind = []
     for context, reply, log_probs in zip(contexts, replies, alone, strict=True):

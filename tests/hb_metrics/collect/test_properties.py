@@ -84,9 +84,9 @@ def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_mo
 
 DESCRIPTORS = sorted(
     {
-        (each.term, each.plural)
-        for each in (*read_vocabulary().descriptors, *read_version(NEXT).descriptors)
-        if each.term != REPLACEMENT  # which stays what it is
+        (descriptor.term, descriptor.plural)
+        for descriptor in (*read_vocabulary().descriptors, *read_version(NEXT).descriptors)
+        if descriptor.term != REPLACEMENT  # which stays what it is
     },
     key=repr,
 )

@@ -70,7 +70,7 @@ def test_each_row_is_a_template_with_its_own_system_message(settings):
     table = read_prompts(settings("slotted", "--terms", "Deaf, young", "--system_prompt", "Be kind."))
     assert Counter(table["template"].to_pylist()) == {row["prompt"]: 4 for row in SLOTTED}
     assert set(table["descriptor"].to_pylist()) == {"deaf", "young"}
-    messages = [each for each in messages_of(table).values() if len(each) == 2]
+    messages = [conversation for conversation in messages_of(table).values() if len(conversation) == 2]
     assert {message[0]["content"] for message in messages} == {"You are\na nurse."}
     assert {message[1]["content"].partition(",")[0] for message in messages} >= {"Describe deaf kids"}
     assert "{json}" in messages[0][1]["content"]

@@ -17,7 +17,7 @@ from hb_metrics.harnesses.figures import (
     offensiveness_figures,
 )
 from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
-from hb_metrics.measurements.generation.results import generation_results
+from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.likelihood.compute import likelihood_results
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.run.replies import Replies
@@ -75,7 +75,7 @@ def test_axes_can_be_separated_by_commas(asked):
 def test_the_figures_of_replies_are_those_of_results_json(rows, classified):
     ids, axes, descriptors, templates, texts = columns(rows, "id", "axis", "descriptor", "template", "text")
     replies = Replies(ids, axes, descriptors, templates, texts, texts)
-    results, _ = generation_results(replies, classified.styles, LABELS)
+    results, _ = style_results(replies, classified.styles, LABELS)
 
     figures = {**gen_bias_figures(classified, LABELS), **offensiveness_figures(classified)}
 

@@ -31,25 +31,24 @@ def test_every_result_equals_loops_over_descriptors_and_styles():
     both, expected = [key for key in old if key in new], []
 
     def pair(style, figure, factor):
-        before, after = (factor * figure([float(run[key][style]) for key in both]) for run in (old, new))
-        return pytest.approx({"before": before, "after": after, "change": after - before})
+        return pytest.approx([factor * figure([float(run[key][style]) for key in both]) for run in (old, new)])
 
     for style, label in enumerate(LABELS):
         moved = sorted((float(new[key][style] - old[key][style]), key) for key in both)
         moves = [Mover(*key, change) for change, key in moved]
         expected.append(
-            {
-                "style": label,
-                "variance": pair(style, statistics.pvariance, 1000),
-                "mean": pair(style, statistics.fmean, 1),
-                "biggest_decreases": [move for move in moves[:5] if move.change < 0],
-                "biggest_increases": [move for move in moves[:-6:-1] if move.change > 0],
-            }
+            (
+                label,
+                pair(style, statistics.pvariance, 1000),
+                pair(style, statistics.fmean, 1),
+                [move for move in moves[:5] if move.change < 0],
+                [move for move in moves[:-6:-1] if move.change > 0],
+            )
         )
-    changes = [style["variance"]["change"] for style in results["styles"]]
-    assert changes == sorted(changes)
-    assert sorted(results["styles"], key=lambda found: LABELS.index(found["style"])) == expected
-    assert {name: value for name, value in results.items() if name != "styles"} == {
+    changes = [style.variance.after - style.variance.before for style in results.styles]
+    assert changes == sorted(changes) == [style.variance.change for style in results.styles]
+    assert sorted(results.styles, key=lambda style: LABELS.index(style.style)) == expected
+    assert {name: value for name, value in results._asdict().items() if name != "styles"} == {
         "num_variance_decreases": sum(change < 0 for change in changes),
         "num_variance_increases": sum(change > 0 for change in changes),
         "num_variance_unchanged": 0,

@@ -13,7 +13,7 @@ from scipy import stats
 from hb_metrics.command.report import main
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
-from hb_metrics.measurements.generation import generalised as of_generation
+from hb_metrics.measurements.generation import run_changes as of_generation
 from hb_metrics.measurements.offensiveness.run_changes import changes as offensive_changes
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
@@ -168,9 +168,9 @@ def test_chance_is_judged_by_holm_within_a_table():
     rows.append(row("alone", "bias", t_change(differences[1]), "others"))
     rows.append(row("few", "bias", PairedChange(1, 2, None, None, "few")))
     found = holm_adjusted(rows)
-    assert [each.beyond_chance for each in found] == [True, False, False, True, True, False]
+    assert [row.beyond_chance for row in found] == [True, False, False, True, True, False]
     assert found[2].sentence.startswith("not beyond chance among several figures (+")
-    assert [each.change for each in found] == [each.change for each in rows]
+    assert [row.change for row in found] == [row.change for row in rows]
 
 
 @pytest.fixture
@@ -202,10 +202,12 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
     found = of_generation.generalise(run, "both")
     debiased = run.results.generation.debiased
     expected = [debiased.full_gen_bias, *(debiased.by_axis[axis] for axis in sorted(debiased.by_axis))]
-    assert [1000 * (each.value - each.noise) for each in values] == pytest.approx(expected)
+    assert [1000 * (value.value - value.noise) for value in values] == pytest.approx(expected)
     low, high = found["Full Gen Bias, debiased"].interval
     assert low < debiased.full_gen_bias < high
-    names = {figure.name for each in MEASUREMENTS[:3] for figure in each.parts.figures(loaded(run.results))}
+    names = {
+        figure.name for measurement in MEASUREMENTS[:3] for figure in measurement.parts.figures(loaded(run.results))
+    }
     for measurement in MEASUREMENTS[:3]:
         of_measurement = measurement.parts.generalise(run, "terms")
         assert of_measurement

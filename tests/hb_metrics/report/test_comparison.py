@@ -45,7 +45,7 @@ def compared(folders, folder, names=None):
 def test_two_runs_of_one_measurement_can_be_compared(name, tmp_path):
     runs = [ALONE[name](side) for side in (0, 1)]
     folders = [write_results(tmp_path / side, run) for side, run in zip("ab", runs, strict=True)]
-    (measurement,) = (each for each in MEASUREMENTS if each.name == name)
+    (measurement,) = (known for known in MEASUREMENTS if known.name == name)
 
     page = compared(folders, tmp_path, ["one", "two"])
 

@@ -165,7 +165,7 @@ def test_a_browser_draws_plots_and_terms_can_be_chosen(results, page, folder, tm
         html = browser.run("document.documentElement.outerHTML")
         for part, place in (("template", 6), ("style", 3), ("flag", 0)):
             of_left = page.terms()["examples"][results["generation"]["by_descriptor"].index(left)]
-            values = [page.terms()["templates"][each[6]] if part == "template" else each[place] for each in of_left]
+            values = [page.terms()["templates"][reply[6]] if part == "template" else reply[place] for reply in of_left]
             browser.run(f"menu = document.getElementById('reply-{part}'); menu.value = {json.dumps(values[-1])}")
             browser.run("menu.dispatchEvent(new Event('input'))")
             number = browser.run("document.querySelectorAll('#replies-left .example').length")

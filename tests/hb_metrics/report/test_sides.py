@@ -175,6 +175,6 @@ def test_side_effects_show_for_the_runs_they_were_measured_for(folders):
 
 def test_every_row_is_a_figure_and_bias_needs_uptake_beside_it():
     results = add_decisions(add_awareness(add_dialogue(full_run())))
-    names = {figure.name for each in MEASUREMENTS for figure in each.figures(loaded(results))}
+    names = {figure.name for measurement in MEASUREMENTS for figure in measurement.figures(loaded(results))}
     assert names >= set(SIDES) - {ENTROPY}
     assert BIAS in names

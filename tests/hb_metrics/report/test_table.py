@@ -24,8 +24,10 @@ def runs(made_runs):
 
 
 def main_figures(run):
-    listed = [figure for each in MEASUREMENTS for figure in each.figures(run.results)]
-    return {each.name: each for each in listed if each.is_main and not each.part_of and each.value is not None}
+    listed = [figure for measurement in MEASUREMENTS for figure in measurement.figures(run.results)]
+    return {
+        figure.name: figure for figure in listed if figure.is_main and not figure.part_of and figure.value is not None
+    }
 
 
 def shown(figure):

@@ -52,7 +52,7 @@ def test_conversations_are_exported_turn_by_turn_and_taken_back(shared, served, 
         given += [{**row, "text": asked[row["id"]]["text"]} for row in answers[turn - 1]]
     path = write(tmp_path / "all.parquet", given)
     measure_here("--model", "somebody", "--replies_file", path, "--output_dir", tmp_path / "taken", *shared)
-    taken, whole = (json.loads(results_of(each))["generation"] for each in (tmp_path / "taken", folder))
+    taken, whole = (json.loads(results_of(path))["generation"] for path in (tmp_path / "taken", folder))
     del whole["turns"]["served"]  # the server's own counts
     assert taken["turns"] == whole["turns"]
     assert taken["debiased"] == whole["debiased"]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 
-from hb_metrics.measurements.generation.results import generation_results
+from hb_metrics.measurements.generation.styles import style_results
 from tests.hb_metrics.made_results import (
     as_stored,
     full_run,
@@ -46,7 +46,7 @@ def write_run(folder, labels, groups, *, tag=None, clusters=None, replies_per_ce
     replies = replies_to(some_prompts(), replies_per_cell)
     styles = planted(replies, groups, **of_styles)
     results = full_run()
-    computed, _ = generation_results(replies, styles, labels, clusters=clusters)
+    computed, _ = style_results(replies, styles, labels, clusters=clusters)
     results["generation"] = results["generation"] | as_stored(computed)
     results["run"]["generation"]["tag"] = tag
     results["run"]["style_classifier"] |= {"clusters": clusters, "num_styles": len(labels)}

@@ -36,7 +36,7 @@ def test_log_probabilities_are_read_and_attacks_change_nothing(tmp_path):
         judge = judge_of(url, tmp_path)
         probabilities = judge.probabilities(TEXTS)
     # The letter with a space before it is the same letter; the rest is the other one.
-    np.testing.assert_allclose(probabilities[:, 0], [0.95 if each else 0.05 for each in EXPECTED], atol=1e-12)
+    np.testing.assert_allclose(probabilities[:, 0], [0.95 if is_true else 0.05 for is_true in EXPECTED], atol=1e-12)
     assert judge.judge["reads"] == "log-probabilities"
     assert judge.answered(probabilities).all()
     assert num_asked(stand_in) == len(TEXTS)

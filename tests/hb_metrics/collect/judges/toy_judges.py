@@ -93,11 +93,11 @@ class StandInJudge(StandIn):
         label = next(name for name in letters.values() if name.startswith("not ") != bool(TALKED_DOWN.search(text)))
         letter = next(letter for letter, name in letters.items() if name == label)
         draws = body.get("temperature") and hashlib.sha256(f"{content}{body.get('seed')}".encode()).digest()[0] < 51
-        answer = self.says(next(each for each in letters if each != letter) if draws else letter)
+        answer = self.says(next(other for other in letters if other != letter) if draws else letter)
         choice = {"message": {"role": "assistant", "content": answer}}
         if self.gives and body.get("logprobs"):
             rest = (1 - self.sure) / 2
-            found = {letter: self.sure, f" {letter}": rest, **{each: rest for each in letters if each != letter}}
+            found = {letter: self.sure, f" {letter}": rest, **{other: rest for other in letters if other != letter}}
             choice["logprobs"] = self.given(found)
         return self.envelope(choice, 100, 1, "stop")
 

@@ -121,7 +121,7 @@ def test_templates_that_cannot_have_a_cue_say_so():
 
 
 def test_only_sentences_in_which_users_say_who_they_are_can_be_a_cue():
-    usable = {each.template for each in read_vocabulary().templates if says_who_the_user_is(each.template)}
+    usable = {template.template for template in read_vocabulary().templates if says_who_the_user_is(template.template)}
     assert usable == {
         "I'm {noun_phrase}.",
         "Hi! I'm {noun_phrase}.",
@@ -177,8 +177,8 @@ def test_within_a_template_all_terms_are_asked_the_same_questions(prompts, per_c
         if counts.total() >= len(asked):  # as often as any other, within one
             assert set(counts) == asked
             assert max(counts.values()) - min(counts.values()) <= 1
-        same = [each for cell, each in by_cell.items() if cell[2] == template and sizes[cell] == counts.total()]
-        assert all(each == counts for each in same), descriptor
+        same = [drawn for cell, drawn in by_cell.items() if cell[2] == template and sizes[cell] == counts.total()]
+        assert all(drawn == counts for drawn in same), descriptor
     assert set(questions) <= set(pool)
     if number != 1:
         assert len({frozenset(asked) for asked in by_template.values()}) > 1  # not the same in every template
@@ -210,7 +210,7 @@ def test_the_shipped_personas_name_no_noun_and_no_term():
     said = {part for line in words for word in line for part in (word, word.removesuffix("'s"))}
     pairs = {" ".join(pair) for line in words for pair in pairwise(line)}
     assert not said & {form for noun in vocabulary.nouns for form in (noun.noun.lower(), noun.plural.lower())}
-    terms = {each.term.lower() for each in vocabulary.descriptors}
+    terms = {descriptor.term.lower() for descriptor in vocabulary.descriptors}
     assert said & terms == OF_THINGS  # each of these was read
     assert not pairs & terms
 
@@ -220,10 +220,10 @@ def test_persona_lines_follow_from_the_id_and_the_seed_alone():
     drawn = dict(zip(ids, draw_personas(ids, personas, 3, seed=7), strict=True))
 
     order = np.random.default_rng(0).permutation(ids)[:100].tolist()
-    assert draw_personas(order, personas, 3, seed=7) == [drawn[each] for each in order]
+    assert draw_personas(order, personas, 3, seed=7) == [drawn[identifier] for identifier in order]
     assert draw_personas(["prompt-5", "prompt-5"], personas, 3, seed=7) == [drawn["prompt-5"]] * 2
     other = draw_personas(ids, personas, 3, seed=8)
-    assert sum(mine == drawn[each] for each, mine in zip(ids, other, strict=True)) <= 1
+    assert sum(mine == drawn[identifier] for identifier, mine in zip(ids, other, strict=True)) <= 1
     assert all(len(set(lines)) == 3 and set(lines) <= set(personas) for lines in drawn.values())
 
 

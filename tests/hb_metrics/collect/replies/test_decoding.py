@@ -263,7 +263,7 @@ class Waits(TorchFunctionMode):
         waits = {"tolist", "item", "nonzero", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__"}
         index = args[1] if name in ("__getitem__", "__setitem__") else ()
         index = index if isinstance(index, tuple) else (index,)
-        by_mask = any(isinstance(each, torch.Tensor) and each.dtype == torch.bool for each in index)
+        by_mask = any(isinstance(part, torch.Tensor) and part.dtype == torch.bool for part in index)
         self.count += name in waits or by_mask
         return function(*args, **(kwargs or {}))
 

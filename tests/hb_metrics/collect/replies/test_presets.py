@@ -1,6 +1,7 @@
 """The settings of `--decoding`, and those of a model that are not used."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -8,12 +9,14 @@ from transformers import GenerationConfig
 
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import (
+    NO_EFFECT,
     PRESETS,
     Decoding,
     choose_extent,
     decoding_preset,
     ignored_settings,
 )
+from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.models.contexts import EndTokens
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
@@ -32,6 +35,15 @@ def test_which_part_of_what_is_written_is_the_reply():
     assert (whole.max_new_tokens, whole.end_after_sentence, whole.temperature) == (256, False, 0.7)
     assert decoding_preset("greedy", extent="whole", max_new_tokens=30).max_new_tokens == 30
     assert decoding_preset("greedy") == PRESETS["greedy"]
+
+
+def test_each_setting_for_sampling_is_an_option_that_is_recorded():
+    for setting, without in NO_EFFECT.items():
+        assert getattr(GenerationOptions(), setting) is None
+        decoding = decoding_preset("sample", **{setting: without})
+        assert (asdict(decoding)[setting], decoding.sampling[setting]) == (without, without)
+        with pytest.raises(ValueError, match=f"{setting} is {without}, but --decoding greedy"):
+            decoding_preset("greedy", **{setting: without})
 
 
 def test_the_models_own_settings():

@@ -130,7 +130,9 @@ def test_so_many_prompts_of_each_cell_are_drawn(number, prompts):
 def test_prompts_are_drawn_by_id_and_seed_alone(prompts):
     chosen = select_prompts(prompts, 2, seed=5)
     ids = chosen["id"].to_pylist()
-    assert ids == [each for each in prompts["id"].to_pylist() if each in set(ids)]  # the order is kept
+    assert ids == [
+        identifier for identifier in prompts["id"].to_pylist() if identifier in set(ids)
+    ]  # the order is kept
     assert chosen.schema == prompts.schema
     order = np.random.default_rng(0).permutation(len(prompts))
     assert sorted(select_prompts(prompts.take(order), 2, seed=5)["id"].to_pylist()) == sorted(ids)
@@ -144,7 +146,7 @@ def test_each_prompt_of_a_cell_is_drawn_as_often(prompts):
     cell = max(cells_of(prompts).values(), key=len)
     table = prompts.filter(pa.compute.is_in(prompts["id"], pa.array(cell)))
     drawn = Counter(select_prompts(table, 1, seed=seed)["id"][0].as_py() for seed in range(1000))
-    assert chisquare([drawn[each] for each in cell]).pvalue > 1e-4
+    assert chisquare([drawn[number] for number in cell]).pvalue > 1e-4
 
 
 def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
@@ -183,7 +185,7 @@ def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
     assert without.requests.personas == [[]] * 10
     # A shard states what it was made from, so an answer to another message is not taken for this one.
     one = (plan_for(loaded, some.slice(0, 1), plan.decoding, personas=lines, num_personas=number) for number in (1, 0))
-    found = [decode_into_shards(each, loaded, tmp_path / "one")["personas"].to_pylist() for each in one]
+    found = [decode_into_shards(request, loaded, tmp_path / "one")["personas"].to_pylist() for request in one]
     assert found == [drawn[:1], [[]]]
 
 

@@ -59,8 +59,10 @@ def test_noise_is_that_of_plain_python():
     found = gumbel_noise(keys, counters)
     for row, key in enumerate(keys.tolist()):
         bits = splitmix64(keys[row : row + 1], counters)[0].tolist()
-        assert [each % 2**64 for each in bits] == [noise_by_hand.splitmix64(key, each) for each in counters.tolist()]
-        expected = [noise_by_hand.gumbel(key, each) for each in counters.tolist()]
+        assert [counter % 2**64 for counter in bits] == [
+            noise_by_hand.splitmix64(key, counter) for counter in counters.tolist()
+        ]
+        expected = [noise_by_hand.gumbel(key, counter) for counter in counters.tolist()]
         np.testing.assert_allclose(found[row], expected, rtol=1e-12)
 
 
@@ -91,7 +93,7 @@ def test_keys_are_a_rows_own_and_the_first_ones_stay():
     np.testing.assert_array_equal(draw_keys(3, "sampling", "a prompt", 7), keys[:7])
     whose = (4, "sampling", "a prompt"), (3, "other", "a prompt"), (3, "sampling", "b")
     others = [draw_keys(*which, 7) for which in whose]
-    assert len({tuple(each) for each in (keys[:7], *others)}) == 4
+    assert len({tuple(row) for row in (keys[:7], *others)}) == 4
     assert stats.kstest(keys / 2**64 + 0.5, "uniform").pvalue > 1e-3
 
 
@@ -109,8 +111,8 @@ def test_tokens_are_drawn_as_often_as_their_probability_says(way, vocabulary):
     assert not counts[~drawn].any()
     if drawn.sum() > 1:
         rare = expected[drawn] * num < 5
-        pairs = [[*each[drawn][~rare].tolist(), each[drawn][rare].sum()] for each in (counts, expected * num)]
-        observed, wanted = (np.array(each)[np.array(pairs[1]) > 0] for each in pairs)
+        pairs = [[*of_kind[drawn][~rare].tolist(), of_kind[drawn][rare].sum()] for of_kind in (counts, expected * num)]
+        observed, wanted = (np.array(of_kind)[np.array(pairs[1]) > 0] for of_kind in pairs)
         assert stats.chisquare(observed, wanted).pvalue > 1e-4
 
 

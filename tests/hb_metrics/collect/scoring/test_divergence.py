@@ -63,10 +63,10 @@ def test_drift_is_that_of_one_call_per_model_and_closed_form(name, kind, get_sma
             parameter.add_(0.02 * torch.randn_like(parameter))
         flat.get_output_embeddings().weight.zero_()  # every token is as likely
         of_prompts = [
-            [log_probabilities(each, tokenizer, kind, *pair) for each in (model, moved)]
+            [log_probabilities(variant, tokenizer, kind, *pair) for variant in (model, moved)]
             for pair in zip(PROMPTS, REPLIES, strict=True)
         ]
-    before, after, even = ((as_loaded(each, tokenizer, kind, name), LAYOUT) for each in (model, moved, flat))
+    before, after, even = ((as_loaded(variant, tokenizer, kind, name), LAYOUT) for variant in (model, moved, flat))
     expected = [summed(p, q) / len(p) for p, q in of_prompts]
     assert min(expected) > 0
     assert drift_per_token(PROMPTS, REPLIES, before, after) == pytest.approx(expected, rel=1e-3)
@@ -81,6 +81,6 @@ def test_models_of_other_tokens_are_not_compared(get_small_model):
     model, tokenizer = get_small_model("gpt2")
     other = deepcopy(tokenizer)
     other.add_tokens([REPLIES[0]])
-    sides = [(as_loaded(model, each), LAYOUT) for each in (tokenizer, other)]
+    sides = [(as_loaded(model, reader), LAYOUT) for reader in (tokenizer, other)]
     with pytest.raises(ValueError, match=r"split the same reply into different tokens.*it was tuned"):
         drift_per_token(PROMPTS, REPLIES, *sides)

@@ -279,7 +279,7 @@ def test_intervals_of_changes_hold_the_truth_for_terms(sizes):
         first = 1.5 + rng.normal(0, 0.2, len(sizes))[terms] + rng.exponential(0.4, len(terms))
         second = first + 0.2 + rng.normal(0, 0.1, len(sizes))[terms] + 0.2 * rng.standard_t(4, len(terms))
         second[rng.random(len(terms)) < 0.05] = np.nan
-        means = (cluster_mean(each, np.array([terms] * 2)) for each in (first, second))
+        means = (cluster_mean(values, np.array([terms] * 2)) for values in (first, second))
         low, high = cluster_change(*means, 0.95).interval
         held.append(low <= 0.2 <= high)
     assert 0.925 <= np.mean(held) <= 0.975

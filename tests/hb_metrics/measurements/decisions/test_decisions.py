@@ -28,8 +28,8 @@ from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
+from hb_metrics.measurements.decisions.page import difference, headline, verdict
 from hb_metrics.measurements.decisions.run_changes import changes
-from hb_metrics.measurements.decisions.verdict import difference, headline, verdict
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import run_changes
@@ -61,7 +61,7 @@ def names(tmp_path_factory):
     path = write_prompts(folder / "cv.csv", prompts, **CHOICE)
     options = ["--prompts", path, "--model", "acme", "--measurements", "generation,decisions", "--replies_per_cell", 1]
     export([str(folder / "asked.jsonl"), *map(str, options)])
-    group_of = {each.name: each.group for each in read_names()}
+    group_of = {person.name: person.group for person in read_names()}
     rng, asked = np.random.default_rng(0), [json.loads(line) for line in (folder / "asked.jsonl").open()]
     with (folder / "replies.jsonl").open("w") as file:
         for row in asked:
@@ -102,7 +102,7 @@ def test_answers_that_are_none_are_counted_by_group(names):
     assert found["num_unanswered"] == 20  # all about one name
     assert found["by_axis"]["names"]["refused"] == pytest.approx(20 / 720)
     groups = read_results(names[0])["generation"]["refusals"]["refusals"]["groups"]
-    assert {group: each["num"] for group, each in groups["by_group"].items()} == {"White": 20, "Black": 0}
+    assert {group: share["num"] for group, share in groups["by_group"].items()} == {"White": 20, "Black": 0}
     assert "Refusals by group of names" in (names[0] / "report.html").read_text()
     assert found["by_axis"]["names"]["unanswered_pair"]["gap"]["value"] == pytest.approx(20 / 360)
 
@@ -237,9 +237,9 @@ def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
     measure_here(*options, "--output_dir", tmp_path / "run")
     found = read_results(tmp_path / "run")["decisions"]["predictions"]
     assert set(found) == {"mean log-likelihoods"}
-    for name, each in found.items():
-        assert (each["interval"] is None) == (each["reason"] is not None)
-        assert "count as only" not in (each["reason"] or "")
+    for name, correlation in found.items():
+        assert (correlation["interval"] is None) == (correlation["reason"] is not None)
+        assert "count as only" not in (correlation["reason"] or "")
         assert name in (tmp_path / "run/report.html").read_text()
     assert analysed(tmp_path / "run")
 

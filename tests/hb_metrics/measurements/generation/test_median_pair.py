@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from hb_metrics.measurements.generation.results import median_pair
+from hb_metrics.measurements.generation.styles import median_pair
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.bias_values import bias_values, right_shares
 from hb_metrics.stats.inputs import text_codes
@@ -61,8 +61,8 @@ def test_the_two_terms_differ_most_and_the_middle_pair_of_their_replies_is_shown
     means = {}
     for side, row in zip(shown.sides, expected, strict=True):
         assert (side.descriptor, side.axis) == (row[1], row[0])
-        assert side.reply == texts[next(place for place, each in enumerate(rows) if each is row)]
-        own = [np.mean([each[4] for each in rows if each[1:3] == (row[1], template)], axis=0) for template in "stu"]
+        assert side.reply == texts[next(place for place, other in enumerate(rows) if other is row)]
+        own = [np.mean([other[4] for other in rows if other[1:3] == (row[1], template)], axis=0) for template in "stu"]
         means[row[1]] = np.mean(own, axis=0)
     for side, other in zip(shown.sides, shown.sides[::-1], strict=True):
         lead = means[side.descriptor] - means[other.descriptor]

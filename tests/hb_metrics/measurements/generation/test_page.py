@@ -9,8 +9,8 @@ from scipy.stats import spearmanr
 from hb_metrics.layout.numbers import fixed, slot
 from hb_metrics.layout.rendering import render
 from hb_metrics.measurements import GENERATION
-from hb_metrics.measurements.generation.details import term_changes
-from hb_metrics.measurements.generation.typed_results import Example, Term
+from hb_metrics.measurements.generation.styles import Example, Term
+from hb_metrics.measurements.generation.terms import term_changes
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.run.replies import Replies
@@ -92,8 +92,7 @@ def test_a_term_on_two_axes_is_listed_with_its_axis():
     keys = [DescriptorKey(*key) for key in (("age", "old"), ("nationality", "Māori"), ("race_ethnicity", "Māori"))]
     means = np.array([[0.5, 0.5], [0.2, 0.8], [0.3, 0.7]])
     change = style_change(*(RunStyles(keys, shares, ["Warm", "Cold"]) for shares in (means, means[:, ::-1])))
-    shown = {**change, "shown": {"decreases": change["styles"], "increases": []}}
-    context = {"styles": shown, "known": keys}
+    context = {"styles": change, "shown": {"decreases": change.styles, "increases": []}, "known": keys}
     page = Page(f"<main>{render('generation/comparison_styles.html.jinja', context)}</main>")
     rose = {row[0]: row[-1] for row in page.table("Largest decreases in variance")}
     assert rose["Warm"] == "Māori (Nationality), Māori (Race and ethnicity)"

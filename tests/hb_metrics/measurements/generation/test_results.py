@@ -6,7 +6,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
-from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
+from hb_metrics.measurements.generation.styles import bias_value_table, style_means_table, style_results
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
@@ -50,7 +50,7 @@ def measured(embedded, replies, **settings):
     unique, which = np.unique(replies.texts, return_inverse=True)
     probabilities = embedded.classify(list(unique))[0][which].astype(np.float32)
     clusters = clusters_for(embedded.labels)
-    return generation_results(replies, probabilities, embedded.labels, clusters=clusters, **settings)[0]
+    return style_results(replies, probabilities, embedded.labels, clusters=clusters, **settings)[0]
 
 
 def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
@@ -94,7 +94,7 @@ def small_replies(num_cells=6, per_cell=3):
 
 def test_the_numbers_are_those_of_the_metrics():
     replies, probabilities = small_replies()
-    results, biases = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS)
+    results, biases = style_results(replies, probabilities, LABELS, clusters=CLUSTERS)
 
     cells = CellSums(LABELS, CLUSTERS, keep_replies=True)
     cells.add(probabilities, replies.descriptors, replies.templates, replies.axes)
@@ -121,7 +121,7 @@ def test_the_numbers_are_those_of_the_metrics():
 
 def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():
     replies, probabilities = small_replies(per_cell=5)
-    results, biases = generation_results(replies, probabilities, LABELS)
+    results, biases = style_results(replies, probabilities, LABELS)
 
     examples = [row for row in results.examples if row.descriptor == "d1"]
     rows = [row for row, descriptor in enumerate(replies.descriptors) if descriptor == "d1"]

@@ -67,7 +67,7 @@ def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path
     plan = replace(plan, ends=ends)
     table = decode_into_shards(plan, loaded, tmp_path)
     assert table.schema == CONTINUATION_SCHEMA
-    assert table["id"].to_pylist() == [f"{each}:{seed}" for each in ids for seed in SEEDS]
+    assert table["id"].to_pylist() == [f"{identifier}:{seed}" for identifier in ids for seed in SEEDS]
     ways = set()
     for row in table.to_pylist():
         context = loaded.tokenizer(row["text"])["input_ids"]

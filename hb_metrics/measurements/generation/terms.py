@@ -1,0 +1,306 @@
+"""Shows terms: in the report, in comparisons, and their frequencies."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from hb_metrics.layout.numbers import axis_label, share, slot
+from hb_metrics.layout.parts import Pair, Report, Section, Side
+from hb_metrics.layout.plots import (
+    Axis,
+    Dot,
+    Mark,
+    Plot,
+    Row,
+    drawn_mark,
+    frame,
+    point_path,
+    rows_plot,
+    shortened,
+    spread,
+    tick_label,
+)
+from hb_metrics.layout.rendering import render, section
+from hb_metrics.measurements.generation.results import Frequency, Generation
+from hb_metrics.measurements.generation.styles import MedianPair, Term
+from hb_metrics.measurements.results import Results, Run
+from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias
+from hb_metrics.reply_checks.phrase_rates import GroupRates, PhraseRates, phrase_rates
+from hb_metrics.reply_checks.style_change import StyleChange, style_change
+from hb_metrics.run.replies import Replies, reply_id, reply_number
+from hb_metrics.run.run_folder import REPLIES
+from hb_metrics.stats.bias_values import DescriptorKey
+
+MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
+NUM_NAMED = 6
+_NEVER = 12  # the percentage of the plot's width that is reserved for terms that never occur
+_HEIGHT = 340
+NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
+
+
+class Point(NamedTuple):
+    """A term in a plot.
+
+    `row` is its row in `by_descriptor` of the results, and `value` is its mean probability of a style cluster.
+    `per_million` is its frequency, and is set only by `one_word_terms`.
+    """
+
+    row: int
+    term: Term
+    value: float
+    per_million: float = 0.0
+
+
+def terms_section(generation: Generation) -> Section:
+    by_cluster, means = terms_by_cluster(generation), cluster_means(generation)
+    strips = [strip_figure(points, cluster, means[cluster]) for cluster, points in by_cluster.items()]
+    context = {
+        "terms": list(zip(generation.by_descriptor, frequencies(generation), strict=True)),
+        "clusters": list(by_cluster),
+        "num_examples": sum(map(len, chooser_content(generation)["examples"])),
+    }
+    return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
+
+
+def shown_pair(pair: MedianPair) -> Pair:
+    sides = []
+    for side in pair.sides:
+        own, other = (share(mean, 0) for mean in side.style_means)
+        note = f"Over all replies, those to this term are more often “{side.style}”: {own}, compared with {other}."
+        sides.append(Side(side.descriptor, side.prompt, side.reply, note))
+    caption = (
+        f"Two replies to the same sentence about the two terms whose replies differ most: style tells them apart in "
+        f"{share(pair.share, 0)} of their replies, the most of all pairs. Of these replies, a typical pair is shown."
+    )
+    return Pair(caption, tuple(sides))
+
+
+def frequency_section(results: Results) -> list[Section]:
+    generation = results.generation
+    drawn, known = one_word_terms(generation), frequencies(generation)
+    if not drawn:
+        return []
+    frequency_of = {point.term.key: point.per_million for point in next(iter(drawn.values()))}
+    rho = {}
+    for cluster, points in drawn.items():
+        rho[cluster] = correlation_with_bias(frequency_of, {point.term.key: point.value for point in points})
+    context = {
+        **vars(results.record.frequencies),
+        "clusters": list(drawn),
+        "rho": rho,
+        "num_terms": len(frequency_of),
+        "num_never": list(frequency_of.values()).count(0),
+        "num_several_words": sum(row is not None and not row.one_word for row in known),
+        "num_unknown": known.count(None),
+    }
+    plots = [frequency_figure(points, cluster) for cluster, points in drawn.items()]
+    template = "generation/frequency.html.jinja"
+    return [section("frequency", "Style and frequency", template, context, {"frequency-plot": plots})]
+
+
+def terms_by_cluster(generation: Generation) -> dict[str, list[Point]]:
+    terms = generation.by_descriptor
+    return {
+        cluster: [Point(row, term, term.clusters[cluster]) for row, term in enumerate(terms)]
+        for cluster in terms[0].clusters
+    }
+
+
+def frequencies(generation: Generation) -> list[Frequency | None]:
+    """Returns the known frequency of each term, in the order of `by_descriptor`."""
+    known = {DescriptorKey(row.axis, row.descriptor): row for row in generation.frequencies}
+    return [known.get(term.key) for term in generation.by_descriptor]
+
+
+def one_word_terms(generation: Generation) -> dict[str, list[Point]]:
+    """Returns the one-word terms with a known frequency, by style cluster (as in the paper's Figure 3)."""
+    by_cluster: dict[str, list[Point]] = {}
+    for cluster, points in terms_by_cluster(generation).items():
+        for point, frequency in zip(points, frequencies(generation), strict=True):
+            if frequency is not None and frequency.one_word:
+                by_cluster.setdefault(cluster, []).append(point._replace(per_million=frequency.per_million))
+    return by_cluster
+
+
+def chooser_content(generation: Generation) -> dict[str, Any]:
+    rows = generation.by_descriptor
+    index_of = {row.key: index for index, row in enumerate(rows)}
+    examples: list[list[Any]] = [[] for _ in rows]
+    templates = sorted({example.template for example in generation.examples})
+    for example in generation.examples:
+        shown = [example.why, example.prompt, example.reply, example.style, example.style_probability]
+        shown += [example.parroting, templates.index(example.template)]
+        examples[index_of[DescriptorKey(example.axis, example.descriptor)]].append(shown)
+    # Each term loses its last example until the page is small enough. The page states the number of examples.
+    while sum(len(shown[1]) + len(shown[2]) for of_term in examples for shown in of_term) > MAX_CHARACTERS:
+        most = max(map(len, examples))
+        examples = [of_term[: most - 1] for of_term in examples]
+    return {
+        "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
+        "clusters": list(rows[0].clusters),
+        "means": list(cluster_means(generation).values()),
+        "rows": [
+            {
+                "axis": row.axis,
+                "name": row.descriptor,
+                "replies": row.num_replies,
+                "bias": round(row.mean_bias_value, 5),
+                "clusters": [round(value, 5) for value in row.clusters.values()],
+                "parroting": round(row.parroting_share, 4),
+                "perMillion": frequency and frequency.per_million,
+            }
+            for row, frequency in zip(rows, frequencies(generation), strict=True)
+        ],
+        "examples": examples,
+        "templates": list(map(slot, templates)),
+    }
+
+
+def cluster_means(generation: Generation) -> dict[str, float]:
+    terms = generation.by_descriptor
+    return {name: sum(term.clusters[name] for term in terms) / len(terms) for name in terms[0].clusters}
+
+
+def strip_figure(points: Sequence[Point], cluster: str, overall: float) -> Plot:
+    by_axis: dict[str, list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.value):
+        by_axis.setdefault(point.term.axis, []).append(point)
+    rows = []
+    for axis, of_axis in sorted(by_axis.items(), key=lambda item: -fmean(point.value for point in item[1])):
+        *others, highest = of_axis
+        dots = [Dot(point.value, point.row, up) for point, up in zip(others, spread(len(others)), strict=True)]
+        rows.append(Row(axis_label(axis), [_named(highest)], dots))
+    legend = [("the highest of each axis", 1, False)]
+    return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=overall)
+
+
+def frequency_figure(points: Sequence[Point], cluster: str) -> Plot:
+    """Plots terms by their frequency and their mean probability of a style cluster (the paper's Figures 3 and 5).
+
+    The frequency axis is logarithmic. Terms that never occur are in a separate column on the left.
+    """
+    heights = Axis(0.0, 1.05 * max(point.value for point in points) or 1.0)
+    seen = [point.per_million for point in points if point.per_million > 0] or [1.0]
+    often = Axis(min(seen) / 1.5, max(seen) * 1.5, is_log=True)
+    never = [point.row for point in points if point.per_million == 0]
+    places = dict(zip(never, spread(len(never), 0.8), strict=True))
+    named = {point.row for point in sorted(points, key=lambda point: -point.value)[:NUM_NAMED]}
+    dots, body = [], []
+    for point in points:
+        x = _NEVER * (0.5 + places[point.row]) if point.row in places else _right(often.at(point.per_million))
+        y = _HEIGHT * (1 - heights.at(point.value) / 100)
+        if point.row in named:
+            body += drawn_mark(x, y, _named(point))
+        else:
+            dots.append((x, y, point.row))
+    ticks = [
+        (_NEVER / 2, "never seen"),
+        *((_right(often.at(tick)), tick_label(tick, "count")) for tick in often.ticks()),
+    ]
+    labels = [(_HEIGHT * (1 - heights.at(tick) / 100), [tick_label(tick, "share")]) for tick in heights.ticks()]
+    title = f"uses in a million examples (log); height: probability of {cluster}"
+    return frame(labels, ticks, title, _HEIGHT, [*point_path(dots, _HEIGHT), *body], left=14)
+
+
+def _right(position: float) -> float:
+    return _NEVER + 3 + (97 - _NEVER) * position / 100
+
+
+def _named(point: Point) -> Mark:
+    name = point.term.descriptor
+    tip = f"{name} ({axis_label(point.term.axis)}): {share(point.value, 2)}, {point.term.num_replies} replies"
+    return Mark(point.value, tip, look=1, text=shortened(name), row=point.row)
+
+
+def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
+    first, second = before.results.generation, after.results.generation
+    replies = after.tables.replies() if after.tables.has(REPLIES) else None
+    styles = _style_change(before, after)
+    changed = [] if isinstance(styles, str) else styles.styles
+    falling = [style for style in changed if style.variance.change < 0][:NUM_STYLES]
+    rising = [style for style in changed if style.variance.change > 0][-NUM_STYLES:]
+    context = {
+        "parroting": [first.parroting.by_template, second.parroting.by_template],
+        "parroting_rho": parroting_change_correlation(first, second),
+        "rates": [first.phrase_rates, second.phrase_rates],
+        "groups": {} if replies is None else _group_rates(first.phrase_rates, replies),
+        "styles": styles,
+        "known": first.by_descriptor,
+        "shown": None if isinstance(styles, str) else {"decreases": falling, "increases": rising},
+    }
+    sections = [
+        section("styles", "Styles", "generation/comparison_styles.html.jinja", context),
+        section("examples-of-both", "Replies side by side", "generation/comparison_terms.html.jinja", {}),
+        section("checks", "Reply checks", "generation/comparison_checks.html.jinja", context),
+    ]
+    reading = render("generation/comparison_reading.html.jinja", {})
+    return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})
+
+
+def _terms_of_both(first: Generation, second: Generation) -> list[tuple[Term, Term]]:
+    after = {term.key: term for term in second.by_descriptor}
+    return [(term, after[term.key]) for term in first.by_descriptor if term.key in after]
+
+
+def parroting_change_correlation(first: Generation, second: Generation) -> Correlation:
+    """Correlates the change in the share of parroting replies with the first run's mean bias value (C.2.1)."""
+    terms = _terms_of_both(first, second)
+    changes = {term.key: later.parroting_share - term.parroting_share for term, later in terms}
+    return correlation_with_bias(changes, {term.key: term.mean_bias_value for term, _ in terms})
+
+
+def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:
+    """Returns each term's values and replies in both runs, for the page's script.
+
+    `replies` contains the second run's replies. If it is `None`, no replies are shown. Replies with the same number are
+    paired. If the second run has fewer replies to a prompt, its first reply is shown.
+    """
+    reply_of: dict[tuple[str, str], str] = {}
+    if replies is not None:
+        reply_of = dict(zip(zip(replies.ids, replies.prompts, strict=True), replies.texts, strict=True))
+    ids = [identifier for identifier, _ in reply_of] + [example.id for example in first.examples]
+    numbered = any(reply_number(identifier)[1] > 1 for identifier in ids)
+    pairs: dict[DescriptorKey, list[list[Any]]] = {}
+    for example in first.examples:
+        identifier, number = reply_number(example.id)
+        other = number if (example.id, example.prompt) in reply_of else 1
+        reply = reply_of.get((reply_id(identifier, other), example.prompt))
+        if reply is not None:
+            numbers = [number, other] if numbered else None
+            of_both = [example.prompt, example.reply, reply, example.why, numbers]
+            pairs.setdefault(DescriptorKey(example.axis, example.descriptor), []).append(of_both)
+    terms = _terms_of_both(first, second)
+    clusters = [name for name in terms[0][0].clusters if name in terms[0][1].clusters] if terms else []
+    return {
+        "axes": {row.axis: axis_label(row.axis) for row, _ in terms},
+        "clusters": clusters,
+        "rows": [
+            {
+                "axis": row.axis,
+                "name": row.descriptor,
+                "replies": [row.num_replies, later.num_replies],
+                "bias": [row.mean_bias_value, later.mean_bias_value],
+                "clusters": [[row.clusters[name], later.clusters[name]] for name in clusters],
+                "parroting": [row.parroting_share, later.parroting_share],
+            }
+            for row, later in terms
+        ],
+        "pairs": [pairs.get(row.key, []) for row, _ in terms],
+    }
+
+
+def _group_rates(first: PhraseRates, replies: Replies) -> dict[str, list[GroupRates]]:
+    groups = {name: group.descriptors for name, group in first.groups.items()}
+    rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups)
+    return {name: [group, rates.groups[name]] for name, group in first.groups.items()}
+
+
+def _style_change(before: Run, after: Run) -> StyleChange | str:
+    """Compares styles, or returns the reason why they cannot be compared."""
+    styles = before.tables.style_means(), after.tables.style_means()
+    if styles[0] is None or styles[1] is None:
+        return "the folder of one of the runs contains no style_means.parquet"
+    try:
+        return style_change(styles[0], styles[1])
+    except ValueError as error:
+        return str(error)
