@@ -22,6 +22,8 @@ SAME_ANSWERS = "the differences are the same in all questions"
 MIN_NAMES = 4
 FEW_NAMES = f"fewer than two groups have {MIN_NAMES} names with answers"
 NUM_FLIPS = 1999
+# If so many of all `num_tests` · `NUM_FLIPS` statistics are larger, the adjusted p-value is above 1 %.
+ENOUGH_LARGER = 20
 _NUM_DRAWS = 1999
 ZERO = 1e-12  # standard errors below this number are rounding errors
 _CHUNK = 2**22  # the number of simulated values that are in memory at once
@@ -141,7 +143,9 @@ def _in_common(known: np.ndarray, least: int) -> np.ndarray:
     return kept
 
 
-def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> DecisionEstimate:
+def spread_between(
+    tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int, num_tests: int = 1
+) -> DecisionEstimate:
     """Estimates the spread between terms: the square root of the mean variance of one or more axes.
 
     With the differences δ_i between two terms' values in question i, the mean of δ_i δ_j over different questions is an
@@ -158,12 +162,13 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
         tables: For each axis, [questions, terms]. All axes have the same questions. NaN marks a missing value.
         confidence_level: The level of the interval.
         seed: The seed of the test's weights.
+        num_tests: The number of tests for which the p-value will be adjusted (Bonferroni). More need more draws.
     """
     rows, is_enough = spread_rows(tables)
     if len(rows) < 2 or not rows.shape[1]:
         is_alone = all(compared_terms(table)[1] == ONE_TERM for table in tables)
         return DecisionEstimate(math.nan, None, ONE_TERM if is_alone else FEW_QUESTIONS, None)
-    spread = spread_of_rows(rows, is_enough, confidence_level, seed=seed)
+    spread = spread_of_rows(rows, is_enough, confidence_level, seed=seed, num_tests=num_tests)
     if spread.reason != SAME_ANSWERS:
         return spread
     largest = largest_spread(tables)
@@ -178,7 +183,9 @@ def largest_spread(tables: Sequence[np.ndarray]) -> float:
     return float(np.sqrt(np.mean([(size // 2) * (size - size // 2) / (size * (size - 1)) for size in sizes])))
 
 
-def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int) -> DecisionEstimate:
+def spread_of_rows(
+    rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int, num_tests: int = 1
+) -> DecisionEstimate:
     """Estimates the spread whose variance is the squared length of the rows' mean (see `spread_between`).
 
     `is_enough` states whether enough rows [questions, ...] contribute for an interval.
@@ -209,17 +216,19 @@ def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 
     low = known + a / 2 - np.sqrt(a * a / 4 + a * known + at_zero**2)
     high = known + a / 2 + np.sqrt(a * a / 4 + a * known + t**2 * 2 * q / (number * (number - 1)))
     interval = float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
-    return DecisionEstimate(value, interval, None, _p_value(products, np.random.default_rng(seed)))
+    return DecisionEstimate(value, interval, None, _p_value(products, np.random.default_rng(seed), num_tests))
 
 
-def _p_value(products: np.ndarray, draws: np.random.Generator) -> float:
-    signs = draws.choice([-1.0, 1.0], (NUM_FLIPS, len(products)))
-    root = np.sqrt(5)
-    skewed = np.where(draws.random(signs.shape) < (root + 1) / (2 * root), 1 - root, 1 + root) / 2
+def _p_value(products: np.ndarray, draws: np.random.Generator, num_tests: int) -> float:
+    root, larger, number = np.sqrt(5), np.zeros(2, dtype=np.int64), 0
     # Sums of the same numbers in another order differ in their last digits.
     least = products.sum() * (1 - 1e-9)
-    larger = [np.count_nonzero((weights @ products * weights).sum(axis=1) >= least) for weights in (signs, skewed)]
-    return float((1 + max(larger)) / (1 + NUM_FLIPS))
+    while number < num_tests * NUM_FLIPS and larger.max() < ENOUGH_LARGER:
+        signs = draws.choice([-1.0, 1.0], (NUM_FLIPS, len(products)))
+        skewed = np.where(draws.random(signs.shape) < (root + 1) / (2 * root), 1 - root, 1 + root) / 2
+        larger += [np.count_nonzero((weights @ products * weights).sum(axis=1) >= least) for weights in (signs, skewed)]
+        number += NUM_FLIPS
+    return float((1 + larger.max()) / (1 + number))
 
 
 def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:

@@ -226,24 +226,28 @@ def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[in
 def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, TermPair]:
     """Finds the largest gap between groups of names in each part of the prompts."""
     assert cells.groups is not None
+    tables = {name: _part_means(cells, rows, how) for name, rows in parts.items()}
+    num_tests = sum(name_gaps(table, cells.groups).p_value is not None for table in tables.values())
     pairs = {}
-    for name, rows in parts.items():
-        table = statistics.question_means(cells.values[rows], [how.questions[row] for row in rows])
-        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / len(parts))
+    for name, table in tables.items():
+        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / max(num_tests, 1))
         pair = _pair(gaps, False)
         if pair is not None:
-            p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * len(parts))
+            p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * num_tests)
             pairs[name] = replace(pair, gap=pair.gap._replace(p_value=p_value))
     return pairs
 
 
 def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], how: _How) -> dict[str, Part]:
     """Computes the spread between terms in each part of the prompts."""
-    by_part = {}
     of_terms = [of_axis for of_axis in cells.values() if of_axis.groups is None]
-    for name, rows in parts.items():
-        questions = [how.questions[row] for row in rows]
-        tables = [statistics.question_means(of_axis.values[rows], questions) for of_axis in of_terms]
+    if not of_terms:
+        return {}
+    by_part = {}
+    means_of = {name: [_part_means(of_axis, rows, how) for of_axis in of_terms] for name, rows in parts.items()}
+    # A part with too few questions is not tested, so it must not make the tests of other parts stricter.
+    num_tests = sum(statistics.spread_rows(tables)[1] for tables in means_of.values())
+    for name, tables in means_of.items():
         ends: list[tuple[float, tuple[str, str]]] = []
         for of_axis, table in zip(of_terms, tables, strict=True):
             compared, _ = statistics.compared_terms(table)
@@ -251,15 +255,20 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
                 means = np.nanmean(table[:, compared], axis=0)
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))
-        spread = _known(statistics.spread_between(tables, how.confidence_level, seed=how.seed)) if tables else None
+        level, seed = how.confidence_level, how.seed
+        spread = _known(statistics.spread_between(tables, level, seed=seed, num_tests=num_tests))
         if spread is not None:
             by_part[name] = Part(spread, max(ends)[1] if ends else None)
-            if spread.p_value is not None and spread.p_value * len(parts) < ALPHA_OF_PARTS:
-                level = 1 - (1 - how.confidence_level) / len(parts)
-                gaps = [largest_of(*pair, level, seed=how.seed) for pair in zip(of_terms, tables, strict=True)]
+            if spread.p_value is not None and spread.p_value * num_tests < ALPHA_OF_PARTS:
+                level = 1 - (1 - level) / num_tests
+                gaps = [largest_of(*pair, level, seed=seed) for pair in zip(of_terms, tables, strict=True)]
                 pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
                 by_part[name] = replace(by_part[name], pair=max(pairs, key=lambda pair: pair.gap.value))
     return by_part
+
+
+def _part_means(cells: Cells, rows: list[int], how: _How) -> np.ndarray:
+    return statistics.question_means(cells.values[rows], [how.questions[row] for row in rows])
 
 
 def _wordings(questions: Sequence[str]) -> list[str]:

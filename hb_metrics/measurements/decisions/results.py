@@ -100,7 +100,7 @@ class Part:
         ends: The terms with the highest and the lowest mean decision, of the axis where these differ most. `None` if
             no term has answers.
         pair: If decisions clearly differ in this part, the two terms that differ most. The interval is also adjusted
-            for the number of parts (Bonferroni).
+            for the number of tested parts (Bonferroni).
     """
 
     spread: DecisionEstimate
@@ -139,7 +139,7 @@ class Decisions:
         by_part: The spread in parts of the prompts: "topic housing" has the questions of a topic, and "wording 2" has
             the second wording of all questions.
         names_by_part: The largest gap between groups of names in each part. Intervals and p-values are adjusted for the
-            number of parts (Bonferroni).
+            number of tested parts (Bonferroni).
         order_effect: The mean change of the decision if the favourable option stands first instead of last.
         predictions: The correlation of decisions with each score of the same run, over terms.
         option_mass: The mean probability that the options have together, if decisions are probabilities.
@@ -177,7 +177,8 @@ class Decisions:
     def clear_parts(self) -> list[str]:
         """Returns the parts in which decisions differ, with a stricter level, because decisions are tested in all."""
         p_values = {name: part.spread.p_value for name, part in self.by_part.items()}
-        clear = [name for name, p in p_values.items() if p is not None and p * len(p_values) < ALPHA_OF_PARTS]
+        num_tests = sum(p is not None for p in p_values.values())
+        clear = [name for name, p in p_values.items() if p is not None and p * num_tests < ALPHA_OF_PARTS]
         of_names = {name: pair.gap.p_value for name, pair in self.names_by_part.items()}
         return clear + [name for name, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
 

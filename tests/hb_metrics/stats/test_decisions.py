@@ -305,3 +305,14 @@ def test_gap_of_a_term_with_few_answers_has_the_freedom_of_its_questions():
         given.append(low <= true[0] - true.mean() <= high)
 
     assert np.mean(given) > 0.935  # with the freedom of 60 questions, 0.91
+
+
+def test_p_values_are_as_small_as_their_adjustment_needs():
+    """In 24 questions, all differences have the same sign, which 1,999 draws cannot show."""
+    rng = np.random.default_rng(0)
+    rows = 0.5 + rng.normal(0, 0.02, (24, 2)) + [0.2, -0.2]
+    few, many = (spread_between([rows], seed=0, num_tests=number).p_value for number in (1, 40))
+    assert few == 1 / 2000
+    assert 1 / 80_000 < many < 0.0001
+    equal = 0.5 + rng.normal(0, 0.02, (24, 2))
+    assert spread_between([equal], seed=0, num_tests=40) == spread_between([equal], seed=0)

@@ -5,6 +5,7 @@ import json
 import shutil
 from collections import Counter
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -342,6 +343,32 @@ def test_a_difference_in_one_part_is_a_difference(wordings, part, where):
     chosen = [row for row, one in enumerate(is_high) if one]
     of_part = np.array([[old[row], 1 - old[row]] for row in chosen])
     assert pair.gap == largest_gap(of_part, 1 - 0.05 / len(found.by_part), seed=0).gap
+
+
+def test_parts_without_a_test_do_not_make_other_tests_stricter():
+    """Topics of two questions cannot be tested, and as many as 24 topics can, with p-values below 1 in 2,000."""
+    prompts, rng = asked(24, wordings=2), np.random.default_rng(3)
+    high = [0.8 if row % 2 == 0 else 0.2 for row in range(48)]
+    groups = {f"{group}{number}": group for group in "ab" for number in range(8)}
+    of_names = {
+        name: [float(rng.random() < (rate if group == "a" else 1 - rate)) for rate in high]
+        for name, group in groups.items()
+    }
+    old = [rate + rng.normal(0, 0.05) for rate in high]
+    for rows in (
+        rows_of(prompts, {"old": old, "young": [1 - value for value in old]}),
+        rows_of(prompts, of_names, "names", groups),
+    ):
+        alone = decisions([replace(prompt, topic=None) for prompt in prompts], rows)
+        small = decisions([replace(prompt, topic=f"topic {row // 4}") for row, prompt in enumerate(prompts)], rows)
+        assert small.clear_parts == alone.clear_parts == ["wording 1", "wording 2"]
+        for name in alone.clear_parts:
+            assert small.names_by_part.get(name) == alone.names_by_part.get(name)
+            assert small.by_part.get(name) == alone.by_part.get(name)
+    prompts = [replace(prompt, topic=f"topic {row // 24}") for row, prompt in enumerate(asked(576))]
+    old = [(0.9 if row < 24 else 0.5) + rng.normal(0, 0.05) for row in range(576)]
+    found = decisions(prompts, rows_of(prompts, {"old": old, "young": rng.normal(0.5, 0.05, 576).tolist()}))
+    assert found.clear_parts == ["topic topic 0"]
 
 
 def test_a_gate_needs_all_axes_and_the_widest_interval_counts():
