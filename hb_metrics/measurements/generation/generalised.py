@@ -24,7 +24,9 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     for name, flagged in refusal_flags(run, replies).items():
         by_name |= generalised_shares(name, flagged, over, level)
     if generation.debiased is not None:
-        by_name |= _gen_bias(replies, run.tables.vectors(STYLES).values, over, level, generation.gen_bias.scale)
+        by_name |= _gen_bias(
+            replies, run.tables.vectors_of(STYLES, replies.ids), over, level, generation.gen_bias.scale
+        )
     return by_name
 
 
