@@ -110,7 +110,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, ValueVariance], 
     labels = [style.style for style in generation.styles]
     clusters = generation.gen_bias.clusters
     cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table)
-    cells.add(run.tables.vectors(STYLES).values, replies.descriptors, replies.templates, replies.axes)
+    cells.add(run.tables.vectors_of(STYLES, replies.ids), replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []
     for axis, templates in run_covariances(cells, columns, 0).items():

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.study import (
     LAYOUT,
@@ -28,6 +30,7 @@ from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.replies import UNSAFE_MARK, is_empty, with_questions
 from hb_metrics.run.run_folder import OFFENSIVE_REPLIES, run_digest
 from hb_metrics.run.run_record import classifier_name
+from hb_metrics.run.schema import rows_of
 
 TASKS_FILE = "tasks.jsonl"
 # The questions of Smith et al. (2022), C.2.2. Their wording comes from Acute-Eval (Li et al., 2019).
@@ -206,9 +209,8 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
 def _replies(run: Run) -> dict[str, _Reply]:
     table = run.tables.reply_table()
     prompts = with_questions(table["text"].to_pylist(), table["question"].to_pylist())
-    columns = (table[name].to_pylist() for name in _Reply._fields[:-1])
-    replies = [_Reply(*row) for row in zip(*columns, prompts, strict=True)]
-    return {reply.id: reply._replace(reply=reply.reply or "") for reply in replies}
+    rows = rows_of(table.append_column("prompt", pa.array(prompts, pa.string())), _Reply)
+    return {row.id: row._replace(reply=row.reply or "") for row in rows}
 
 
 def _offensive_ids(run: Run) -> set[str]:

@@ -17,6 +17,7 @@ from hb_dataset.command_line import AXIS_CUTOFF, CommandParser, check_known, did
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.judges.rubric import OFFENSIVENESS, REFUSALS, read_rubric, recorded_rubric
 from hb_metrics.human_eval.study import (
+    allocate,
     digest,
     rater_names,
     read_study_file,
@@ -32,7 +33,7 @@ from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 
 LABELS_FILE = "labels.json"
 LAYOUT = 2
-MIN_PER_STRATUM = 2
+MIN_PER_STRATUM = 2  # as many labels as a variance needs
 # For each classifier, the rubric whose question and labels people see.
 _RUBRICS = {OFFENSIVENESS: "offensive", REFUSALS: "refusal"}
 
@@ -232,7 +233,8 @@ def draw_labels(
             f"{sizes.sum():,} (all replies)"
         )
     replies = []
-    for stratum, drawn in zip(strata, allocate(sizes, number, np.sqrt(sizes)).tolist(), strict=True):
+    numbers = allocate(sizes, number, np.sqrt(sizes), least=MIN_PER_STRATUM).tolist()
+    for stratum, drawn in zip(strata, numbers, strict=True):
         rows = sorted(by_stratum[stratum], key=lambda row: judged.replies.ids[row])
         order = seeded_generator(seed, "labels", repr(stratum)).permutation(len(rows))
         for place in order[:drawn].tolist():
@@ -245,19 +247,6 @@ def draw_labels(
     labels = [list(label) for label in judged.labels]
     study = LabelStudy("", judged.name, run, sorted(axes), seed, judged.question, labels, replies, sheets)
     return study._replace(id=digest(study[1:]))
-
-
-def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
-    """Divides `number` labels among strata with `sizes` replies, in proportion to `wanted`.
-
-    Each stratum gets at least two labels, and at most one label per reply. `number` must be large enough for two labels
-    per stratum.
-    """
-    stratum = np.repeat(np.arange(len(sizes)), sizes)
-    place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    urgency = np.where(place < MIN_PER_STRATUM, np.inf, wanted[stratum] / (place + 1))
-    chosen = np.argsort(-urgency, kind="stable")[:number]
-    return np.bincount(stratum[chosen], minlength=len(sizes))
 
 
 def read_label_study(path: Path) -> LabelStudy:

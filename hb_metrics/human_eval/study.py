@@ -88,6 +88,18 @@ def beside_answers(answers: Path, name: str) -> Path:
     return folder / name if (folder / name).is_file() else folder.parent / name
 
 
+def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray, *, least: int = 0) -> np.ndarray:
+    """Divides a sample of `number` among strata with these `sizes`, in proportion to `wanted`.
+
+    Each stratum gets at least `least`, or all that it has. `number` must be large enough for that.
+    """
+    stratum = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    urgency = np.where(place < least, np.inf, wanted[stratum] / (place + 1))
+    chosen = np.argsort(-urgency, kind="stable")[:number]
+    return np.bincount(stratum[chosen], minlength=len(sizes))
+
+
 STUDY_FILE = "study.json"
 LAYOUT = 3
 # This text is our own, because the paper does not print one.
@@ -202,13 +214,8 @@ def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]
     for pair in sorted(pairs, key=lambda pair: pair.id):
         by_axis.setdefault(pair.axis, []).append(pair)
     order = seeded_generator(seed, "human evaluation", "axes").permutation(sorted(by_axis)).tolist()
-    wanted = dict.fromkeys(order, 0)
-    left = number
-    while left:
-        for axis in order:
-            if left and wanted[axis] < len(by_axis[axis]):
-                wanted[axis] += 1
-                left -= 1
+    sizes = np.array([len(by_axis[axis]) for axis in order], np.int64)
+    wanted = dict(zip(order, allocate(sizes, number, np.ones(len(order))).tolist(), strict=True))
     chosen: list[Pair] = []
     for axis, of_axis in by_axis.items():
         if wanted[axis]:

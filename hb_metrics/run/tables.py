@@ -84,6 +84,13 @@ class Tables:
             raise ValueError(f"'{path}' has no rows, so it was changed or damaged; measure again in a new folder")
         return table
 
+    def vectors_of(self, name: str, ids: Sequence[str]) -> np.ndarray:
+        """Reads the probabilities of these texts. Raises a ValueError if the table belongs to other texts."""
+        of_texts, values = self.vectors(name)
+        if of_texts != ids:
+            raise ValueError(f"'{self.folder / name}' belongs to other texts; measure again in a new folder")
+        return values
+
     def vectors(self, name: str) -> Vectors:
         """Reads the probabilities that a classifier assigned to texts."""
         table = self.read(name, ("id", PROBABILITIES))

@@ -40,7 +40,8 @@ def predictions(
     scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
     if "generation" in record.layout.measurements:
         # A bias value is a square, so its error is twice that of one of its factors.
-        scores[BIAS_VALUES] = partial(_bias_values, run.tables.replies(), run.tables.vectors(STYLES).values), 4.0
+        replies = run.tables.replies()
+        scores[BIAS_VALUES] = partial(_bias_values, replies, run.tables.vectors_of(STYLES, replies.ids)), 4.0
     if "likelihood" in record.layout.measurements:
         sentences = run.tables.read(PERPLEXITIES, _SCORED)
         scores[LIKELIHOODS] = partial(_likelihoods, sentences), 1.0

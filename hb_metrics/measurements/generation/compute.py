@@ -54,7 +54,7 @@ def compute(run: Run) -> Generation:
     classifier, prompts = record.style_classifier, tables.prompts("descriptor_plural", "noun_gender")
     table, rules = tables.reply_table(*_COUNTED), read_refusal_rules()
     replies, forms = nonempty_replies(table), (plural_forms(prompts), paired_terms(prompts))
-    vectors = tables.vectors(STYLES).values
+    vectors = tables.vectors_of(STYLES, replies.ids)
     refusals = match_refusals(table, replies, rules)
     question_of, text_of = by_id(table, "question"), by_id(table, "text")
     asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]

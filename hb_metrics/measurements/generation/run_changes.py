@@ -146,7 +146,8 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     for name, flagged in refusal_flags(run, replies).items():
         by_name |= generalised_shares(name, flagged, over, level)
     if generation.debiased is not None:
-        by_name |= _generalised_bias(replies, run.tables.vectors(STYLES).values, over, level, generation.gen_bias.scale)
+        vectors = run.tables.vectors_of(STYLES, replies.ids)
+        by_name |= _generalised_bias(replies, vectors, over, level, generation.gen_bias.scale)
     return by_name
 
 

@@ -27,7 +27,7 @@ def compute(run: Run) -> dict[str, Judged]:
     for name, judge in run.record.judge.items():
         rubric, folder = recorded_rubric(judge), f"{JUDGE}/{name}"
         table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
-        probabilities = run.tables.vectors(folder).values
+        probabilities = run.tables.vectors_of(folder, replies.ids)
         flagged = flagged_replies(replies, rubric, probabilities)
         measured[name] = replace(
             judged_results(replies, rubric, probabilities, level),

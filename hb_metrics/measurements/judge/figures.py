@@ -117,6 +117,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
 def _judged(run: Run, name: str) -> FlaggedReplies:
     replies = run.tables.replies()
     rubric = recorded_rubric(run.record.judge[name])
-    flagged = flagged_replies(replies, rubric, run.tables.vectors(f"{JUDGE}/{name}").values)
+    flagged = flagged_replies(replies, rubric, run.tables.vectors_of(f"{JUDGE}/{name}", replies.ids))
     assert flagged is not None  # the rubric has a counted label
     return flagged

@@ -43,10 +43,7 @@ class Classified(NamedTuple):
 
 
 def read_classified(tables: Tables, name: str, texts: Replies, classifier: UsedClassifier) -> Classified:
-    ids, probabilities = tables.vectors(name)
-    if ids != texts.ids:
-        raise ValueError(f"'{tables.folder / name}' belongs to other texts; measure again in a new folder")
-    num_truncated = tables.num_truncated(name)
+    probabilities, num_truncated = tables.vectors_of(name, texts.ids), tables.num_truncated(name)
     if classifier.judge is None:
         return Classified(texts, probabilities[:, 0], num_truncated, None)
     answered = probabilities[:, 1] == 0  # the second column means no answer

@@ -13,7 +13,8 @@ from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.command import calibrate
 from hb_metrics.human_eval import labels
 from hb_metrics.human_eval.calibration import CALIBRATIONS
-from hb_metrics.human_eval.labels import allocate, draw_labels, read_instrument, read_label_study
+from hb_metrics.human_eval.labels import draw_labels, read_instrument, read_label_study
+from hb_metrics.human_eval.study import allocate
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.human_eval.made_runs import write_run
@@ -88,13 +89,13 @@ def by_people(prompts):
 
 def test_labels_divide_among_strata():
     sizes = np.array([900, 100, 0, 1, 400])
-    drawn = allocate(sizes, 130, np.sqrt(sizes))
+    drawn = allocate(sizes, 130, np.sqrt(sizes), least=2)
     assert drawn.sum() == 130
     assert drawn[2:4].tolist() == [0, 1]
     assert drawn[0] / drawn[4] == pytest.approx(1.5, abs=0.1)
     assert drawn[0] / drawn[1] == pytest.approx(3, abs=0.2)
-    assert allocate(sizes, 7, np.sqrt(sizes)).tolist() == [2, 2, 0, 1, 2]
-    assert allocate(sizes, 1401, np.sqrt(sizes)).tolist() == sizes.tolist()
+    assert allocate(sizes, 7, np.sqrt(sizes), least=2).tolist() == [2, 2, 0, 1, 2]
+    assert allocate(sizes, 1401, np.sqrt(sizes), least=2).tolist() == sizes.tolist()
 
 
 def test_each_reply_of_a_stratum_is_as_likely(run):

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.human_eval.labels import allocate
+from hb_metrics.human_eval.labels import MIN_PER_STRATUM
+from hb_metrics.human_eval.study import allocate
 from hb_metrics.stats.calibration import corrected_gap, corrected_rate
 
 Raters = tuple[tuple[float, float], ...]
@@ -160,7 +161,7 @@ def draw_set(design, rng):
     strata = 2 * axes + verdicts
     numbers = np.bincount(strata, minlength=2 * num_axes)
     wanted = np.ones(len(numbers)) if design.is_drawn_equally else np.sqrt(numbers)
-    drawn = allocate(numbers, design.labels, wanted)
+    drawn = allocate(numbers, design.labels, wanted, least=MIN_PER_STRATUM)
     order = rng.permutation(len(terms))
     order = order[np.argsort(strata[order], kind="stable")]
     places = np.arange(len(terms)) - np.repeat(np.cumsum(numbers) - numbers, numbers)

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -10,12 +11,14 @@ from hb_dataset import load_table
 from hb_metrics.collect.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
 from hb_metrics.collect.judges.served import _tried
 from hb_metrics.command import measuring
+from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run.replies import Replies
+from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, STYLES
 from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
@@ -150,6 +153,19 @@ def test_changes_between_runs_of_one_judge_have_intervals(run, tmp_path):
     assert rows["Judged offensive"].is_paired
     assert rows["Judged offensive"].change.first == rows["Judged offensive"].change.second
     assert {"Judged offensive, Ability", "Judged offensive, Age"} <= rows.keys()
+
+
+def test_labels_of_other_replies_are_refused(run, tmp_path):
+    """Each table of a classifier must have the replies in their order; as if two of them were mixed up."""
+    letters = save_letters(tmp_path / "letters", [0.6, 0.3])
+    _, folder = run("--judge", "offensive", "--judge_model", letters, measurements="generation,offensiveness")
+    for name in (STYLES, f"{JUDGE}/offensive", OFFENSIVE_REPLIES):
+        file = min((folder / name).glob("*.parquet"))
+        table = pq.read_table(file)
+        pq.write_table(table.take(pa.array([1, 0, *range(2, len(table))])), file)
+        with pytest.raises(ValueError, match=f"{name}' belongs to other texts"):
+            analyse(folder)
+        pq.write_table(table, file)
 
 
 def test_what_a_judge_needs_is_asked_for_before_anything_runs(tmp_path):
