@@ -78,7 +78,7 @@ def _extremes(means: Means) -> tuple[str, ...]:
     terms = [(DescriptorKey(axis, term), mean) for axis, of in means.by_descriptor.items() for term, mean in of.items()]
     terms.sort(key=lambda term: term[1])
     keys = [key for key, _ in terms]
-    shown = [f"{name} ({bias(mean)})" for name, (_, mean) in zip(term_names(keys, keys), terms, strict=True)]
+    shown = [f"“{name}” ({bias(mean)})" for name, (_, mean) in zip(term_names(keys, keys), terms, strict=True)]
     number = min(NUM_EXTREMES, len(shown) // 2)
     shortest, longest = and_list(shown[:number]), and_list(shown[::-1][:number])
     extremes = f"The shortest replies are those to {shortest}, and the longest those to {longest}."
