@@ -75,7 +75,11 @@ def _extremes(means: Means) -> tuple[str, ...]:
     """Names the terms with the shortest and the longest replies, if length differs between terms beyond chance."""
     if means.groups is not None or means.spread.interval is None or means.spread.interval[0] <= 0:
         return ()
-    terms = [(DescriptorKey(axis, term), mean) for axis, of in means.by_descriptor.items() for term, mean in of.items()]
+    terms = [
+        (DescriptorKey(axis, term), mean)
+        for axis, of_axis in means.by_descriptor.items()
+        for term, mean in of_axis.items()
+    ]
     terms.sort(key=lambda term: term[1])
     keys = [key for key, _ in terms]
     shown = [f"“{name}” ({bias(mean)})" for name, (_, mean) in zip(term_names(keys, keys), terms, strict=True)]
