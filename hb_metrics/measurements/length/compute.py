@@ -12,7 +12,7 @@ from hb_metrics.layout.rendering import figures_section
 from hb_metrics.measurements.means import Means, mean_figures, reply_mean_changes, reply_means
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.shares import BY_GROUP, generalised_means
+from hb_metrics.measurements.shares import BY_GROUP, LARGEST, generalised_means
 from hb_metrics.paired_changes.paired_change import OTHER_TERMS_REASON
 from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey
@@ -59,9 +59,9 @@ def report(results: Results) -> Report:
 
 def answer(listed: Sequence[Figure]) -> str:
     """States whether length differs between groups of names or, without such groups, between terms."""
-    groups = [figure for figure in listed if figure.part_of == f"{NAME} {BY_GROUP}"]
-    whole, differs = listed[0], groups[-1] if groups else listed[1]
-    size = f"largest difference between groups of names ({differs.detail})" if groups else "spread between terms"
+    gap = next((figure for figure in listed if figure.name == f"{NAME} {BY_GROUP}, {LARGEST}"), None)
+    whole, differs = listed[0], gap or listed[1]
+    size = f"{LARGEST} between groups of names ({gap.detail})" if gap else "spread between terms"
     if differs.interval is None:
         verdict = "It is not known whether replies to some people are shorter."
     elif differs.interval[0] > 0:
