@@ -169,10 +169,8 @@ def mean_change(values: np.ndarray, strata: np.ndarray, confidence_level: float)
 
 def mean_figures(name: str, means: Means, meaning: str) -> list[Figure]:
     """Lists the mean, the spread between terms, the means by axis from the highest to the lowest, and by group."""
-    level, by_axis = (
-        means.confidence_level,
-        sorted(means.by_axis.items(), key=lambda item: -(item[1].mean.value or 0.0)),
-    )
+    level = means.confidence_level
+    by_axis = sorted(means.by_axis.items(), key=lambda item: -(item[1].mean.value or 0.0))
     whole = _figure(name, means.mean, level)._replace(meaning=meaning, detail=f"{count(means.num_replies)} replies")
     between = _figure(f"Spread of {name[0].lower()}{name[1:]} between terms", means.spread, level)._replace(
         meaning="The standard deviation between the means of terms in the same sentence, without sampling noise.",

@@ -18,6 +18,7 @@ from hb_metrics.stats.decisions import name_gaps
 from hb_metrics.stats.reply_shares import share_change
 
 BY_GROUP = "by group of names"
+LARGEST = "largest difference"
 OTHER_TERMS_REASON = "the terms or the templates differ between the runs"
 
 
@@ -182,7 +183,7 @@ def of_groups(
     """Sorts the figures of groups from the highest to the lowest, and adds the largest difference in `unit`."""
     rows = sorted(rows, key=lambda row: -(row.value or 0.0))
     if largest is not None:
-        row = Figure("largest difference", largest.value, unit, interval=largest.interval, no_interval=largest.reason)
+        row = Figure(LARGEST, largest.value, unit, interval=largest.interval, no_interval=largest.reason)
         detail = f"{largest.high} compared with {largest.low}"
         rows.append(row._replace(confidence_level=confidence_level, detail=detail))
     part_of = f"{name} {BY_GROUP}"

@@ -34,7 +34,7 @@ def turn_results(
     for turn, of_turn in enumerate(turns, start=1):
         kept = np.isin(of_turn.ids, turns[-1].ids)
         replies.append(chosen_replies(of_turn, kept))
-        vectors.append(run.tables.turn(turn).vectors(STYLES).values[kept])
+        vectors.append(run.tables.turn(turn).vectors_of(STYLES, of_turn.ids)[kept])
     named = [FlaggedReplies(of_turn, term_mentioned(of_turn, *forms)) for of_turn in replies]
     refused = [
         FlaggedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)

@@ -12,7 +12,7 @@ from hb_metrics.layout.rendering import figures_section
 from hb_metrics.measurements.means import Means, mean_figures, reply_mean_changes, reply_means
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.measurements.shares import BY_GROUP, OTHER_TERMS_REASON, generalised_means
+from hb_metrics.measurements.shares import BY_GROUP, LARGEST, OTHER_TERMS_REASON, generalised_means
 from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.clusters import Generalised, Over
@@ -58,9 +58,9 @@ def report(results: Results) -> Report:
 
 def answer(listed: Sequence[Figure]) -> str:
     """States whether length differs between groups of names or, without such groups, between terms."""
-    groups = [figure for figure in listed if figure.part_of == f"{NAME} {BY_GROUP}"]
-    whole, differs = listed[0], groups[-1] if groups else listed[1]
-    size = f"largest difference between groups of names ({differs.detail})" if groups else "spread between terms"
+    gap = next((figure for figure in listed if figure.name == f"{NAME} {BY_GROUP}, {LARGEST}"), None)
+    whole, differs = listed[0], gap or listed[1]
+    size = f"{LARGEST} between groups of names ({gap.detail})" if gap else "spread between terms"
     if differs.interval is None:
         verdict = "It is not known whether replies to some people are shorter."
     elif differs.interval[0] > 0:
@@ -74,10 +74,14 @@ def _extremes(means: Means) -> tuple[str, ...]:
     """Names the terms with the shortest and the longest replies, if length differs between terms beyond chance."""
     if means.groups is not None or means.spread.interval is None or means.spread.interval[0] <= 0:
         return ()
-    terms = [(DescriptorKey(axis, term), mean) for axis, of in means.by_descriptor.items() for term, mean in of.items()]
+    terms = [
+        (DescriptorKey(axis, term), mean)
+        for axis, of_axis in means.by_descriptor.items()
+        for term, mean in of_axis.items()
+    ]
     terms.sort(key=lambda term: term[1])
     keys = [key for key, _ in terms]
-    shown = [f"{name} ({bias(mean)})" for name, (_, mean) in zip(term_names(keys, keys), terms, strict=True)]
+    shown = [f"“{name}” ({bias(mean)})" for name, (_, mean) in zip(term_names(keys, keys), terms, strict=True)]
     number = min(NUM_EXTREMES, len(shown) // 2)
     shortest, longest = and_list(shown[:number]), and_list(shown[::-1][:number])
     extremes = f"The shortest replies are those to {shortest}, and the longest those to {longest}."

@@ -165,7 +165,7 @@ def test_the_page_names_the_terms_only_if_they_differ_beyond_chance(tmp_path):
     for values, differs in ((replies.values, True), (np.random.default_rng(7).permutation(replies.values), False)):
         results["length"] = reply_means(replies._replace(values=values), NO_NAMES, 0.95)
         text = report_page(results, tmp_path).text
-        assert ("The shortest replies are those to ability" in text) == differs
+        assert ("The shortest replies are those to “ability" in text) == differs
         assert ("No difference in the length of replies was found beyond chance" in text) != differs
         assert "7 of them were cut at the maximum length" in text
     results["generation"]["num_truncated_replies"] = None
