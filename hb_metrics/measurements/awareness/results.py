@@ -5,14 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
 
 from hb_dataset.awareness import NEED, NEUTRAL
 from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import mention_pattern
 from hb_metrics.run.schema import rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
-from hb_metrics.stats.clusters import Bounds, share_bounds
+from hb_metrics.stats.clusters import Bounds, quantile, share_bounds
 
 TABLE_FILE = "awareness.parquet"
 MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval
@@ -87,7 +86,7 @@ class ClusterMean(NamedTuple):
         variance = float(cluster_covariance([self])[0, 0])
         if self.num_clusters < MIN_CLUSTERS or not variance > 0:
             return None
-        half = float(stats.t.ppf((1 + confidence_level) / 2, self.num_clusters - 1)) * math.sqrt(variance)
+        half = quantile(confidence_level, self.num_clusters - 1) * math.sqrt(variance)
         return self.value - half, self.value + half
 
     def share_interval(self, confidence_level: float) -> Bounds | None:
