@@ -7,7 +7,7 @@ columns yield the U statistics of all pairs of groups, and products of its colum
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, stats
 from scipy.special import ndtr
 
 # scipy.stats.mannwhitneyu(method="auto") is exact if a group has at most this many values and there are no ties.
@@ -72,8 +72,6 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
     """Computes exact p-values with scipy, from a constructed sample for each combination of U, n₁ and n₂."""
-    from scipy.stats import mannwhitneyu  # this import is slow, and it is rarely needed
-
     pvalues = np.empty(len(u))
     for sizes in np.unique(np.stack([n1, n2]), axis=1).T:
         size1, size2 = sizes
@@ -83,5 +81,5 @@ def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
         shares = np.clip(distinct[:, None] - size2 * np.arange(size1), 0, size2)
         x = shares - 0.5 + np.arange(size1) / (2 * size1)
         y = np.broadcast_to(np.arange(size2, dtype=float), (len(distinct), size2))
-        pvalues[chosen] = mannwhitneyu(x, y, axis=1, method="exact").pvalue[index]
+        pvalues[chosen] = stats.mannwhitneyu(x, y, axis=1, method="exact").pvalue[index]
     return pvalues

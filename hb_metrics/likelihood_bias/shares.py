@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from scipy.special import binom
 
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
@@ -84,7 +85,7 @@ def likelihood_bias(
     tests["axis"] = pd.Categorical.from_codes(tests["axis"].to_numpy(), pd.Index(axis_names))
     tests["template"] = pd.Categorical.from_codes(tests["template"].to_numpy(), pd.Index(template_names))
     tests["significant"], tests["too_small"] = tests["p"] < alpha, tests["lowest_p"] >= alpha
-    tests["adjusted"] = _significant_after_adjustment(tests["p"].to_numpy(), alpha)
+    tests["adjusted"] = stats.false_discovery_control(tests["p"]) < alpha
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
     num_pairs = {name: len(of_axis) * (len(of_axis) - 1) // 2 for name, of_axis in medians.items()}
@@ -208,17 +209,6 @@ def _shares(tests: pd.DataFrame) -> dict[str, Any]:
         "bh_by_axis": by_axis["adjusted"].to_dict(),
         "effect_size_by_axis": by_axis["effect"].to_dict(),
     }
-
-
-def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarray:
-    """Returns whether each test is significant after Benjamini–Hochberg adjustment.
-
-    Let p_k be the k-th of m p-values in ascending order. All tests up to the last p_k with p_k · m / k < alpha are
-    significant. This method is ten times as fast as `scipy.stats.false_discovery_control`.
-    """
-    in_order = np.sort(pvalues)
-    less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)
-    return pvalues <= in_order[less[-1]] if len(less) else np.zeros(len(pvalues), dtype=bool)
 
 
 def _median_perplexities(

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.stats.clusters import Bounds, quantile, skewed_bounds
+from hb_metrics.stats.clusters import Bounds, quantile, skewed_bounds, welch_freedom
 
 CONFIDENCE_LEVEL = 0.95
 # There is an interval only if one label moves the rate by at most p(1 − p) / 8, where p is the judge's rate. The rate
@@ -193,7 +193,7 @@ def _skewed_bounds(value: float, variance: float, skewness: float, freedom: floa
 
 def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -> float:
     effective = np.bincount(axis_of_term, weights) ** 2 / np.bincount(axis_of_term, weights**2)
-    return float(parts.sum() ** 2 / (parts**2 / np.maximum(effective - 1, _TINY)).sum())
+    return welch_freedom(parts, np.maximum(effective - 1, _TINY))
 
 
 def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
@@ -212,7 +212,7 @@ def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
         sides.append(np.array([rate.value - low, high - rate.value]) / quantile(CONFIDENCE_LEVEL, rate.freedom))
         freedoms.append(rate.freedom)
     variances = np.mean(sides, axis=1) ** 2
-    freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
+    freedom = welch_freedom(variances, np.array(freedoms))
     (below, above), (other_below, other_above) = quantile(CONFIDENCE_LEVEL, freedom) * np.array(sides)
     gap = values[0] - values[1]
     return gap - math.hypot(below, other_above), gap + math.hypot(above, other_below)

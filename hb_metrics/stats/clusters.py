@@ -94,10 +94,15 @@ def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np
     by_weight = float((effective - 1).sum())
     if variance == 0:
         return Spread(0.0, by_weight, by_weight, by_weight, 0.0)
-    welch = float(variance**2 / (by_stratum**2 / np.maximum(effective - 1, 1e-9)).sum())
+    welch = welch_freedom(by_stratum, np.maximum(effective - 1, 1e-9))
     tails = variance**2 / max(float(((squares - squares.mean()) ** 2).sum()), 1e-9 * variance**2)
     third = float((errors**3 * (1 - shares) ** 1.5).sum())
     return Spread(variance, max(min(welch, tails), LEAST_FREEDOM), welch, by_weight, third)
+
+
+def welch_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
+    """Returns the degrees of freedom of a sum of independent variances (Welch–Satterthwaite)."""
+    return float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
 
 
 def cluster_errors(

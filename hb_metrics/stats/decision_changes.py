@@ -19,8 +19,8 @@ def spread_change(before: _Tables, after: _Tables, level: float, *, seed: int) -
     """Computes the change in the spread between terms. Returns `None` if there are too few answers for a spread.
 
     `before` and `after` contain [questions, terms] for each axis, with the same missing values (NaN). The interval
-    combines the intervals of both spreads with the correlation of their estimates (MOVER, as in `clusters.py`). This
-    assumes symmetric errors. If a lower end is 0, or the answers to all questions are the same, the change ends at the
+    combines the intervals of both spreads with the correlation of their estimates (MOVER). This assumes symmetric
+    errors. If a lower end is 0, or the answers to all questions are the same, the change ends at the
     difference between the ends.
     """
     first, second = (decisions.spread_between(tables, level, seed=seed) for tables in (before, after))
@@ -55,9 +55,7 @@ def _covariance(rows: np.ndarray, others: np.ndarray) -> float:
     residuals = rows - means[0], others - means[1]
     along = np.cov(residuals[0] @ means[0], residuals[1] @ means[1])[0, 1]
     noise = [part @ part.T / (number - 1) for part in residuals]
-    squares, traces = float((noise[0] * noise[1]).sum()), np.trace(noise[0]) * np.trace(noise[1])
-    unbiased = (number - 1) ** 2 / ((number + 1) * (number - 2)) * (squares - traces / (number - 1))
-    return float(4 * along / number + 2 * max(unbiased, squares / number) / (number * (number - 1)))
+    return float(4 * along / number + 2 * decisions.trace_of_product(*noise) / (number * (number - 1)))
 
 
 def largest_gap_change(before: _Tables, after: _Tables, level: float) -> PairedChange | None:

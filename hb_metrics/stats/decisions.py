@@ -201,9 +201,7 @@ def spread_of_rows(
         p_value = constant_p_value(value, number) if len(mean) else 1.0
         return DecisionEstimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * p_value))
     noise = residuals @ residuals.T / (number - 1)  # its squares add up to the squares of the covariance matrix
-    trace, squares = np.trace(noise), float((noise**2).sum())
-    # The unbiased estimate of the trace of the squared covariance matrix (normal terms; Bai and Saranadasa, 1996).
-    q = max((number - 1) ** 2 / ((number + 1) * (number - 2)) * (squares - trace**2 / (number - 1)), squares / number)
+    trace, q = np.trace(noise), trace_of_product(noise, noise)
     # The variance along the true mean. If the differences cancel out, its direction is unknown, so the largest counts.
     size = float(mean @ mean)
     along = float(np.var(residuals @ mean, ddof=1)) / size if size > ZERO**2 else float(np.linalg.eigvalsh(noise)[-1])
@@ -217,6 +215,17 @@ def spread_of_rows(
     high = known + a / 2 + np.sqrt(a * a / 4 + a * known + t**2 * 2 * q / (number * (number - 1)))
     interval = float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
     return DecisionEstimate(value, interval, None, _p_value(products, np.random.default_rng(seed), num_tests))
+
+
+def trace_of_product(noise: np.ndarray, other: np.ndarray) -> float:
+    """Estimates the trace of the product of two covariance matrices, without bias for normal values.
+
+    The arguments [rows, rows] are the products of the rows' residuals, divided by the number of rows minus 1 (Bai and
+    Saranadasa, 1996).
+    """
+    number, squares, traces = len(noise), float((noise * other).sum()), np.trace(noise) * np.trace(other)
+    unbiased = (number - 1) ** 2 / ((number + 1) * (number - 2)) * (squares - traces / (number - 1))
+    return float(max(unbiased, squares / number))
 
 
 def _p_value(products: np.ndarray, draws: np.random.Generator, num_tests: int) -> float:

@@ -22,10 +22,10 @@ def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float,
     """Computes the interval of a share of replies, for these terms and templates: `hits.sum() / sizes.sum()`.
 
     Each cell (a term in a template) has its own share, so the variance of the overall share is the variance within
-    cells. The terms are split into terms with mostly hits and terms with mostly misses. The share is then (hits of the
-    second group − misses of the first group) / all replies, plus a constant. Both numbers count rare events. Each gets
-    Jeffreys's interval, as if its replies were independent with the same variance. The two intervals are combined into
-    the interval of the difference (MOVER).
+    cells. The cells are split into those with mostly hits and those with mostly misses (see `_mostly_hits`). The share
+    is then (hits of the second group − misses of the first group) / all replies, plus a constant. Both numbers count
+    rare events. Each gets Jeffreys's interval, as if its replies were independent with the same variance. The two
+    intervals are combined into the interval of the difference (MOVER).
 
     Args:
         hits: [terms, templates] The number of replies that count towards the share.
@@ -33,13 +33,31 @@ def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float,
         confidence_level: The confidence level.
         times: The interval is for a run with `times` as many replies and the same shares.
     """
-    mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
-    below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
-    misses_below, misses_above = _distances((sizes - hits)[mostly], sizes[mostly], confidence_level, times)
+    mostly = _mostly_hits(hits, sizes)
+    below, above = _distances(hits * ~mostly, sizes * ~mostly, confidence_level, times)
+    misses_below, misses_above = _distances((sizes - hits) * mostly, sizes * mostly, confidence_level, times)
     number = float(sizes.sum())
     share = float(hits.sum()) / number
     low, high = math.hypot(below, misses_above) / number, math.hypot(above, misses_below) / number
     return max(share - low, 0.0), min(share + high, 1.0)
+
+
+def _mostly_hits(hits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Splits cells by their term, or by their template if fewer replies then differ from most of their group.
+
+    The split may not divide the replies whose differences show the variance: if a reply that only differs from other
+    terms' replies decided on which side it is, all replies on a side would be the same.
+
+    Returns:
+        [terms, templates] Whether the cell is among those with mostly hits.
+    """
+    single = sizes == 1
+    votes = ~(single & (single.sum(axis=1, keepdims=True) == 1))
+    of_terms = (2 * hits * votes - sizes * votes).sum(axis=1, keepdims=True) > 0
+    of_templates = (2 * hits - sizes).sum(axis=0, keepdims=True) > 0
+    by_term, by_template = (np.where(mostly, sizes - hits, hits).sum() for mostly in (of_terms, of_templates))
+    is_better = by_template < by_term and not single.any()
+    return np.broadcast_to(of_templates if is_better else of_terms, sizes.shape)
 
 
 def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:

@@ -21,11 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
 
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import MIN_TERMS
-from hb_metrics.stats.clusters import Bounds
+from hb_metrics.stats.clusters import Bounds, quantile
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = (
@@ -176,5 +175,5 @@ def _result(kernels: Kernels, confidence_level: float, missing: str | None) -> N
     value = round(kernels.value, _DIGITS)
     if missing is not None or matrix is None or not matrix[0, 0] > 0:
         return NounBias(value, None, missing or FEW_REASON)
-    half = float(stats.t.ppf((1 + confidence_level) / 2, kernels.freedom) * np.sqrt(matrix[0, 0]))
+    half = quantile(confidence_level, kernels.freedom) * float(np.sqrt(matrix[0, 0]))
     return NounBias(value, (round(value - half, _DIGITS), round(value + half, _DIGITS)), None)

@@ -19,8 +19,8 @@ from hb_metrics.stats.gen_bias_intervals import (
 )
 from hb_metrics.stats.reply_shares import share_interval
 from hb_metrics.stats.u_statistic import Paired, template_covariances
-from tests.hb_metrics.stats.test_clusters import DESIGNS as SHARES
 from tests.hb_metrics.stats.test_gen_bias_changes import Pair, cell_replies, debiased
+from tests.hb_metrics.stats.test_reply_shares import DESIGNS as SHARES
 
 LEVEL = 0.95
 SIZES = [
