@@ -7,7 +7,7 @@ value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.
 with a prompt and a completion in TRL's format.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -34,14 +34,10 @@ from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, held_out_rows, tag_r
 @dataclass
 class LabelArguments:
     # The option is not called `--run`, because `torchrun` would read it as an option of its own.
-    run_dir: str = field(
-        metadata={"help": "The folder of the `measure` run with the replies to label and their style vectors."}
-    )
-    output_dir: str = field(metadata={"help": "A new folder for the labels."})
-    beta: float = field(
-        metadata={
-            "help": 'The threshold β. A reply with a larger bias value is tagged "bias" (paper: 0.0003 or 0.0030).'
-        }
+    run_dir: str = option(MISSING, "The folder of the `measure` run with the replies to label and their style vectors.")
+    output_dir: str = option(MISSING, "A new folder for the labels.")
+    beta: float = option(
+        MISSING, 'The threshold β. A reply with a larger bias value is tagged "bias" (paper: 0.0003 or 0.0030).'
     )
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
     seed: int = option(0, "The random seed for drawing validation prompts.")
@@ -65,8 +61,8 @@ class Asked(NamedTuple):
 
 def main(argv: list[str] | None = None) -> None:
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = parser.parse_args(argv)
-    run_script("bias_labels.py", lambda: label(LabelArguments(**vars(options))))
+    options = vars(parser.parse_args(argv))
+    run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
 
 
 def label(arguments: LabelArguments) -> None:
@@ -82,11 +78,8 @@ def label(arguments: LabelArguments) -> None:
     values, is_biased = tag_replies(replies, styles.values, alpha=arguments.alpha, beta=arguments.beta)
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
-    made, style, num_empty = (
-        run.record.generation,
-        run.record.style_classifier,
-        run.results.generation.num_empty_replies,
-    )
+    made, style = run.record.generation, run.record.style_classifier
+    num_empty = run.results.generation.num_empty_replies
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     rows, suffix = label_rows(replies, values, is_biased, Asked(loaded, made.context, chat, made.cue))
     write_splits(folder, rows, held_out_rows(replies["text"].to_pylist(), arguments.seed))

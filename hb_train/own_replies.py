@@ -8,7 +8,7 @@ A group of prompts differs only in the descriptor. The model replies to one prom
 mentions the descriptor, the mention is replaced for each of the other prompts.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ from hb_train.tuning.own_rows import (
 
 @dataclass
 class ReplyArguments:
-    output_dir: str = field(metadata={"help": "A new folder for the output."})
+    output_dir: str = option(MISSING, "A new folder for the output.")
     model: str = option(
         "embedded", "The model that replies and that you want to tune: a Hub id, a local folder or 'embedded'."
     )

@@ -91,7 +91,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
     return checkpoint
 
 
-def validation_curve(history: list[dict[str, float]], measure: str = "perplexity") -> list[dict[str, Any]]:
+def validation_curve(history: list[dict[str, float]], measure: str) -> list[dict[str, Any]]:
     """Returns the validation measure at each evaluated step, from a trainer's log. NaN becomes `None`."""
     name = f"eval_{measure}"
     return [

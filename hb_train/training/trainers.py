@@ -29,7 +29,6 @@ class ReplyTraining:
     """
 
     measure = "perplexity"
-    is_causal = True
     num_read = 0
 
     def __init__(self, **settings: Any) -> None:
@@ -59,7 +58,7 @@ class ReplyTraining:
 
     def token_losses(self, model: Any, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the loss of each learnt token, and a mask of these tokens: [rows, length]."""
-        logits, targets, learnt = reply_logits(model, inputs, self.is_causal)
+        logits, targets, learnt = reply_logits(model, inputs)
         return cross_entropy(logits.float(), targets, reduction="none"), learnt
 
     def row_losses(self, model: Any, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -110,24 +109,22 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
 
 
 class ReplySeq2SeqTrainer(ReplyTraining, Trainer):
-    is_causal = False
+    """Trains encoder-decoder models, which TRL's trainer does not."""
 
 
-def reply_logits(
-    model: PreTrainedModel, inputs: Batch, is_causal: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def reply_logits(model: PreTrainedModel, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns the logits and labels of the learnt tokens, and a mask of these tokens: [rows, length]."""
     labels = inputs["labels"]
-    if not is_causal:
+    # The wrappers of DDP and PEFT hide the parameters of the model's own function.
+    inner: Any = extract_model_from_parallel(model)
+    inner = inner.get_base_model() if hasattr(inner, "get_base_model") else inner
+    if inner.config.is_encoder_decoder:
         learnt = labels != IGNORED
         return model(**inputs, use_cache=False).logits[learnt], labels[learnt], learnt
     model_inputs: dict[str, torch.Tensor | int] = {name: value for name, value in inputs.items() if name != "labels"}
     labels = labels[:, 1:]
     learnt = labels != IGNORED
     first = int(learnt.any(0).int().argmax())  # no row learns a label before this position
-    # The wrappers of DDP and PEFT hide the parameters of the model's own function.
-    inner: Any = extract_model_from_parallel(model)
-    inner = inner.get_base_model() if hasattr(inner, "get_base_model") else inner
     if "logits_to_keep" in signature(inner.forward).parameters:
         model_inputs["logits_to_keep"] = labels.shape[1] + 1 - first
     logits = model(**model_inputs, use_cache=False).logits[:, :-1]

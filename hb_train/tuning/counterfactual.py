@@ -181,7 +181,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         """Returns the weighted loss of each learnt token, and a mask of the learnt tokens: [rows, length]."""
         tokens = {name: inputs[name] for name in ("input_ids", "attention_mask", "labels")}
         untuned = self._untuned_log_probs(model, tokens)
-        logits, _, learnt = reply_logits(model, tokens, True)
+        logits, _, learnt = reply_logits(model, tokens)
         log_probs = (logits.float() / self._temperature).log_softmax(-1)
         rows, shared = learnt.nonzero()[:, 0], inputs["shared"][:, -learnt.shape[1] :][learnt] > 0
         target, naming = untuned.exp(), torch.zeros_like(untuned[:, 0])
@@ -203,13 +203,13 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
     @torch.no_grad()
     def _untuned_log_probs(self, model: Any, tokens: Batch) -> torch.Tensor:
         if self._untuned is not None:
-            logits, _, _ = reply_logits(self._untuned, tokens, True)
+            logits, _, _ = reply_logits(self._untuned, tokens)
         else:
             adapted: Any = self.accelerator.unwrap_model(model)
             was_training = adapted.training
             adapted.eval()  # dropout would change the learnt distribution
             with adapted.disable_adapter():
-                logits, _, _ = reply_logits(adapted, tokens, True)
+                logits, _, _ = reply_logits(adapted, tokens)
             adapted.train(was_training)
         return (logits.float() / self._temperature).log_softmax(-1)
 

@@ -236,8 +236,8 @@ def test_no_logits_are_computed_before_the_reply(wrap, save_small_model):
     inputs = {"input_ids": torch.arange(12)[None] + 5, "labels": torch.tensor([[IGNORED] * 9 + [1, 2, 3]])}
     lengths = []
     model.lm_head.register_forward_hook(lambda _, inputs, output: lengths.append(output.shape[1]))
-    plain, _, _ = reply_logits(model, inputs, True)
-    wrapped, _, _ = reply_logits(wrap(model), inputs, True)
+    plain, _, _ = reply_logits(model, inputs)
+    wrapped, _, _ = reply_logits(wrap(model), inputs)
     assert lengths == [4, 4]
     torch.testing.assert_close(wrapped, plain)
 

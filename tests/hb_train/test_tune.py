@@ -194,7 +194,8 @@ def test_the_loss_of_experts_and_of_smoothed_labels_is_that_of_trl(tmp_path):
         )
         losses.append(trainer.compute_loss(trainer.model, dict(batch)).item())
         assert losses[-1] == pytest.approx(SFTTrainer.compute_loss(trainer, trainer.model, dict(batch)).item())
-    assert min(losses[0], losses[1]) > losses[2] + 0.1
+    assert losses[0] > losses[2] + 0.1
+    assert losses[1] != pytest.approx(losses[2], abs=1e-4)
 
 
 def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model, tmp_path):
