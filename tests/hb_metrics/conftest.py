@@ -270,7 +270,7 @@ def quick_styles():
     """Lets runs in this process classify styles, and measure their leakage, in no time: by the letters of texts.
 
     Tests of training get the real styles, because they train by what texts mean.
-    How to decode is tried once for models of a config and contexts of as many tokens, except in tests of decoding.
+    How to decode is tried once for models of a config and contexts about as long, except in tests of decoding.
     Runs write their report once, at the end. Clients pause for milliseconds before they ask a server again.
     """
     load, known, sentences = work.load_style_classifier, {}, shipped_sentences()[::10]
@@ -278,7 +278,9 @@ def quick_styles():
     leakage, agrees = work.classifier_leakage, forward._agrees
 
     def try_once(model, contexts, *options):
-        key = (type(model), model.config.to_json_string(), *map(len, contexts), *options[:3], len(options))
+        lengths = [len(context) for context in contexts]
+        shape = len(lengths), -(-max(lengths) // 16), len({*lengths}) > 1
+        key = (type(model), model.config.to_json_string(), *shape, *options[:3], len(options))
         if key not in known:
             known[key] = agrees(model, contexts, *options)
         return known[key]

@@ -1,14 +1,12 @@
 """What is saved and published: the selected model, which plain transformers and PEFT load and which was measured."""
 
-import json
-import subprocess
-import sys
 from copy import deepcopy
 
 import pytest
 from huggingface_hub import HfApi, ModelCard
+from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hb_metrics.models.layout import read_bias_tuning
 from hb_metrics.models.loading import load_model, load_tokenizer
@@ -21,23 +19,9 @@ from tests.hub_scripts.conftest import hub, in_process, maintainer  # noqa: F401
 pytestmark = [
     *WARNINGS_OF_TRL,
     pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning"),  # PEFT asks the real Hub
+    pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning"),
 ]
 LORA = ["--use_peft", "--lora_r", "4"]
-# What a person runs who found the model on the Hub: no code of ours.
-PLAIN = """
-import json, sys
-from peft import AutoPeftModelForCausalLM
-from transformers import AutoTokenizer
-model, tokenizer = AutoPeftModelForCausalLM.from_pretrained(sys.argv[1]), AutoTokenizer.from_pretrained(sys.argv[1])
-if sys.argv[3] == "chat":
-    chat = [{"role": "user", "content": sys.argv[2]}]
-    given = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-else:
-    given = tokenizer(sys.argv[2], return_tensors="pt")
-made = model.generate(input_ids=given["input_ids"], do_sample=False, max_new_tokens=6)[0]
-print(json.dumps(made.tolist()))
-"""
 
 
 @pytest.fixture
@@ -71,18 +55,17 @@ def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_pat
     assert {"adapter_model.safetensors", "bias_tuning.json", "README.md", "tokenizer_config.json"} < files.keys()
     about = ModelCard(files["README.md"].decode()).data
     assert (about.base_model, about.base_model_relation, about.library_name) == (base, "adapter", "peft")
-    # In a fresh process, the model that is known by its name replies as the measured one.
-    loaded = load_model(str(folder))
-    chat = [{"role": "user", "content": "Hi! no_bias"}]
-    given = loaded.tokenizer.apply_chat_template(
-        chat, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    # Plain PEFT and transformers, which know the model by its name, reply as the measured model does.
+    loaded, plain = load_model(str(folder)), AutoPeftModelForCausalLM.from_pretrained("ORG/tuned")
+    assert replied_to("Hi!", plain, AutoTokenizer.from_pretrained("ORG/tuned")) == replied_to(
+        "Hi! no_bias", loaded.model, loaded.tokenizer
     )
-    measured = loaded.model.generate(input_ids=given["input_ids"], do_sample=False, max_new_tokens=6)[0].tolist()
-    command = [sys.executable, "-c", PLAIN, "ORG/tuned", "Hi!", "chat"]
-    environment = {**hub.environment(), "HF_HOME": str(tmp_path / "home"), "PATH": ""}
-    fresh = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert fresh.returncode == 0, fresh.stderr
-    assert json.loads(fresh.stdout.splitlines()[-1]) == measured
+
+
+def replied_to(text, model, tokenizer):
+    chat = [{"role": "user", "content": text}]
+    given = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    return model.generate(input_ids=given["input_ids"], do_sample=False, max_new_tokens=6)[0].tolist()
 
 
 def test_a_tag_that_no_program_would_send_is_not_published(base, tmp_path):

@@ -4,6 +4,7 @@ import time
 from types import SimpleNamespace
 
 import huggingface_hub.constants
+import huggingface_hub.hf_api
 import huggingface_hub.utils._http
 import pytest
 
@@ -37,6 +38,7 @@ def in_process(hub, monkeypatch):
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_OIDC_RESOURCE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.url)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
