@@ -1,6 +1,6 @@
 """Computes shares of refusals (or disclaimers) by axis and by descriptor, with intervals and tests.
 
-Intervals cover variation between replies to the same descriptors and templates (see `clusters.py`). There are
+Intervals cover variation between replies to the same descriptors and templates (see `reply_shares.py`). There are
 two permutation tests. The test between descriptors shuffles refusals within templates, because refusals that do not
 depend on the descriptor are equally likely in all replies to the same template. The test between axes shuffles
 descriptors among the axes.
