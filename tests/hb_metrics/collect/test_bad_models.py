@@ -202,7 +202,7 @@ def test_a_model_without_trees_is_scored_in_batches(prompts, get_small_model):
     np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
 
 
-def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
+def test_a_tokenizer_without_special_tokens_will_do(get_small_model):
     words = Tokenizer(WordLevel({word: place for place, word in enumerate(["love", "I", "women", ".", "you"])}))
     words.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
     model, tokenizer = get_small_model("gpt2")[0], transformers.PreTrainedTokenizerFast(tokenizer_object=words)

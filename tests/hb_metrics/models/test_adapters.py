@@ -126,7 +126,7 @@ def test_new_tokens_without_embeddings_are_refused(save_adapter):
 
 
 @pytest.mark.parametrize("trained", [[400, 401], {"embed_tokens": [400, 401]}, [400], [399, 401]])
-def test_new_tokens_may_be_trained_one_by_one(trained, save_small_model, tmp_path, prompts):
+def test_new_tokens_may_be_trained_one_by_one(trained, save_small_model, tmp_path):
     base = save_small_model("llama")
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new1>", "<new2>"])

@@ -153,7 +153,7 @@ def test_a_language_model_may_have_another_head_too(architectures, extra, save_a
     assert load_model(save_as(architectures, extra)).kind == "causal"
 
 
-def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model):
+def test_a_model_that_is_no_language_model_is_refused(tmp_path):
     transformers.ViTConfig().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"type 'vit' .* does not compute likelihoods of sentences"):
         load_model(str(tmp_path))
