@@ -54,11 +54,13 @@ def test_the_box_names_the_next_better_classifiers(results, tmp_path):
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_run_of_one_measurement_on_a_sample_has_a_report(results, name, tmp_path):
-    run = {part: about for part, about in copy.deepcopy(results["run"]).items() if part not in {*SECTIONS} - {name}}
+    (measurement,) = (measurement for measurement in MEASUREMENTS if measurement.name == name)
+    names = {name, *measurement.reads}
+    run = {part: about for part, about in copy.deepcopy(results["run"]).items() if part not in {*SECTIONS} - names}
     run["settings"]["sample"], run["data"]["num_cells"] = 20, run["data"]["num_prompts"]
-    text = report_page({"run": run, name: results[name]}, tmp_path).text
+    text = report_page({"run": run, **{part: results[part] for part in names}}, tmp_path).text
     assert "These sentences are a sample" in text
-    assert ("With one reply to each prompt" in text) == (name == "generation")
+    assert ("With one reply to each prompt" in text) == ("generation" in names)
 
 
 def test_axes_with_one_term_have_no_gen_bias(results, tmp_path):

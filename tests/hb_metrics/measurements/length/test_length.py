@@ -75,8 +75,9 @@ def test_means_and_spreads_are_those_of_pandas():
         assert means.by_descriptor[axis] == pytest.approx(by_term)
 
 
-def test_intervals_contain_the_planted_lengths():
-    frame, rng, number = design(), np.random.default_rng(1), 150
+@pytest.mark.parametrize(("number", "least"), [(40, 0.85), pytest.param(300, 0.91, marks=pytest.mark.long)])
+def test_intervals_contain_the_planted_lengths(number, least):
+    frame, rng = design(), np.random.default_rng(1)
     of_axis, spread = frame.groupby("axis")["true"].mean(), np.hypot(SPREAD, np.std(list(AXES.values())))
     inside = dict.fromkeys(["mean", "age", "spread", "change", "change of age"], 0)
     for _ in range(number):
@@ -92,7 +93,7 @@ def test_intervals_contain_the_planted_lengths():
         changes = reply_mean_changes("Words", first, rated(frame, words), 0.95)
         inside["change"] += covers(changes["Words"].interval, planted.mean())
         inside["change of age"] += covers(changes["Words, Age"].interval, planted[frame["axis"] == "age"].mean())
-    assert all(0.9 <= hits / number <= 0.99 for hits in inside.values()), inside
+    assert all(least <= hits / number for hits in inside.values()), inside
 
 
 def covers(interval, value):
