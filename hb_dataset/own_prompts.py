@@ -149,6 +149,12 @@ class OwnPrompt:
         return parsed_prompt(self.prompt).slots
 
     @property
+    def own_words(self) -> str:
+        """Returns what the user wrote, without the slots and without the sentence that names the options."""
+        pieces = parsed_prompt(self.prompt.removesuffix(_ANSWER_ONLY)).pieces
+        return " ".join(piece.text for piece in pieces if not piece.is_slot)
+
+    @property
     def kind(self) -> Literal["term", "name", "cue"]:
         """Returns "cue" if the prompt has no slot for people, so that the person must be known from a cue."""
         return "name" if "name" in self.slots else "cue" if self.slots.isdisjoint(PERSON_SLOTS) else "term"
