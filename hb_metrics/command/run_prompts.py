@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from hb_dataset.command_line import AXIS_CUTOFF, check_known
 from hb_dataset.filled_prompts import own_prompt_table
-from hb_dataset.names import NAME_CUES, NAMES_AXIS
+from hb_dataset.names import NAME_CUES
 from hb_dataset.own_prompts import GENDERED, own_rows
+from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.command.arguments import wanted_measurements
 from hb_metrics.measurements import GENERATION, LIKELIHOOD
 from hb_metrics.measurements.generation.options import GenerationOptions

@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from hb_dataset.names import NAMES_AXIS
+from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, UNANSWERED, figures
