@@ -161,6 +161,19 @@ def test_a_preview_needs_no_model(files, vocabulary, monkeypatch):
     assert "1 prompts (such as 'row-3') contain a gendered pronoun" in shown
 
 
+def test_a_preview_shows_only_prompts_that_the_run_uses(vocabulary):
+    options = "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--model", "none", "--show"
+    assert "from 5 of 144 templates" in measure_here(*options, "--measurements", "decisions")
+    assert "from 5 of 8 templates" in measure_here(*options, "--measurements", "decisions", "--quick")
+    assert "--measurements regard does not use" in refusal(*options, "--measurements", "regard")
+
+
+def test_decisions_about_one_term_are_not_exported(files, vocabulary):
+    options = "--vocabulary_dir", vocabulary, "--measurements", "decisions", "--prompts", "decisions", "--terms", "deaf"
+    with pytest.raises(ValueError, match="no prompt has two terms; set --terms"):
+        export([*map(str, [files / "prompts.jsonl", *options])])
+
+
 def test_long_templates_are_shortened_and_stay_apart():
     shown = {slot(f"{{person}} {'a_b ' * 50}{end}") for end in "xy"}
     assert len(shown) == 2
