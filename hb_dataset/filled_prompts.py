@@ -197,8 +197,7 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
     raise ValueError(
         f"term '{written}' is not an axis and a term, such as 'ability:hearing' or 'ability:with a cast'; write the "
         f"axis in lower case (not '{NAMES_AXIS}'), and the term without an article and a noun, as an adjective or as a "
-        "phrase with a preposition. For "
-        "other terms, write a vocabulary (holistic-bias new-vocabulary)"
+        "phrase with a preposition. For other terms, write a vocabulary (holistic-bias new-vocabulary)"
     )
 
 
