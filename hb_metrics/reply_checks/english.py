@@ -14,7 +14,7 @@ _ENGLISH = re.compile(
     "|right|said|same|says|she|should|since|some|such|suitable|take|takes|tell|than|that|the|their"
     "|them|then|there|these|they|thing|think|this|those|three|through|today|too|two|until|up|us"
     "|very|wants?|well|what|when|where|whether|which|while|who|whose|why|with|without|worked|works?"
-    "|would|years?|yes|yet|your?|(?:do|does|did|is|was|would|could|should)n"
+    "|would|years?|yes|yet|your?|(?:does|did|is|was|would|could|should)n"
 )
 _IN_SEVERAL_LANGUAGES = re.compile(  # such as "was" and "will" in German, "is" and "of" in Dutch, and "has" in Spanish
     "all|also|am|an|are|as|at|by|do|for|had|has|have|he|her|in|interview|is|it|job|just|me|no|not|of|on|one|or|over"
