@@ -148,7 +148,7 @@ class OwnPrompt:
     @property
     def own_words(self) -> str:
         """Returns what the user wrote, without the slots and without the sentence that names the options."""
-        pieces = parsed_prompt(self.prompt.removesuffix(_ANSWER_ONLY)).pieces
+        pieces = parsed_prompt(self.prompt.replace(_ANSWER_ONLY.strip(), "")).pieces
         return " ".join(piece.text for piece in pieces if not piece.is_slot)
 
     @property

@@ -301,7 +301,7 @@ def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary
         analyse(files / "run")
 
 
-@pytest.mark.parametrize("ending", ["", " Antworten Sie nur mit {options}."])
+@pytest.mark.parametrize("ending", ["", " Antworten Sie nur mit {options}.", " Answer only with {options}."])
 def test_choices_in_another_language_are_not_read_by_english_rules(files, vocabulary, ending):
     rows = [
         {"prompt": f"Laden Sie {{person}} zu {row} ein?{ending}", "outcome": "choice: Ja | Nein", "favourable": "Ja"}
