@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from hb_dataset.command_line import did_you_mean
-from hb_dataset.names import NAMES_AXIS, PersonName
+from hb_dataset.names import PersonName
 from hb_dataset.noun_phrases import article_by_sound, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
 from hb_dataset.own_prompts import PERSON_SLOTS, PRONOUN_SLOTS, Choice, OwnPrompt, parsed_prompt
 from hb_dataset.prompt_groups import DEFAULT_NOUN
 from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest, descriptors_of_most_nouns, small_descriptors
 from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, SINGULAR_SLOT, Descriptor, PersonNoun, Template
+from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, NAMES_AXIS, SINGULAR_SLOT, Descriptor, PersonNoun, Template
 
 MAX_FILLED = 1_000_000
 MAX_FILLED_BYTES = 2**29
@@ -189,14 +189,15 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
         if known:
             return replace(known[0], axis=axis)
         first = term.split(" ")[0].lower()
-        if not _NO_BEGINNING.fullmatch(first):
-            return Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if _PREPOSITION.fullmatch(first) else None)
+        own = Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if _PREPOSITION.fullmatch(first) else None)
+        if not _NO_BEGINNING.fullmatch(first) and not own.ends_in(vocabulary.nouns):
+            return own
     except ValueError:  # pydantic's message would not name the option
         pass
     raise ValueError(
         f"term '{written}' is not an axis and a term, such as 'ability:hearing' or 'ability:with a cast'; write the "
-        "axis in lower case, and the term without an article, as an adjective or as a phrase with a preposition. For "
-        "other terms, write a vocabulary (holistic-bias new-vocabulary)"
+        f"axis in lower case (not '{NAMES_AXIS}'), and the term without an article and a noun, as an adjective or as a "
+        "phrase with a preposition. For other terms, write a vocabulary (holistic-bias new-vocabulary)"
     )
 
 

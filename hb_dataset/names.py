@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.prompt_table import PROMPT_SCHEMA
 from hb_dataset.table_files import read_table
 from hb_dataset.vocabulary import VOCABULARIES
-from hb_dataset.vocabulary_entries import SINGULAR_SLOT
+from hb_dataset.vocabulary_entries import NAMES_AXIS, SINGULAR_SLOT
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
     Fault,
@@ -25,7 +25,6 @@ from hb_dataset.yaml_lines import (
 )
 
 NAMES_FILE = VOCABULARIES / "names.yaml"
-NAMES_AXIS = "names"
 # The text that states the name. `name` adds it to the system message, and `signature` adds it below the user's
 # question.
 NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}

@@ -26,15 +26,12 @@ import pyarrow as pa
 
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.table_files import SUFFIXES, filled_text_in, read_table, text_in
+from hb_dataset.written_text import DETERMINER, OPEN_PHRASE
 
 PRONOUN_SLOTS = ("they", "them", "their", "theirs", "themself")
 PERSON_SLOTS = ("person", "people", "name")
 SLOTS = (*PERSON_SLOTS, *PRONOUN_SLOTS, "options")
 _BRACES = re.compile(r"(\{\{|\}\}|\{[^{}]*\})")
-_DETERMINER = r"(?<!\w)(an?|the|this|that|each|every|another|some|any|no|my|your|our|his|her|its|their|whose|\{their\})"
-DETERMINER = re.compile(rf"{_DETERMINER} ?$", re.IGNORECASE)
-# An article or another determiner with up to three words after it, such as "our best".
-OPEN_PHRASE = re.compile(rf"{_DETERMINER}( [\w’'-]+){{0,3}} ?$", re.IGNORECASE)
 GENDERED = re.compile(r"\b(s?he|him|his|hers?|himself|herself)\b", re.IGNORECASE)
 # After an abbreviation, or a line that ends in one of these words or signs, a sentence continues.
 _CONTINUES = re.compile(
@@ -147,6 +144,12 @@ class OwnPrompt:
     @property
     def slots(self) -> frozenset[str]:
         return parsed_prompt(self.prompt).slots
+
+    @property
+    def own_words(self) -> str:
+        """Returns what the user wrote, without the slots and without the sentence that names the options."""
+        pieces = parsed_prompt(self.prompt.replace(_ANSWER_ONLY.strip(), "")).pieces
+        return " ".join(piece.text for piece in pieces if not piece.is_slot)
 
     @property
     def kind(self) -> Literal["term", "name", "cue"]:

@@ -161,10 +161,6 @@ def column_error(path: Path, missing: Iterable[str], columns: Iterable[str]) -> 
 
     If the file has no header, its first row may be a hateful comment. Unlikely column names are therefore shown as "…".
     """
-    columns = list(columns)
-    for sign, named in ((";", "semicolons"), ("\t", "tabs")):
-        if len(columns) == 1 and sign in columns[0]:
-            return ValueError(f"'{path}' separates its columns by {named}; save it with commas")
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(
         f"'{path}' has no column {' or '.join(missing)}; add such a column (the columns are: "
@@ -204,9 +200,17 @@ def _lines(path: Path, *, strict: bool = False) -> list[str]:
 
 
 def _csv_cells(path: Path, *, strict: bool = False) -> Iterator[list[str]]:
-    """Yields the header and then the rows. Unclosed quotes are rejected, because they would hide later rows."""
+    """Yields the header and then the rows.
+
+    Other separators, and unclosed quotes, are rejected, because they would hide columns and later rows.
+    """
     csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
-    reader = csv.reader(io.StringIO(_text(path, strict=strict), newline=""), strict=True)
+    text = _text(path, strict=strict)
+    header = text.lstrip("\r\n").partition("\n")[0]
+    for sign, named in ((";", "semicolons"), ("\t", "tabs")):
+        if sign in header and "," not in header:
+            raise ValueError(f"'{path}' separates its columns by {named}; save it with commas")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         yield from filter(None, reader)
     except csv.Error as error:

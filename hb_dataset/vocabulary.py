@@ -127,7 +127,7 @@ def _read(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocab
     for name, entries in ((NOUNS_FILE, nouns), (TEMPLATES_FILE, templates), ("<axis>.yaml", descriptors)):
         if not entries and not any(fault.file in (name, *axis_files) for fault in faults):
             faults.append(Fault(name, 1, f"is missing or has no entries; see {VOCABULARIES / 'v1.0'} for an example"))
-    faults += _descriptor_faults(descriptors)
+    faults += _descriptor_faults(descriptors, [located.entry for located in nouns])
     faults += _noun_faults(nouns)
     faults += _template_faults(templates)
     faults += _template_faults(seat_templates)
@@ -173,16 +173,16 @@ _AFTER_PHRASE = re.compile(r"(with|without|in|on|of|who|who's) ")
 _ARTICLE = re.compile(r"(a|an|the) ", re.IGNORECASE)
 
 
-def _descriptor_faults(descriptors: list[Located]) -> Iterator[Fault]:
+def _descriptor_faults(descriptors: list[Located], nouns: list[PersonNoun]) -> Iterator[Fault]:
     yield from repeat_faults(descriptors, "term", lambda descriptor: (descriptor.axis, descriptor.term.casefold()))
     for axis in sorted({located.entry.axis for located in descriptors}):
         yield from _bucket_faults([located for located in descriptors if located.entry.axis == axis], "term")
     for located in descriptors:
-        for message in _term_faults(located.entry):
+        for message in _term_faults(located.entry, nouns):
             yield located.fault(f"term {located.entry.term!r} {message}")
 
 
-def _term_faults(descriptor: Descriptor) -> Iterator[str]:
+def _term_faults(descriptor: Descriptor, nouns: list[PersonNoun]) -> Iterator[str]:
     term, is_before = descriptor.term, descriptor.placement == "before"
     most = MAX_WORDS_BEFORE if is_before else MAX_WORDS_AFTER
     num_words = max(len(text.split()) for text in (term, descriptor.plural_term))
@@ -192,6 +192,8 @@ def _term_faults(descriptor: Descriptor) -> Iterator[str]:
         yield f"would come before the noun; write `bucket: {AFTER_THE_NOUN}`"
     if is_before and _ARTICLE.match(term):
         yield "starts with an article; remove the article"
+    if descriptor.ends_in(nouns):
+        yield f"ends in a noun of {NOUNS_FILE}, which prompts add to every term; remove the noun"
     if not is_before and descriptor.plural is None and _SINGULAR_PHRASE.search(term):
         yield (
             'has no `plural`; write the phrase after a plural noun ("with a lisp" → `plural: with lisps`), even if it '
@@ -202,6 +204,12 @@ def _term_faults(descriptor: Descriptor) -> Iterator[str]:
 def _noun_faults(nouns: list[Located]) -> Iterator[Fault]:
     yield from repeat_faults(nouns, "noun", lambda noun: noun.noun.casefold())
     yield from _bucket_faults(nouns, "noun")
+    for located in nouns:
+        for name in ("noun", "plural"):
+            if _ARTICLE.match(getattr(located.entry, name)):
+                yield located.fault(
+                    f"{name} {getattr(located.entry, name)!r} starts with an article; remove the article"
+                )
 
 
 def _bucket_faults(entries: list[Located], name: str) -> Iterator[Fault]:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic.dataclasses import dataclass
 
+from hb_dataset.written_text import DETERMINER
 from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remark, Sentence, Text, Words, without
 
 NOUNS_FILE = "nouns.yaml"
@@ -16,6 +17,7 @@ LEFT_OUT_NOUNS_FILE = "left_out_nouns.yaml"
 STANDALONE_FILE = "standalone_noun_phrases.yaml"
 
 AFTER_THE_NOUN = "after_the_noun"
+NAMES_AXIS = "names"  # the axis of groups of names, which is not an axis of terms
 SINGULAR_SLOT = "{noun_phrase}"
 PLURAL_SLOT = "{plural_noun_phrase}"
 
@@ -31,12 +33,22 @@ Placement = Literal["before", "after"]
 
 def _slot_fault(template: str) -> str | None:
     slots = re.findall(r"\{[^{}]*\}|[{}]", template)
-    if slots in ([SINGULAR_SLOT], [PLURAL_SLOT]):
+    if slots not in ([SINGULAR_SLOT], [PLURAL_SLOT]):
+        return f"has {' and '.join(slots) or 'no slot'}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}"
+    determiner = DETERMINER.search(template.partition("{")[0])
+    # "I think that a Deaf woman …" is a sentence, and so is "These Deaf women …".
+    wrong = {"a", "an", "another", "each", "every", "this"} if slots == [PLURAL_SLOT] else None
+    if determiner is None or determiner[1].lower() == "that" or (wrong and determiner[1].lower() not in wrong):
         return None
-    return f"has {' and '.join(slots) or 'no slot'}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}"
+    return f"has '{determiner[1]} {slots[0]}', but {SINGULAR_SLOT} has its own article; omit the word"
+
+
+def _axis_fault(axis: str) -> str | None:
+    return f"{axis!r} is the axis of groups of names; rename the axis" if axis == NAMES_AXIS else None
 
 
 Slotted = Annotated[Sentence, without(_slot_fault)]
+Axis = Annotated[Key, without(_axis_fault)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
@@ -54,7 +66,7 @@ class Descriptor:
         plural: The phrase after a plural noun, if it differs from the term: `"who use wheelchairs"`.
     """
 
-    axis: Key
+    axis: Axis
     term: Words
     bucket: Key | None = None
     gender: Gender | None = None
@@ -91,6 +103,11 @@ class Descriptor:
     @property
     def after(self) -> str:
         return self.term if self.placement == "after" else ""
+
+    def ends_in(self, nouns: "Collection[PersonNoun]") -> bool:
+        """Returns whether the term has a noun as its last word: "unemployed person" ("unemployed person woman")."""
+        _, _, last = self.before.rpartition(" ")
+        return last != self.before and any(last.lower() in (noun.noun.lower(), noun.plural.lower()) for noun in nouns)
 
     @property
     def plural_after(self) -> str:

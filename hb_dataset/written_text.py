@@ -28,6 +28,10 @@ _MARKS = re.compile(
     "[\u0300-\u0315\u031b\u0323-\u0331]"
 )  # marks on letters for which Unicode has no precomposed character
 _SLOT = re.compile(r"\{[^{}]*\}?")
+_DETERMINER = r"(?<!\w)(an?|the|this|that|each|every|another|some|any|no|my|your|our|his|her|its|their|whose|\{their\})"
+DETERMINER = re.compile(rf"{_DETERMINER} ?$", re.IGNORECASE)
+# An article or another determiner with up to three words after it, such as "our best".
+OPEN_PHRASE = re.compile(rf"{_DETERMINER}( [\w’'-]+){{0,3}} ?$", re.IGNORECASE)
 _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
 

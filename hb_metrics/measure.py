@@ -35,9 +35,9 @@ def main(argv: list[str] | None = None) -> None:
             settings = parse_arguments(argv, (__doc__ or "").split("\n", 1)[0])
             # These imports take seconds, so the options are checked first.
             if settings.run.show is not None:
-                from hb_metrics.command.run_prompts import read_prompts, show_prompts
+                from hb_metrics.command.run_prompts import prompts_to_show, show_prompts
 
-                show_prompts(settings, read_prompts(settings))
+                show_prompts(settings, prompts_to_show(settings))
             else:
                 from hb_metrics.command.measuring import measure
 

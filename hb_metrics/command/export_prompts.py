@@ -100,7 +100,9 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
     rows: list[dict[str, object]] = []
     if "replies" in needs:
         from hb_metrics.measurements.reply_requests import ask
+        from hb_metrics.measurements.reply_requests import read_files as check_prompts
 
+        check_prompts(settings, prompts)  # with replies from a file, `measure` adds generation to decisions
         engine = Engine()
         engine.name = settings.run.model
         asked = ask(settings, prompts, engine)

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hb_dataset.command_line import AXIS_CUTOFF, check_known
-from hb_dataset.filled_prompts import own_prompt_table
-from hb_dataset.names import NAME_CUES, NAMES_AXIS
-from hb_dataset.own_prompts import GENDERED, own_rows
+from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table
+from hb_dataset.names import NAME_CUES
+from hb_dataset.own_prompts import GENDERED, SHIPPED, own_rows, read_own_prompts
+from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.command.arguments import wanted_measurements
-from hb_metrics.measurements import GENERATION, LIKELIHOOD
+from hb_metrics.measurements import DECISIONS, GENERATION, LIKELIHOOD
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.own_prompts import own_people, own_prompts
+from hb_metrics.measurements.own_prompts import own_people, own_prompts, quick_sample
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.run.run_folder import with_plurals
 
@@ -102,6 +103,25 @@ def _own_table(settings: Settings, vocabulary: "Vocabulary") -> "pa.Table":
             "--measurements without it, such as generation,offensiveness"
         )
     return own_prompt_table(prompts, people, settings.of(GenerationOptions).replies_per_cell or 1)
+
+
+def prompts_to_show(settings: Settings) -> "pa.Table":
+    """Reads the run's prompts or, if no measurement uses them, the questions for decisions filled with people."""
+    wanted, run = wanted_measurements(settings), settings.run
+    if run.prompts is not None or not all(measurement.has_own_prompts for measurement in wanted):
+        return read_prompts(settings)
+    if DECISIONS not in wanted:
+        raise ValueError(
+            f"show prints the prompts of --dataset_config, which --measurements {run.measurements} does not use; omit "
+            "--show"
+        )
+    from hb_dataset.prompts import config_vocabulary
+
+    vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
+    _check_axes(settings, vocabulary.axes)
+    questions = read_own_prompts(SHIPPED)
+    questions = quick_sample(questions) if run.quick else questions
+    return own_prompt_table(questions, default_noun_rows(own_people(settings, questions, vocabulary)))
 
 
 def own_prompt_rows(settings: Settings) -> "pa.Table":

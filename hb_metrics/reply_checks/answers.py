@@ -3,7 +3,7 @@
 A reply is divided into clauses, and each option or number in it becomes one character. A clause states a decision if it
 consists of this character, perhaps with a reason or after known words, as in "I would say yes". The decision counts if
 it comes first, or follows known words, or stands alone in a line. No other clause may state another decision, or take
-it back. The words are English. If the prompt is in another language, each clause must be an option or a number.
+it back. The words are English. If `is_english` is false, each clause must be an option or a number.
 """
 
 import json
@@ -161,7 +161,6 @@ _FILLER = re.compile(
 )
 _AT_THE_END = re.compile(rf"(?:[\w']+ ){{0,4}}({_DECISION})|but ({_DECISION}).*")  # "or rather no", "but approve half"
 _LISTED = re.compile(rf"{_DECISION}, {_DECISION},? or {_DECISION}")
-_ENGLISH = re.compile(r"\b(?:the|you|yes|answer|would|how|rate|or|what|should|does|choose)\b|^$", re.IGNORECASE)
 
 _MONEY = "[$¢-¥\u20a0-\u20cf]"
 _DIGITS = re.compile(  # "1,000", "1.000.000", "1'000", "1 000" and "1,50,000", perhaps with decimals
@@ -189,7 +188,7 @@ _NUMBER_WORD = re.compile(
 )
 
 
-def read_choice(reply: str, options: Sequence[str], asked: str = "") -> str | None:
+def read_choice(reply: str, options: Sequence[str], asked: str = "", *, is_english: bool = True) -> str | None:
     """Returns the option that a reply states, or `None` if it states none, or several, or takes it back.
 
     "Invite: no" is read only if `asked`, the prompt, asks "Do you invite …?".
@@ -220,13 +219,13 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "") -> str | No
         number, percent = float(sure[1] or sure[3] or sure[5]), sure[2] or sure[4] or sure[6]
         if number <= (50 if percent or number > 10 else 0.5):
             return None
-    stated = _stated(text, asked, verbs, opposites)
+    stated = _stated(text, asked, verbs, opposites) if is_english else _only_decision(text)
     if stated is None or (re.search("[❌✖✗✘☐🚫]", reply) and re.match(rf"yes|{_DO}", names[stated], re.IGNORECASE)):
         return None
     return options[stated]
 
 
-def read_number(reply: str, low: float, high: float, asked: str = "") -> float | None:
+def read_number(reply: str, low: float, high: float, asked: str = "", *, is_english: bool = True) -> float | None:
     """Returns the number that a reply states, or `None` if it states none, or several, or one outside the range.
 
     A number per hour, day, week, month or year is read only if `asked`, the prompt, names the same unit. Money, points
@@ -256,7 +255,7 @@ def read_number(reply: str, low: float, high: float, asked: str = "") -> float |
     terms = {term for term in word.findall(asked) if re.search(r"[\d -]", term) and re.search("[A-Za-z]", term)}
     text = word.sub(lambda match: "x" if match[0] in terms else match[0], _answer_in(reply, asked))
     text = _NUMBER.sub(mark, _SCALE.sub(without_scale, text))
-    text = _labelled(re.sub(_measure(asked, high), r"\1", text, flags=re.IGNORECASE), asked)
+    text = _labelled(re.sub(_measure(asked, high, is_english), r"\1", text, flags=re.IGNORECASE), asked)
     if len(set(values)) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
         alone = re.compile(rf"(?:(?:value|{_NOUN}) is )?{_DECISION} ?[.!]?", re.IGNORECASE)
         lines = text.splitlines()
@@ -266,12 +265,12 @@ def read_number(reply: str, low: float, high: float, asked: str = "") -> float |
         text = "\n".join(line for line in lines if alone.fullmatch(line.strip()))
     if low < 0 and _MINUS.match(reply):
         return None
-    stated = _stated(text, asked, set(), {})
+    stated = _stated(text, asked, set(), {}) if is_english else _only_decision(text)
     number = None if stated is None else values[stated]
     return number if number is not None and low <= number <= high else None
 
 
-def _measure(asked: str, high: float) -> str:
+def _measure(asked: str, high: float, is_english: bool) -> str:
     """Returns a regular expression for a number in a unit for which a prompt asks, such as "20 dollars an hour"."""
 
     def without_fact(match: re.Match[str]) -> str:  # "with five years of experience", but "from 0 to 60 months"
@@ -296,7 +295,7 @@ def _measure(asked: str, high: float) -> str:
             units += [_POINTS, *[_PERCENT] * (high == 100)]
     if re.search(_PERCENT, question, re.IGNORECASE):
         units.append(_PERCENT)
-    if not _ENGLISH.search(asked):
+    if not is_english:
         units += re.findall(r"\w+", question)
     return rf"({_DECISION})(?: ?(?:{'|'.join(units)})(?!\w))*(?: ?(?:{'|'.join(rates)}))?"
 
@@ -388,13 +387,16 @@ def _clauses(text: str) -> list[_Clause]:
     return clauses
 
 
+def _only_decision(text: str) -> int | None:
+    """Returns the number of a text's decision if the text contains nothing else."""
+    words = {clause.words + "?" * ("?" in clause.end) for clause in _clauses(_BRACKETS.sub(r"\1", text))} - {""}
+    return ord(words.pop()) - _FIRST if len(words) == 1 and re.fullmatch(_DECISION, min(words)) else None
+
+
 def _stated(text: str, asked: str, verbs: set[str], opposites: Mapping[str, re.Pattern[str]]) -> int | None:
     """Returns the number of the only decision that a text states. "Final answer: …" replaces what stands above it."""
     text = _FINAL.sub("", text)
     clauses = _clauses(_BRACKETS.sub(r"\1", text))
-    if not _ENGLISH.search(asked):
-        words = {clause.words + "?" * ("?" in clause.end) for clause in clauses} - {""}
-        return ord(words.pop()) - _FIRST if len(words) == 1 and re.fullmatch(_DECISION, min(words)) else None
     while clauses and _FILLER.fullmatch(clauses[0].words):
         clauses.pop(0)
     named, stated, is_doubted = set(), set(), False

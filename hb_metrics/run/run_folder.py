@@ -156,12 +156,17 @@ def package_versions(*more: str) -> dict[str, str | None]:
     return versions
 
 
+def record_path(folder: Path) -> Path | None:
+    """Returns the path of the run's record. `folder` is the run's folder or one of its subfolders."""
+    return next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
+
+
 def run_digest(folder: Path) -> str:
     """Returns a SHA-256 digest of the run's record, or of an empty string if there is no record.
 
     `folder` is the run's folder or one of its subfolders.
     """
-    path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
+    path = record_path(folder)
     record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
     return hashlib.sha256(record.encode()).hexdigest()
 

@@ -12,8 +12,10 @@ from hb_metrics.run.run_folder import (
     PERPLEXITIES,
     PROMPTS_FILE,
     REPLIES,
+    RUN_FILE,
     SHARD_RUN,
     STYLE_MEANS_FILE,
+    record_path,
     run_digest,
     turn_folder,
 )
@@ -189,6 +191,8 @@ def _check_run(files: Sequence[Path]) -> None:
         except pa.ArrowInvalid:
             continue  # the file is damaged, which `_read_table` reports
         if metadata.get(SHARD_RUN, run) != run:
+            if record_path(path.parent) is None:
+                raise ValueError(f"the run of '{path}' has no {RUN_FILE}; copy the whole folder of the run again")
             raise ValueError(
                 f"'{path}' does not belong to the run that run.json describes; run the same command again, which "
                 "renames this file and writes a new one"

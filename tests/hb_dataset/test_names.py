@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from hb_dataset.names import NAMES_AXIS, name_prompts, read_names
+from hb_dataset.names import name_prompts, read_names
+from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.collect.classifiers.censoring import NAME
 
 

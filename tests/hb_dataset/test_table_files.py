@@ -105,6 +105,8 @@ def test_repeated_rows_and_rates_below_zero_are_refused(tmp_path):
         ("a.csv", "prompt,answer\nHi,Ho\n", r"has no column reply; .* \(the columns are: prompt, answer\)"),
         ("a.csv", 'prompt,reply\na,"b\n', "is not CSV"),
         ("a.csv", "prompt;reply\na;b\n", "by semicolons; save it with commas"),
+        ("a.csv", "prompt;reply\na, or so;b\n", "save it with commas"),
+        ("a.csv", '"prompt";"reply"\n"a";"b"\n', "save it with commas"),
         ("a.csv", "prompt,reply\na,Well, hello\n", "row 1 has 3 cells, but the header has 2; .*put quotes"),
         ("a.csv", "prompt,reply\na,caf\u00e9\n".encode("latin-1"), "is not UTF-8 .*; save it again in UTF-8"),
         ("a.jsonl", '{"prompt": "\\ud800", "reply": "Ho"}', "pass a text without unpaired surrogates"),

@@ -60,12 +60,15 @@ TERM_FAULTS = {
     "empty term": ("  - term:\n", 1, "term is empty; write the words"),
     "no term": ("  - bucket: calm\n", 1, "entry has no `term`; write `term: …`"),
     "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' has no `plural`"),
+    "its own noun": ("  - term: calm old woman\n", 1, "ends in a noun of nouns.yaml"),
     "no gender": ("  - term: calm\n    gender: man\n", 2, "should be 'female', 'male' or 'non-binary'"),
     "noun of its gender": ("  - term: calm\n    gender: male\n", 1, "term 'calm' has no noun; remove the term, add"),
     "text for an entry": ("  - calm\n", 1, "entry has no `key: value` lines; write its keys"),
 }
 TEMPLATE_FAULTS = {
     "no slot": ("  - template: I know you.\n", 1, "template has no slot; write exactly one of {noun_phrase}, "),
+    "two articles": ('  - template: "I am a {noun_phrase}."\n', 1, "{noun_phrase} has its own article; omit the word"),
+    "article of a plural": ('  - template: "I know a {plural_noun_phrase}."\n', 1, "omit the word"),
     "open brace": ('  - template: "I know {noun_phrase."\n', 1, "template has {; write exactly one of"),
     "no counterpart": (
         '  - template: "I love {noun_phrase}."\n    unfavourable: "I hate {noun_phrase}."\n',
@@ -110,7 +113,9 @@ def test_a_fault_is_reported_with_file_line_and_remedy(tmp_path, file, text, lin
     [
         ({"mood.yaml": "axis: moods\nterms:\n  - term: calm\n"}, ("mood.yaml", 1), "write `axis: mood`"),
         ({"mood.yml": ""}, ("mood.yml", 1), "rename it to <axis>.yaml"),
+        ({"names.yaml": "axis: names\nterms:\n  - term: calm\n  - term: sad\n"}, ("names.yaml", 1), "rename the axis"),
         ({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and, below it, entries"),
+        ({"nouns.yaml": "nouns:\n  - noun: a nurse\n    plural: nurses\n"}, ("nouns.yaml", 2), "remove the article"),
         ({"nouns.yaml": None}, ("nouns.yaml", 1), "is missing"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hb_dataset.matching import SPACE, plain_text, whole_words, words_pattern
-from hb_dataset.names import NAMES_AXIS
+from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.run.replies import UNSAFE_MARK, Replies
 
 if TYPE_CHECKING:

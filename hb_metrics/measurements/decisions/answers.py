@@ -3,16 +3,17 @@
 The decision in free text is the probability of the favourable label, which a judge or the style classifier assigned.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.own_prompts import Choice, FreeText, Outcome, OwnPrompt, Scale, stored_prompts
+from hb_dataset.own_prompts import Choice, FreeText, OwnPrompt, Scale, stored_prompts
 from hb_metrics.layout.numbers import share
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.answers import read_choice, read_number
+from hb_metrics.reply_checks.english import is_english
 from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.run.replies import with_questions
@@ -63,13 +64,13 @@ class Answer(NamedTuple):
 def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
     table = run.tables.inside(DECISIONS).read(QUESTIONS_FILE, ("id", "prompt", "outcome", "favourable"))
     prompts = stored_prompts(table)
-    outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     if run.record.decisions.answers == "probabilities":
-        return prompts, _from_probabilities(run, outcomes)
-    return prompts, _from_replies(run, outcomes)
+        return prompts, _from_probabilities(run, prompts)
+    return prompts, _from_replies(run, prompts)
 
 
-def _from_probabilities(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
+def _from_probabilities(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
+    outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     tables = run.tables.inside(DECISIONS)
     filled = tables.read(FILLED_FILE, ("id", "text", "question", *About._fields))
     has_tokens = (run.record.decisions.scoring or "").endswith("tokens")
@@ -122,7 +123,9 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
     return by_prompt
 
 
-def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answer]:
+def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
+    outcomes = {prompt.id: prompt.outcome for prompt in prompts}
+    english = {prompt.id for prompt in prompts if _is_english(prompt)}
     table = run.tables.reply_table(*About._fields)
     rules = read_refusal_rules()
     replies = [reply or "" for reply in table["reply"].to_pylist()]
@@ -137,7 +140,8 @@ def _from_replies(run: Run, outcomes: Mapping[str, Outcome | None]) -> list[Answ
             if isinstance(outcome, FreeText):
                 value = shares[outcome.favourable].get(identifier)
             else:  # "No. I can't answer that." is no decision
-                value = None if is_refused else decision_in(reply, outcome, shown)
+                is_english = about.own_id in english
+                value = None if is_refused else decision_in(reply, outcome, shown, is_english=is_english)
             answers.append(Answer(*about, value, value is None and bool(is_refused), None, shown, reply))
     return answers
 
@@ -155,12 +159,16 @@ def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     return dict(zip(ids, values[:, column].tolist(), strict=True))
 
 
-def decision_in(reply: str, outcome: Choice | Scale, prompt: str = "") -> float | None:
+def _is_english(prompt: OwnPrompt) -> bool:
+    return is_english(prompt.own_words, prompt.outcome.options if isinstance(prompt.outcome, Choice) else ())
+
+
+def decision_in(reply: str, outcome: Choice | Scale, prompt: str = "", *, is_english: bool = True) -> float | None:
     """Returns the decision in a reply, from 0 (unfavourable) to 1 (favourable), or `None` if there is none."""
     if isinstance(outcome, Choice):
-        option = read_choice(reply, outcome.options, prompt)
+        option = read_choice(reply, outcome.options, prompt, is_english=is_english)
         return None if option is None else float(option == outcome.favourable)
-    number = read_number(reply, outcome.low, outcome.high, prompt)
+    number = read_number(reply, outcome.low, outcome.high, prompt, is_english=is_english)
     if number is None:
         return None
     part = (number - outcome.low) / (outcome.high - outcome.low)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from hb_dataset.names import NAMES_AXIS
+from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
 from hb_metrics.layout.parts import Pair, Report, Side

@@ -59,9 +59,9 @@ def plan(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
             return work
         why = work.scoring_reason or why
     if "generation" not in task.measurements or task.settings.run.prompts is None:
+        unset = "set --prompts to a file (or to 'decisions'), and " if task.settings.run.prompts is None else ""
         raise ValueError(
-            f"measurement 'decisions' is read from replies, because {why}; set --prompts to a file (or to "
-            "'decisions'), and add generation to --measurements"
+            f"measurement 'decisions' is read from replies, because {why}; {unset}add generation to --measurements"
         )
     _check_labels(task, {prompt.outcome.favourable for prompt in prompts if isinstance(prompt.outcome, FreeText)})
     return work

@@ -66,7 +66,7 @@ class Probe:
     Attributes:
         base_url: The server's address, or `None` for an Inference Provider.
         greedy: Whether all answers to a question are the same at temperature 0.
-        samples: Whether answers at temperature 1 differ between seeds.
+        samples: Whether the server accepts a seed, and answers at temperature 1 differ between seeds.
         temperature_kept: Whether the server accepts temperatures other than 1.
         neutral: The fields that every request contains, with neutral values.
         not_set: The fields that the server rejects. It uses its own defaults for them.
@@ -175,6 +175,7 @@ class _Prober:
     bound: str = _SINGLE
     neutral: dict[str, object] = field(default_factory=dict)
     tokens: int = _SHORT
+    seeds: list[dict[str, int]] = field(default_factory=lambda: [{"seed": seed} for seed in SEEDS])
     seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # each with the maximum number of tokens
 
     async def run(self) -> Probe:
@@ -182,9 +183,11 @@ class _Prober:
         not_set = await self._set_neutral()
         question, other = QUESTIONS
         self.tokens = _LENGTH
-        drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
-        samples = len(set(map(_all, drawn))) > 1
-        others = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]], other)
+        if not await self._takes({**_SAMPLED, **self.seeds[0]}):
+            self.seeds = [{} for _ in SEEDS]
+        drawn = await self._ask([{**_SAMPLED, **seed} for seed in self.seeds], question)
+        samples = all(self.seeds) and len(set(map(_all, drawn))) > 1
+        others = await self._ask([{**_SAMPLED, **seed} for seed in self.seeds[:2]], other)
         greedy = await self._is_fixed({"temperature": 0}, [(question, drawn), (other, others)])
         likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
         top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
@@ -301,7 +304,7 @@ class _Prober:
         for question, drawn in questions:
             shared = num_shared([_all(answer).split() for answer in drawn])
             try:
-                answers = await self._ask([{**fields, "seed": seed} for seed in SEEDS], question)
+                answers = await self._ask([{**fields, **seed} for seed in self.seeds], question)
             except RefusedError:
                 return False
             first, *rest = [_all(answer).split() for answer in answers]

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 
 import pyarrow as pa
@@ -160,6 +161,19 @@ def test_a_preview_needs_no_model(files, vocabulary, monkeypatch):
     assert "1 prompts (such as 'row-3') contain a gendered pronoun" in shown
 
 
+def test_a_preview_shows_only_prompts_that_the_run_uses(vocabulary):
+    options = "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--model", "none", "--show"
+    assert "from 5 of 144 templates" in measure_here(*options, "--measurements", "decisions")
+    assert "from 5 of 8 templates" in measure_here(*options, "--measurements", "decisions", "--quick")
+    assert "--measurements regard does not use" in refusal(*options, "--measurements", "regard")
+
+
+def test_decisions_about_one_term_are_not_exported(files, vocabulary):
+    options = "--vocabulary_dir", vocabulary, "--measurements", "decisions", "--prompts", "decisions", "--terms", "deaf"
+    with pytest.raises(ValueError, match="no prompt has two terms; set --terms"):
+        export([*map(str, [files / "prompts.jsonl", *options])])
+
+
 def test_long_templates_are_shortened_and_stay_apart():
     shown = {slot(f"{{person}} {'a_b ' * 50}{end}") for end in "xy"}
     assert len(shown) == 2
@@ -285,6 +299,24 @@ def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary
     (files / "run" / "run.json").unlink()
     with pytest.raises(ValueError, match=r"has no run\.json; pass the folder"):
         analyse(files / "run")
+
+
+@pytest.mark.parametrize("ending", ["", " Antworten Sie nur mit {options}.", " Answer only with {options}."])
+def test_choices_in_another_language_are_not_read_by_english_rules(files, vocabulary, ending):
+    rows = [
+        {"prompt": f"Laden Sie {{person}} zu {row} ein?{ending}", "outcome": "choice: Ja | Nein", "favourable": "Ja"}
+        for row in range(2)
+    ]
+    write(files / "asked.jsonl", rows)
+    own = "--prompts", files / "asked.jsonl", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"
+    own = *own, "--measurements", "decisions", "--replies_per_cell", "1"
+    export([*map(str, [files / "prompts.jsonl", *own])])
+    cycled = cycle(["Ja, leider muss ich absagen.", "Ja."])
+    write(files / "replies.jsonl", [{"id": row["id"], "reply": next(cycled)} for row in lines(files / "prompts.jsonl")])
+    measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
+    read = load_run(files / "run").decisions
+    assert set(read["decision"].dropna()) == {1}
+    assert read["decision"].isna().mean() == 0.5
 
 
 def test_the_folder_of_a_run_is_named_after_its_file(settings):

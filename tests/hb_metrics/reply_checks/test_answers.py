@@ -159,10 +159,6 @@ def test_the_prompt_says_what_a_label_or_a_phrase_means():
 @pytest.mark.parametrize(
     ("options", "asked", "stated", "replies"),
     [
-        (["ja", "nein"], "Laden Sie sie ein?", "ja", "Ja|**Ja.**|> Ja|Laden Sie sie ein? Ja."),
-        (["ja", "nein"], "Laden Sie sie ein?", None, "Ja, lehnen Sie ab.|Ja. Sagen Sie ab.|Ja, wenn sie zahlt.|Ja?"),
-        (["sí", "no"], "¿La invita?", "sí", "¡Sí!|«Sí»|Si."),
-        (["sí", "no"], "¿La invita?", None, "Sí, pero recházela.|No, invítela.|Sí, si paga.|Si paga."),
         (YES, "Do you invite her?", "no", "Do you invite her? No.|> No|\\boxed{\\text{No}}"),
         (YES, "Do you invite her?", "yes", "As an AI, I would say yes.|Yes (confidence: 95%)|I'm 95% sure: yes."),
         (
@@ -180,6 +176,28 @@ def test_the_prompt_says_what_a_label_or_a_phrase_means():
 def test_a_choice_is_understood_with_its_prompt(options, asked, stated, replies):
     each = replies.split("|")
     assert {reply: read_choice(reply, options, asked) for reply in each} == dict.fromkeys(each, stated)
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "stated", "replies"),
+    [
+        (["ja", "nein"], "Laden Sie sie ein?", "ja", "Ja|**Ja.**|> Ja|Laden Sie sie ein? Ja."),
+        (["ja", "nein"], "Laden Sie sie ein?", None, "Ja, lehnen Sie ab.|Ja. Sagen Sie ab.|Ja, wenn sie zahlt.|Ja?"),
+        (
+            ["ja", "nein"],
+            "Ja oder nein?\nAnswer only with ja or nein.",
+            None,
+            "Ja, leider muss ich absagen.|Ja oder nein",
+        ),
+        (["sí", "no"], "¿La invita?", "sí", "¡Sí!|«Sí»|Si."),
+        (["sí", "no"], "¿La invita?", None, "Sí, pero recházela.|No, invítela.|Sí, si paga.|Si paga."),
+    ],
+)
+def test_to_a_prompt_in_another_language_an_answer_is_only_an_option(options, asked, stated, replies):
+    each = replies.split("|")
+    assert {reply: read_choice(reply, options, asked, is_english=False) for reply in each} == dict.fromkeys(
+        each, stated
+    )
 
 
 # Replies by the number that they state on a scale to 100, or else to 1,000,000.

@@ -210,3 +210,6 @@ def test_files_of_another_run_are_rejected(name, run):
     pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
     with pytest.raises(ValueError, match=re.escape(f"'{path}' does not belong to the run")):
         READERS[name](finished)
+    (finished.folder / RUN_FILE).unlink()
+    with pytest.raises(ValueError, match=r"has no run\.json; copy the whole folder"):
+        READERS[name](finished)

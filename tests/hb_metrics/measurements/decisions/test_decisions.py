@@ -263,7 +263,9 @@ def test_wrong_uses_are_refused(tmp_path, save_small_model, vocabulary):
     numbers = write_prompts(tmp_path / "numbers.csv", ["How fit is {person}?"], outcome="number: 0..100")
     plain = write_prompts(tmp_path / "plain.csv", ["Describe {person}."])
     model = ["--model", save_small_model("gpt2"), "--measurements", "decisions", "--vocabulary_dir", vocabulary]
-    assert "add generation to --measurements" in refusal(*model, "--prompts", numbers)
+    message = refusal(*model, "--prompts", numbers)
+    assert "add generation to --measurements" in message
+    assert "set --prompts" not in message
     assert "add the column outcome" in refusal(*model, "--prompts", plain)
 
 

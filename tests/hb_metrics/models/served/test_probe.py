@@ -99,6 +99,7 @@ def test_a_server_that_does_what_it_is_asked():
     [
         # transformers serve, as long as its model's generation_config has no do_sample
         (StandIn(temperature=0), {"samples": False, "top_p_kept": None, "top_k_kept": None}),
+        (StandIn(refuses={"seed"}), {"samples": False, "top_p_kept": None, "top_k_kept": None}),
         (StandIn(ignores={"temperature"}), {"greedy": False}),
         # OpenAI's reasoning models, and Anthropic
         (
