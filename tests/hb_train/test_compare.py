@@ -1,5 +1,6 @@
 """Comparisons of mitigations: all steps on a tiny model, and which steps there are."""
 
+import copy
 import json
 from importlib import import_module
 from pathlib import Path
@@ -8,9 +9,11 @@ import pytest
 
 from hb_metrics.measurements.awareness import work as awareness_work
 from hb_metrics.measurements.dialogue import work as dialogue_work
+from hb_metrics.models import sources
 from hb_train import compare, side_effects
 from hb_train.debias import main as debias
 from hb_train.tune import main as tune
+from tests.hb_metrics.conftest import small_model, with_chat
 from tests.hb_metrics.report.conftest import write_files
 from tests.hb_train.conftest import PITIED_AXIS, WARNINGS_OF_TRL
 
@@ -105,8 +108,13 @@ class Noted(list):
 
 
 @pytest.fixture
-def noted(monkeypatch):
-    steps = Noted()
+def noted(monkeypatch, tmp_path):
+    """Steps that are noted, with a small chat model as the embedded model, whose conversion takes half a minute."""
+    steps, folder = Noted(), tmp_path / "embedded"
+    model, tokenizer = small_model("llama", num_hidden_layers=30)  # the recipe names layers
+    model.save_pretrained(folder)
+    with_chat(copy.deepcopy(tokenizer)).save_pretrained(folder)
+    monkeypatch.setattr(sources, "embedded_model_folder", lambda: folder)
     monkeypatch.setattr(compare, "run_step", steps)
     monkeypatch.setattr(compare, "write_model_card", lambda folder, **_: steps.append(("card", str(folder))))
     monkeypatch.setattr(compare, "publish_model", lambda *words: steps.append(("published", words)))
