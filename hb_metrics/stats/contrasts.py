@@ -28,7 +28,7 @@ NONCE_AXIS = "nonce"  # the axis of words without a meaning
 # The pairs agree if at least this correlation between two pairs' contrasts is certain.
 MIN_AGREEMENT = 0.5
 MIN_NONCE_WORDS = 4
-FEW_NOUNS = f"fewer than {MIN_NOUNS} nouns"
+FEW_NOUNS = f"most terms have fewer than {MIN_NOUNS} nouns"
 NO_TERMS = "no axis has two terms with two nouns in common in each of the templates"
 SAME = "it is the same for all nouns"
 NO_DIFFERENCE = "the terms do not differ beyond noise"
@@ -137,14 +137,16 @@ def term_share(table: LikelihoodTable, confidence_level: float = 0.95) -> TermSh
     the noise of the nouns, which are the random units of the interval (jackknife).
     """
     rows = np.stack([without_noun_effects(of_template) for of_template in table.values])
-    parts = {}
-    for axis, members in known_members(table.axes, rows).items():
+    counts, members_of, parts = num_nouns(table.values), known_members(table.axes, rows), {}
+    for axis, members in members_of.items():
         own = rows[:, :, members]
         own = (own - own.mean(axis=2, keepdims=True)) / np.sqrt(len(members) - 1)
         common = own.mean(axis=0)
         parts[axis] = np.stack([common @ common.T, np.einsum("kit,kjt->ij", own, own) / len(own)])
-    whole = _share(np.sum(list(parts.values()), axis=0), confidence_level) if parts else Estimate(None, None, NO_TERMS)
-    by_axis = {axis: _share(parts[axis], confidence_level) for axis in parts}
+    whole = Estimate(None, None, NO_TERMS)
+    if parts:
+        whole = _share(np.sum(list(parts.values()), axis=0), counts, [*members_of.values()], confidence_level)
+    by_axis = {axis: _share(parts[axis], counts, [members], confidence_level) for axis, members in members_of.items()}
     return TermShare(whole, by_axis, int(np.isnan(rows).any(axis=(0, 1)).sum()))
 
 
@@ -167,18 +169,24 @@ def contrasts(
         return None
     counts, rows = pair_contrasts(table, pairs)
     means, members = rows.mean(axis=0), known_members(table.axes, rows)
-    of_controls = pair_contrasts(table, controls)[1] if controls else None
+    control_counts, of_controls = pair_contrasts(table, controls) if controls else (counts, None)
     axes = [axis for axis in members if axis != NONCE_AXIS]
     excess = _excess_kurtosis(means.mean(axis=0), list(members.values()))
+
+    def control_spread(groups: Sequence[np.ndarray]) -> Estimate | None:
+        if of_controls is None:
+            return None
+        return _spread(of_controls.mean(axis=0), control_counts, groups, confidence_level)
+
     by_axis = {}
     for axis, of_axis in members.items():
-        control = None if of_controls is None else _spread(of_controls.mean(axis=0), [of_axis], confidence_level)
         ratio = (
             _ratio(means.mean(axis=0), members, axis, excess, confidence_level)
             if axis != NONCE_AXIS in members
             else None
         )
-        by_axis[axis] = AxisContrast(len(of_axis), _spread(means, [of_axis], confidence_level), control, ratio)
+        of_terms = _spread(means, counts, [of_axis], confidence_level)
+        by_axis[axis] = AxisContrast(len(of_axis), of_terms, control_spread([of_axis]), ratio)
     groups = [members[axis] for axis in axes]
     used = np.flatnonzero(np.isfinite(rows).all(axis=(0, 1)))
     nonce = members.get(NONCE_AXIS, np.zeros(0, int))
@@ -194,8 +202,8 @@ def contrasts(
         pairs=pairs,
         controls=controls,
         confidence_level=confidence_level,
-        spread=_spread(means, groups, confidence_level),
-        control=None if of_controls is None else _spread(of_controls.mean(axis=0), groups, confidence_level),
+        spread=_spread(means, counts, groups, confidence_level),
+        control=control_spread(groups),
         agreement=_agreement(rows.mean(axis=1), groups, confidence_level),
         by_axis=by_axis,
         terms=terms,
@@ -216,7 +224,18 @@ def pair_contrasts(table: LikelihoodTable, pairs: Sequence[tuple[str, str]]) -> 
     of = {template: table.values[row] for row, template in enumerate(table.templates)}
     values = np.stack([of[favourable] - of[unfavourable] for favourable, unfavourable in pairs])
     rows = np.stack([without_noun_effects(of_pair) for of_pair in values])
-    return (~np.isnan(values)).sum(axis=1).min(axis=0), rows
+    return num_nouns(values), rows
+
+
+def num_nouns(values: np.ndarray) -> np.ndarray:
+    """Returns the smallest number of nouns of each term: [layers, nouns, terms] to [terms]."""
+    numbers: np.ndarray = (~np.isnan(values)).sum(axis=1).min(axis=0)
+    return numbers
+
+
+def have_few_nouns(counts: np.ndarray, groups: Sequence[np.ndarray]) -> bool:
+    """Returns whether most terms of the groups have too few nouns for an interval, given the number of each term."""
+    return float(np.median(counts[np.concatenate(groups)])) < MIN_NOUNS
 
 
 def without_noun_effects(values: np.ndarray) -> np.ndarray:
@@ -240,7 +259,7 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     return np.where(counts > 1, rows, np.nan)
 
 
-def _share(products: np.ndarray, level: float) -> Estimate:
+def _share(products: np.ndarray, counts: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
     """Computes a share from the products of nouns in its numerator and in its denominator: [2, nouns, nouns]."""
     number = products.shape[1]
     own = np.einsum("pii->pi", products)
@@ -249,7 +268,7 @@ def _share(products: np.ndarray, level: float) -> Estimate:
         return Estimate(None, None, NO_DIFFERENCE)
     share = float(sums[0] / sums[1])
     value = min(max(share, 0.0), 1.0)
-    if number < MIN_NOUNS:
+    if have_few_nouns(counts, groups):
         return Estimate(value, None, FEW_NOUNS)
     without = sums[:, None] - 2 * (products.sum(axis=2) - own)
     error = float(np.sqrt((number - 1) * (without[0] / without[1]).var()))
@@ -259,14 +278,14 @@ def _share(products: np.ndarray, level: float) -> Estimate:
     return Estimate(value, (float(low), float(high)), None)
 
 
-def _spread(rows: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
+def _spread(rows: np.ndarray, counts: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
     """Estimates the standard deviation between the terms of each group, from rows [nouns, terms]."""
     groups = [members for members in groups if np.isfinite(rows[:, members]).all()]
     if not groups:
         return Estimate(None, None, NO_TERMS)
     centred = [rows[:, members] - rows[:, members].mean(axis=1, keepdims=True) for members in groups]
     scaled = [own / np.sqrt((own.shape[1] - 1) * len(groups)) for own in centred]
-    estimate = spread_of_rows(np.concatenate(scaled, axis=1), len(rows) >= MIN_NOUNS, level, seed=0)
+    estimate = spread_of_rows(np.concatenate(scaled, axis=1), not have_few_nouns(counts, groups), level, seed=0)
     reason = SAME if estimate.reason == SAME_ANSWERS else estimate.reason and FEW_NOUNS
     return Estimate(estimate.value, estimate.interval, reason)
 

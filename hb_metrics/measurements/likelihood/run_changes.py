@@ -22,8 +22,8 @@ from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance, pair_share_change
 from hb_metrics.stats.clusters import Generalised, Influences, Over, generalised, pair_share_influences
 from hb_metrics.stats.contrasts import (
-    MIN_NOUNS,
     NONCE_AXIS,
+    have_few_nouns,
     known_members,
     known_pairs,
     pair_contrasts,
@@ -63,13 +63,13 @@ def _contrast_changes(first: Run, scores: Sequence[pa.Table]) -> dict[str, Paire
     pairs = known_pairs(tables[0], marked_pairs(first.record).pairs)
     if not pairs:
         return {}
-    rows = [pair_contrasts(table, pairs)[1] for table in tables]
+    (counts, _), rows = zip(*(pair_contrasts(table, pairs) for table in tables), strict=True)
     members = known_members(tables[0].axes, rows[0])
     groups = {f"{CONTRAST}, {axis_label(axis)}": [of_axis] for axis, of_axis in members.items()}
     groups[CONTRAST] = [of_axis for axis, of_axis in members.items() if axis != NONCE_AXIS]
     number, by_name = rows[0].shape[1], {}
     for name, group in groups.items():
-        if number < MIN_NOUNS or not group:
+        if not group or have_few_nouns(counts, group):
             continue
         (before, without), (after, others) = (spread_without_nouns(of_run.mean(axis=0), group) for of_run in rows)
         covariance = np.cov(np.stack([without, others]), ddof=0) * (number - 1)

@@ -116,6 +116,7 @@ NONCE = RUN.axes == NONCE_AXIS
     [
         (RUN._replace(values=RUN.values[:, :1]), {"spread": "two nouns", "agreement": "two nouns"}),
         (RUN._replace(values=RUN.values[:, :5]), {"spread": "fewer than 8 nouns"}),
+        (without(RUN, np.s_[:, 2:6, :9]), {"spread": "fewer than 8 nouns"}),
         (RUN._replace(values=RUN.values[:2], templates=RUN.templates[:2]), {"agreement": "only one pair"}),
         (RUN._replace(values=RUN.values[..., :1], axes=RUN.axes[:1], terms=RUN.terms[:1]), {"spread": "two terms"}),
         (RUN, {"agreement": "fewer than 17 terms"}),
@@ -126,7 +127,17 @@ NONCE = RUN.axes == NONCE_AXIS
         (without(RUN, np.s_[:, ::2, :3]), {}),
         (without(RUN, np.s_[0, :, :]), {"spread": "two nouns"}),
     ],
-    ids=["one noun", "few nouns", "one pair", "one term", "few terms", "equal", "missing nouns", "missing template"],
+    ids=[
+        "one noun",
+        "few nouns",
+        "few nouns of most terms",
+        "one pair",
+        "one term",
+        "few terms",
+        "equal",
+        "missing nouns",
+        "missing template",
+    ],
 )
 def test_a_run_that_lacks_something_states_why(table, reasons):
     found = contrasts(table, pairs_of(DESIGN))
