@@ -62,7 +62,7 @@ def test_the_card_of_the_embedded_classifier_has_its_leakage():
     card = " ".join((CLASSIFIERS / "STYLE_CLASSIFIER.md").read_text(encoding="utf-8").split())
     assert f"is {found.leakage:.1f}." in card
     assert f"the same for all {len(terms)} terms of v1.0" in card
-    assert f"{found.shared:.1f} is common to all sentences" in card
+    assert f"{found.shared:.1f}, comes from effects that each term has in all sentences alike" in card
     assert f"a term moves {found.mean_move * 100:.1f} % of the probability" in card
 
 

@@ -97,7 +97,8 @@ def test_intervals_contain_the_planted_lengths(number, least):
 
 
 def covers(interval, value):
-    return interval[0] <= value <= interval[1]
+    """Whether an interval contains a value, or is withheld, as that of a spread may be."""
+    return interval is None or interval[0] <= value <= interval[1]
 
 
 def test_intervals_for_other_terms_contain_the_mean_of_all_terms():

@@ -127,10 +127,15 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished, clas
 
 
 @pytest.mark.long
-def test_two_processes_give_the_same_bytes(finished, saved_llama, classified_by, forked_programs, tmp_path):
-    options = ["--model", saved_llama, *OPTIONS, *classified_by]
-    forked_programs.run_two("tests.hb_metrics.stoppable_run", [*options, "--output_dir", tmp_path / "run"])
-    assert (tmp_path / "run" / "results.json").read_bytes() == (finished[0] / "results.json").read_bytes()
+def test_two_processes_give_the_same_bytes(saved_llama, classified_by, forked_programs, tmp_path):
+    """Programs have all prompts, unlike the runs in this process."""
+    program = "tests.hb_metrics.stoppable_run"
+    options = [str(word) for word in ("--model", saved_llama, *OPTIONS, *classified_by, "--output_dir")]
+    forked_programs.run_two(program, [*options, tmp_path / "two"])
+    alone, log = forked_programs.start(f"{program}:main", [[*options, str(tmp_path / "one")]])
+    assert forked_programs.wait(alone) == [0], log.read_text()[-3000:]
+    one, two = ((tmp_path / name / "results.json").read_bytes() for name in ("one", "two"))
+    assert one == two
 
 
 def asked(**options):
