@@ -24,6 +24,7 @@ SMALL = [
     GEN_BIAS["20 terms, t3"],
     SHARES["both, 8 templates"],
 ]
+FEW_INFLUENTIAL = [GEN_BIAS["20 terms, t3"], GEN_BIAS["20 terms, a tenth far"]]  # docs/coverage.md names them
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,8 @@ def test_intervals_for_other_draws_hold_the_truth(design, sets):
     # Chance in the simulation itself: four standard errors with few sets, one with many.
     margin = (1 if sets >= 500 else 4) * sqrt(0.05 * 0.95 / sets)
     most = 0.975 + margin if design.effect else 1.0  # without any effect, intervals may be too wide
-    assert 0.93 - margin <= found.held <= most, found
+    least = 0.91 if design in FEW_INFLUENTIAL else 0.93
+    assert least - margin <= found.held <= most, found
 
 
 def test_influences_on_gen_bias_are_those_of_pairs_of_terms():
