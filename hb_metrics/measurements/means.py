@@ -13,13 +13,13 @@ import pyarrow as pa
 from hb_dataset.names import has_names
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_groups, axis_label, count
-from hb_metrics.measurements.shares import LargestDifference, group_sums, of_groups
+from hb_metrics.measurements.shares import LargestDifference, group_sums, of_groups, paired_replies
 from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.changes import ROUGH_REASON, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import (
-    MIN_REPLIES,
+    MIN_REPLIES_OF_MEAN,
     Estimate,
     cluster_errors,
     mean_of_replies,
@@ -132,21 +132,14 @@ def reply_mean_changes(
     name: str, before: RatedReplies, after: RatedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
     """Computes the changes in a mean, for all terms and each axis, as `reply_share_changes` does for shares."""
-    rows = []
-    for replies, values in (before, after):
-        columns = zip(replies.axes, replies.descriptors, replies.templates, map(float, values), strict=True)
-        rows.append(dict(zip(replies.ids, columns, strict=True)))
-    about = [({row[:2] for row in run.values()}, {row[2] for row in run.values()}) for run in rows]
-    if about[0] != about[1]:
+    paired = paired_replies(before, after)
+    if paired is None:
         return None
-    known = {**rows[0], **rows[1]}
-    axes, descriptors, templates, _ = zip(*known.values(), strict=True)
-    strata = descriptor_codes(descriptors, axes)[0], text_codes("template", templates)[0]
-    values = np.array([[run[prompt][3] if prompt in run else np.nan for prompt in known] for run in rows])
+    axis_names, axes = np.unique([str(key.axis) for key in paired.keys], return_inverse=True)
     changes = {}
-    for figure, members in axis_groups(name, *text_codes("axis", axes)).items():
-        terms, of_templates = (codes[members] for codes in strata)
-        changes[figure] = mean_change(values[:, members], reply_strata(terms, of_templates), confidence_level)
+    for figure, members in axis_groups(name, axes[paired.terms], axis_names.tolist()).items():
+        strata = reply_strata(paired.terms[members], paired.templates[members])
+        changes[figure] = mean_change(paired.values[:, members], strata, confidence_level)
     return changes
 
 
@@ -162,7 +155,7 @@ def mean_change(values: np.ndarray, strata: np.ndarray, confidence_level: float)
     influences = np.nan_to_num(values - means) / np.isfinite(values).sum(axis=1, keepdims=True)
     of_change, errors = spread(influences[1] - influences[0], strata), cluster_errors(influences, strata)
     first, second = means.ravel().tolist()
-    if of_change.by_weight < MIN_REPLIES:
+    if of_change.by_weight < MIN_REPLIES_OF_MEAN:
         return PairedChange(first, second, None, None, ROUGH_REASON)
     return change_from_covariance(first, second, errors @ errors.T, of_change.freedom, confidence_level)
 

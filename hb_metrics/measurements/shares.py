@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,11 @@ from hb_metrics.layout.figure import Bounds, Figure, Unit
 from hb_metrics.layout.numbers import axis_groups, axis_label, count
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
 from hb_metrics.run.replies import FlaggedReplies, RatedReplies
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
 from hb_metrics.stats.decisions import name_gaps
+from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.reply_shares import share_change
 
 BY_GROUP = "by group of names"
@@ -49,31 +51,48 @@ def reply_share_changes(
         The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
         is the name of the figure for all terms.
     """
-    rows = [_rows(run) for run in (before, after)]
-    about = [{row[:2] for row in run.values()} for run in rows]
-    if any({key[place] for key in about[0]} != {key[place] for key in about[1]} for place in (0, 1)):
+    paired = paired_replies(RatedReplies(*before), RatedReplies(*after))
+    if paired is None:
         return None
-    known = {**rows[0], **rows[1]}
-    terms = {key: row for row, key in enumerate(sorted({term for term, _, _ in known.values()}))}
-    templates = {template: row for row, template in enumerate(sorted({template for _, template, _ in known.values()}))}
-    counts = np.zeros((3, 3, len(terms), len(templates)), dtype=np.int64)
-    for identifier, (term, template, _) in known.items():
-        states = [run[identifier][2] if identifier in run else 2 for run in rows]
-        counts[states[0], states[1], terms[term], templates[template]] += 1
-    axes, codes = np.unique([str(key.axis) for key in terms], return_inverse=True)
+    states = np.where(np.isnan(paired.values), 2, paired.values).astype(int)
+    counts = np.zeros((3, 3, len(paired.keys), paired.templates.max() + 1), dtype=np.int64)
+    np.add.at(counts, (*states, paired.terms, paired.templates), 1)
+    axes, codes = np.unique([str(key.axis) for key in paired.keys], return_inverse=True)
     changes = {}
     for figure, members in axis_groups(name, codes, axes.tolist()).items():
         changes[figure] = share_change(counts[..., members, :], confidence_level)
     return changes
 
 
-def _rows(run: FlaggedReplies) -> dict[str, tuple[DescriptorKey, str, int]]:
-    replies = run.replies
-    columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, run.flags.tolist(), strict=True)
-    return {
-        identifier: (DescriptorKey(axis, term), template, int(flag))
-        for identifier, axis, term, template, flag in columns
-    }
+class PairedReplies(NamedTuple):
+    """The values of two runs' replies, paired by prompt.
+
+    Attributes:
+        values: [2, prompts] NaN means that a run has no reply.
+        terms: [prompts] The index of each prompt's term in `keys`.
+        templates: [prompts] The code of each prompt's template.
+    """
+
+    values: np.ndarray
+    terms: np.ndarray
+    templates: np.ndarray
+    keys: list[DescriptorKey]
+
+
+def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies | None:
+    """Pairs the replies of two runs. Returns `None` if the runs have different terms or templates."""
+    rows = []
+    for replies, values in (before, after):
+        columns = zip(replies.axes, replies.descriptors, replies.templates, map(float, values), strict=True)
+        rows.append(dict(zip(replies.ids, columns, strict=True)))
+    about = [({row[:2] for row in run.values()}, {row[2] for row in run.values()}) for run in rows]
+    if about[0] != about[1]:
+        return None
+    known = {**rows[0], **rows[1]}
+    axes, descriptors, templates, _ = zip(*known.values(), strict=True)
+    values = np.array([[run[prompt][3] if prompt in run else np.nan for prompt in known] for run in rows])
+    terms, keys = descriptor_codes(descriptors, axes)
+    return PairedReplies(values, terms, text_codes("template", templates)[0], keys)
 
 
 def generalised_shares(

@@ -36,6 +36,8 @@ Over = Literal["terms", "templates", "both"]
 LEAST_FREEDOM = 2.0
 # The minimum effective number of dialogues for the interval of a perplexity.
 MIN_DIALOGUES = 30
+# The minimum effective number of replies, minus the number of cells, for the interval of a mean.
+MIN_REPLIES_OF_MEAN = 30
 # For other terms and templates: the minimum effective number of terms minus the number of axes, and the minimum number
 # of templates. With fewer, intervals contain the true value too rarely.
 MIN_FREEDOM = 15
@@ -167,17 +169,15 @@ def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, S
     return mean, of_mean, f"{few}, and an interval needs {MIN_DIALOGUES}"
 
 
-MIN_REPLIES = 30  # the minimum effective number of replies, minus the number of cells, for the interval of a mean
-
-
 def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> Estimate:
     """Computes the mean of replies. The interval is for other replies to the same terms and templates.
 
     `strata` contains the code of each reply's stratum (see `reply_strata`): [replies].
     """
     mean, of_mean = float(values.mean()), spread(values / len(values), strata)
-    if of_mean.by_weight < MIN_REPLIES:
-        return Estimate(mean, None, f"an interval needs {MIN_REPLIES} replies beyond the first to a term and template")
+    if of_mean.by_weight < MIN_REPLIES_OF_MEAN:
+        few = f"an interval needs {MIN_REPLIES_OF_MEAN} replies beyond the first to a term and template"
+        return Estimate(mean, None, few)
     if math.sqrt(of_mean.variance) <= 1e-12 * abs(mean):  # rounding errors
         return Estimate(mean, None, "replies to the same term and template do not vary")
     return Estimate(mean, mean_bounds(mean, of_mean, confidence_level), None)

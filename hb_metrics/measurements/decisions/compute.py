@@ -245,12 +245,12 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
         return {}
     by_part = {}
     means_of = {name: [_part_means(of_axis, rows, how) for of_axis in of_terms] for name, rows in parts.items()}
+    compared_of = {name: [statistics.compared_terms(table) for table in tables] for name, tables in means_of.items()}
     # A part with too few questions is not tested, so it must not make the tests of other parts stricter.
-    num_tests = sum(statistics.spread_rows(tables)[1] for tables in means_of.values())
+    num_tests = sum(any(reason is None for _, reason in compared) for compared in compared_of.values())
     for name, tables in means_of.items():
         ends: list[tuple[float, tuple[str, str]]] = []
-        for of_axis, table in zip(of_terms, tables, strict=True):
-            compared, _ = statistics.compared_terms(table)
+        for of_axis, table, (compared, _) in zip(of_terms, tables, compared_of[name], strict=True):
             if len(compared):
                 means = np.nanmean(table[:, compared], axis=0)
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
