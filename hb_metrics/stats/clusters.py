@@ -172,7 +172,8 @@ def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, S
 def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> Estimate:
     """Computes the mean of replies. The interval is for other replies to the same terms and templates.
 
-    `strata` contains the code of each reply's stratum (see `reply_strata`): [replies].
+    `values` [replies] are at least 0, and so are the bounds. `strata` contains the code of each reply's stratum (see
+    `reply_strata`): [replies].
     """
     mean, of_mean = float(values.mean()), spread(values / len(values), strata)
     if of_mean.by_weight < MIN_REPLIES_OF_MEAN:
@@ -180,7 +181,8 @@ def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: fl
         return Estimate(mean, None, few)
     if math.sqrt(of_mean.variance) <= 1e-12 * abs(mean):  # rounding errors
         return Estimate(mean, None, "replies to the same term and template do not vary")
-    return Estimate(mean, mean_bounds(mean, of_mean, confidence_level), None)
+    low, high = mean_bounds(mean, of_mean, confidence_level)
+    return Estimate(mean, (max(low, 0.0), high), None)
 
 
 def reply_strata(terms: np.ndarray, templates: np.ndarray) -> np.ndarray:

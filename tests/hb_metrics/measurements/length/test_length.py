@@ -101,6 +101,16 @@ def covers(interval, value):
     return interval is None or interval[0] <= value <= interval[1]
 
 
+def test_a_few_very_long_replies_do_not_make_a_mean_negative():
+    frame, rng = design(), np.random.default_rng(0)
+    words = drawn(frame, rng).values.copy()
+    words[rng.integers(len(words))] = 3_000
+    of_axes = reply_means(rated(frame, words), NO_NAMES, 0.95).by_axis.values()
+    lows = [of_axis.mean.interval[0] for of_axis in of_axes]
+    assert min(lows) == 0
+    assert max(lows) > 5
+
+
 def test_intervals_for_other_terms_contain_the_mean_of_all_terms():
     rng, hits = np.random.default_rng(2), 0
     for _ in range(100):
