@@ -110,6 +110,11 @@ def parse(argv: Sequence[str] | None) -> Any:
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     check_model_options(model_args)
     check_without_effect(training_args, f"method {arguments.method}")
+    if training_args.eval_strategy != "no" or training_args.eval_on_start:
+        raise ValueError(
+            "eval_strategy or eval_on_start is set, but debias.py measures the bias only before and after training; "
+            "omit --eval_strategy and --eval_on_start"
+        )
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
     if arguments.reference_texts is None:

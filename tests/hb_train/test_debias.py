@@ -208,6 +208,8 @@ def test_two_processes_learn_what_one_learns(biased_model, data, forked_programs
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
         (["--load_in_4bit", "--use_peft"], "quantise weights"),
         (["--packing", "true"], "packing is True, but method hd has its own loss and batches"),
+        (["--eval_strategy", "epoch"], "omit --eval_strategy"),
+        (["--eval_on_start", "true"], "omit --eval_strategy and --eval_on_start"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path):
