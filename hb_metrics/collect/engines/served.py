@@ -153,9 +153,9 @@ class ServedEngine(Engine):
             raise ValueError(f"{self.where} accepts only a temperature of 1; set --decoding sample and --temperature 1")
         if decoding.sample and not self.probe.samples:
             raise ValueError(
-                f"{self.where} rejects a seed, or returns the same answer at temperature 1 for every seed, so its "
-                "replies would not be samples that the seeds determine; set --decoding greedy, or enable sampling "
-                "(transformers serve: do_sample in the model's generation_config.json)"
+                f"{self.where} rejects seeds, or returns the same answer at temperature 1 for every seed, so it cannot "
+                "draw the run's samples; set --decoding greedy, or enable sampling on the server (transformers serve: "
+                "do_sample in the model's generation_config.json)"
             )
         if not decoding.sample and not self.probe.greedy:
             raise ValueError(
