@@ -37,6 +37,7 @@ LABELLED = (
 )
 PAGE_FILE = "comparison.html"
 RECIPES = Path(__file__).parent / "recipes"
+MIXTURE_RUN = "run"
 DebiasingMethod = Literal["lmd", "add", "hd", "cda"]
 MEASURED = "generation,offensiveness,dialogue,awareness"
 
@@ -54,6 +55,12 @@ def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
         "--method", nargs="+", default=["counterfactual"], choices=("counterfactual", "sft"), help="The methods."
     )
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
+    parser.add_argument(
+        "--mixture",
+        type=int,
+        metavar="K",
+        help="Also measure replies that the untuned model draws from mixtures of K prompts (see mixture.py).",
+    )
     parser.add_argument(
         "--no_worse_than",
         nargs="+",
@@ -93,6 +100,11 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     folder = Path(options.output_dir)
     if options.push_to_hub and len(options.method) > 1:
         raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
+    if options.mixture is not None and (options.mixture < 2 or margins):
+        raise ValueError(
+            f"--mixture is {options.mixture}; set a number of at least 2. Replies from mixtures lack most figures, so "
+            "also omit --no_worse_than"
+        )
     for method in options.method:
         push = ["--push_to_hub", "true"] if options.push_to_hub else []
         words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
@@ -124,6 +136,9 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
             measure(f"{method} without tag", model, "--tag", "none")
     if options.system_prompt:
         measure("system prompt", options.model, "--system_prompt", options.system_prompt)
+    if options.mixture:
+        run_step("hb_train.mixture", runs["before"], folder / "mixture", "--num_contexts", str(options.mixture))
+        runs[f"mixture of {options.mixture}"] = folder / "mixture" / MIXTURE_RUN
     for method in options.method:
         write_model_card(folder / f"{method}-model", runs=list(runs.values()), names=list(runs))
     gate = ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []

@@ -11,7 +11,7 @@ from hb_metrics.models.served.addresses import check_address
 T = TypeVar("T")
 
 ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
-_OF_LOADED = ("revision", "adapter", "device_map", "dtype")
+OF_LOADED = ("revision", "adapter", "device_map", "dtype")
 # These options do not affect the results.
 CHANGE_NOTHING = frozenset(
     {"output_dir", "show", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
@@ -213,7 +213,7 @@ class RunOptions:
                 "the model's name on the server or the Hub. If the answers come from a file, set --model to any name "
                 "for their source"
             )
-        for name in _OF_LOADED:
+        for name in OF_LOADED:
             if getattr(self, name) != getattr(type(self), name):
                 raise ValueError(f"{name} applies only to loaded models, but {sources[0]} is set; omit --{name}")
 

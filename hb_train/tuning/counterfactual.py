@@ -41,7 +41,7 @@ def encode_groups(
 
     Columns with a list per prompt: `input_ids`, `attention_mask`, `labels`, and `shared`, which is 1 at the tokens that
     all prompts of the group share. Before such a token, all replies are the same, except for the names in them. `names`
-    contains numbers of two prompts and the first tokens of their names (see `_first_tokens`). `weight` is chosen so
+    contains numbers of two prompts and the first tokens of their names (see `first_tokens`). `weight` is chosen so
     that anchors have the share `anchor_share` of the weight of all tokens.
     """
     limit = length_limit(loaded, max_length)
@@ -53,7 +53,7 @@ def encode_groups(
     def encode(row: Mapping[str, Any]) -> dict[str, object]:
         group = GroupRow(**row)
         contexts = encode_rendered(group.prompts, tokenizer, context, is_encoder_decoder=False)
-        names = _first_tokens(tokenizer, group.names, group.after)
+        names = first_tokens(tokenizer, group.names, group.after)
         inputs: list[list[int]] = []
         labels: list[list[int]] = []
         marks: list[list[int]] = []
@@ -109,7 +109,7 @@ def collate_groups(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]
     }
 
 
-def _first_tokens(tokenizer: Any, names: Sequence[str], after: Sequence[bool]) -> list[list[int]]:
+def first_tokens(tokenizer: Any, names: Sequence[str], after: Sequence[bool]) -> list[list[int]]:
     """Returns lists of four numbers: a prompt, a prompt of its group, and the first tokens of both names.
 
     The two names are spelt alike, such as " tall" and " Deaf". Only one of them may follow its noun ("with asthma").

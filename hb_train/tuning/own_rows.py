@@ -5,13 +5,14 @@ prompt. For all other prompts, the descriptor in the reply is replaced. Some row
 prompt. Anchors are replies that the tuned model should keep.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
+from numpy.random import Generator
 
 from hb_dataset.filled_prompts import default_noun_rows, fill, own_prompt_table, people_of_terms
 from hb_dataset.own_prompts import read_own_prompts
@@ -108,17 +109,23 @@ def training_prompts(config: str, own_prompts: str | None = None, leave_out: str
     return kept_prompts
 
 
+def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int]]]:
+    """Returns the rows of prompts that differ only in their descriptor, by noun and template, and then by axis."""
+    by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
+    names = ["noun", "template", "axis"]
+    grouped = prompts.select(names).to_pandas().groupby(names, dropna=False, observed=True)
+    for (noun, template, axis), rows in grouped.indices.items():
+        by_place.setdefault((noun, template), {})[axis] = rows.tolist()
+    return by_place
+
+
 def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list[list[int]]:
     """Draws groups of `size` rows of prompts that differ only in their descriptor.
 
     Combinations of a noun and a template are drawn equally often (±1). The descriptors of a group are on different
     axes if there are enough axes, and all axes are equally likely.
     """
-    by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
-    names = ["noun", "template", "axis"]
-    grouped = prompts.select(names).to_pandas().groupby(names, dropna=False, observed=True)
-    for (noun, template, axis), rows in grouped.indices.items():
-        by_place.setdefault((noun, template), {})[axis] = rows.tolist()
+    by_place = rows_by_place(prompts)
     places = [place for place, by_axis in by_place.items() if sum(map(len, by_axis.values())) > 1]
     if not places:
         raise ValueError("no two prompts differ only in their descriptor; use prompts for at least two descriptors")
@@ -126,14 +133,21 @@ def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list
     groups = []
     for index in range(number):
         generator = seeded_generator(seed, "groups", str(index))
-        by_axis = by_place[places[index % len(places)]]
-        left = [[*by_axis[axis]] for axis in generator.permutation(sorted(by_axis))]
-        group: list[int] = []
-        while len(group) < size and any(left):
-            for rows in filter(None, left):
-                group.append(rows.pop(generator.integers(len(rows))))
-        groups.append(group[:size])
+        groups.append(draw_rows(by_place[places[index % len(places)]], size, generator))
     return groups
+
+
+def draw_rows(
+    by_axis: Mapping[str, Sequence[int]], number: int, generator: Generator, last: str | None = None
+) -> list[int]:
+    """Draws rows from the rows of each axis, one axis after the other in a random order, with the axis `last` last."""
+    axes = sorted(generator.permutation(sorted(by_axis)), key=lambda axis: axis == last)
+    left = [[*by_axis[axis]] for axis in axes]
+    drawn: list[int] = []
+    while len(drawn) < number and any(left):
+        for rows in filter(None, left):
+            drawn.append(rows.pop(generator.integers(len(rows))))
+    return drawn[:number]
 
 
 def group_rows(

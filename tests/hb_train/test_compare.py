@@ -122,7 +122,7 @@ def noted(monkeypatch, tmp_path):
 
 
 def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_model, tmp_path):
-    options = ["--method", "counterfactual", "sft", "--system_prompt", "Be brief."]
+    options = ["--method", "counterfactual", "sft", "--system_prompt", "Be brief.", "--mixture", "3"]
     tune(["--compare", "--model", str(save_small_model("gpt2")), "--output_dir", str(tmp_path), *options])
     assert noted.values("tune", "--method") == ["counterfactual", "sft"]
     name, words = noted[-1]
@@ -130,7 +130,9 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_mod
     runs = [str(tmp_path / name.replace(" ", "_")) for name in names]
     ended = [words for name, words in noted if name == "side_effects"]
     assert sorted(ended) == sorted([runs[0], run] for run in runs[1:])
-    assert (name, words[:5], words[6:11]) == ("report", runs, names)
+    assert ("mixture", [runs[0], str(tmp_path / "mixture"), "--num_contexts", "3"]) in noted
+    runs.append(str(tmp_path / "mixture" / "run"))
+    assert (name, words[:6], words[7:13]) == ("report", runs, [*names, "mixture of 3"])
     assert noted.values("measure", "--tag") == [None, None, None, None, "none", None]
 
 
@@ -142,6 +144,13 @@ def test_margins_are_checked_before_anything_is_generated(noted, save_small_mode
         with pytest.raises(SystemExit, match=message):
             tune([*options, margin])
         assert [name for name, _ in noted] == steps
+
+
+@pytest.mark.parametrize("options", [["--mixture", "1"], ["--mixture", "4", "--no_worse_than", "refusals=1pt"]])
+def test_mixtures_that_cannot_be_judged_are_refused_at_once(options, noted, tmp_path):
+    with pytest.raises(SystemExit, match="mixture is .*omit --no_worse_than"):
+        tune(["--compare", "--output_dir", str(tmp_path), *options])
+    assert not noted
 
 
 def test_what_is_measured_is_not_learnt_unless_all_is(noted, save_small_model, tmp_path):

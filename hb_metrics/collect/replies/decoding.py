@@ -10,6 +10,7 @@ large batches on CPU, joint decoding halves the time per token.
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -28,6 +29,19 @@ from hb_metrics.models.processes import input_device
 _SHARE_OVER = 1 / 8
 
 
+class NextLogits(Protocol):
+    """Computes the logits from which the next tokens of a batch's replies are chosen, as `forward.Forward` does.
+
+    `tokens` [rows, length] ends in the replies so far.
+    """
+
+    @property
+    def tokens(self) -> torch.Tensor: ...
+    def first(self) -> torch.Tensor: ...
+    def next(self, tokens: torch.Tensor) -> torch.Tensor: ...
+    def select(self, rows: torch.Tensor) -> None: ...
+
+
 def decode(
     model: PreTrainedModel,
     contexts: Sequence[Sequence[int]],
@@ -36,6 +50,7 @@ def decode(
     keys: np.ndarray | None = None,
     limits: Sequence[int] | None = None,
     cached: bool = True,
+    start: Callable[..., NextLogits] = Forward,
 ) -> list[Decoded]:
     """Decodes a reply to each context. In float32 and float64, a reply does not depend on the other contexts.
 
@@ -47,6 +62,7 @@ def decode(
         keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
         limits: [contexts] The maximum length of each reply. Beam search does not support these limits.
         cached: Whether the model caches keys and values from token to token (see `forward.decoding_paths`).
+        start: Makes the object that computes a batch's logits. Beam search does not use it.
     """
     if not contexts:
         return []
@@ -56,7 +72,7 @@ def decode(
     drawn = torch.as_tensor(keys, dtype=torch.int64, device=input_device(model)) if decoding.sample else None
 
     def replies(rows: slice, most: int | None = None) -> list[Reply]:
-        forward = Forward(model, contexts[rows], cached=cached)
+        forward = start(model, contexts[rows], cached=cached)
         started = [Reply(decoding, ends, limit, most) for limit in limits[rows]]
         _write(started, forward, decoding, ends, None if drawn is None else drawn[rows])
         return started
@@ -133,7 +149,7 @@ class Reply:
 
 def _write(
     replies: Sequence[Reply],
-    forward: Forward,
+    forward: NextLogits,
     decoding: Decoding,
     ends: EndTokens,
     drawn: torch.Tensor | None,

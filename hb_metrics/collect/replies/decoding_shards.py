@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from hb_metrics.collect.replies.decoding import decode
+from hb_metrics.collect.replies.decoding import NextLogits, decode
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
-from hb_metrics.collect.replies.forward import Paths
+from hb_metrics.collect.replies.forward import Forward, Paths
 from hb_metrics.collect.replies.sampling import draw_keys
 from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.collect.units import one_thread_per_unit
@@ -39,6 +39,8 @@ class DecodingPlan:
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
         invariant: Whether a decoded text does not depend on its batch.
         paths: How the model decodes the contexts.
+        start: The argument of `decode` that makes the object which computes a batch's logits.
+        num_read: The number of contexts that `start` reads for each reply.
         purpose: The argument of `seeded_generator` that gives each subclass different random numbers.
     """
 
@@ -50,6 +52,8 @@ class DecodingPlan:
     seed: int = 0
     invariant: bool
     paths: Paths
+    start: Callable[..., NextLogits] = Forward
+    num_read: int = 1
     schema: ClassVar[pa.Schema]
     label: ClassVar[str]
     purpose: ClassVar[str]
@@ -107,7 +111,8 @@ def _decoded(
     limits = plan.limits_of(range(len(plan.ids)))
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
     padded = plan.paths.padded and batch_size is None
-    size = batch_size or fitting_batch_size(loaded, longest + plan.decoding.max_reasoning_tokens)
+    fitting = fitting_batch_size(loaded, longest + plan.decoding.max_reasoning_tokens) // plan.num_read
+    size = batch_size or max(1, fitting)
     if plan.decoding.num_beams > 1:  # beam search decodes one context at a time
         size = 1
     memory = Memory(halved, "one prompt")
@@ -177,4 +182,4 @@ def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -
         number = max(limits) + plan.decoding.max_reasoning_tokens
         keys = np.stack([draw_keys(plan.seed, plan.purpose, plan.ids[row], number) for row in rows])
     contexts = [plan.contexts[row] for row in rows]
-    return decode(loaded.model, contexts, plan.decoding, plan.ends, keys, limits, plan.paths.cached)
+    return decode(loaded.model, contexts, plan.decoding, plan.ends, keys, limits, plan.paths.cached, plan.start)
