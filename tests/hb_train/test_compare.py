@@ -148,7 +148,7 @@ def test_margins_are_checked_before_anything_is_generated(noted, save_small_mode
 
 @pytest.mark.parametrize("options", [["--mixture", "1"], ["--mixture", "4", "--no_worse_than", "refusals=1pt"]])
 def test_mixtures_that_cannot_be_judged_are_refused_at_once(options, noted, tmp_path):
-    with pytest.raises(SystemExit, match="mixture is .*omit --no_worse_than"):
+    with pytest.raises(SystemExit, match=r"mixture is .*omit --no_worse_than"):
         tune(["--compare", "--output_dir", str(tmp_path), *options])
     assert not noted
 
