@@ -164,7 +164,8 @@ def measure_mixture(before: Path, folder: Path, num_contexts: int) -> None:
     if process_state().is_main_process:
         answers = replies.select(["id", "reply", "num_tokens", "truncated", "reasoning"])
         write_atomically(folder / REPLIES_FILE, lambda scratch: pq.write_table(answers, scratch))
-        measure(_settings_of_replies(side, asked.requests.extent, folder, num_contexts))
+    process_state().wait_for_everyone()
+    measure(_settings_of_replies(side, asked.requests.extent, folder, num_contexts))
 
 
 def check_mixable(side: Side) -> None:
