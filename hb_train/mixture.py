@@ -8,131 +8,31 @@ descriptors of the run, such as "an autistic woman". After each of these prompts
 Decoding takes `--num_contexts` times as long as usual.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
-from transformers import PreTrainedModel
+from accelerate import PartialState
 
 from hb_dataset.command_line import CommandParser
-from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.collect.replies.forward import Forward
-from hb_metrics.collect.replies.prompt_replies import ReplyPlan
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.measuring import measure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.reply_requests import Asked, ask
+from hb_metrics.measurements.reply_requests import ask
 from hb_metrics.measurements.results import read_run
 from hb_metrics.measurements.settings import OF_LOADED, Settings
-from hb_metrics.models.chats import Message
-from hb_metrics.models.contexts import check_lengths, encode_messages
-from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, run_digest
 from hb_train.compare import MIXTURE_RUN
 from hb_train.side_effects import Side, load_side
 from hb_train.training.options import first_line, run_script
 from hb_train.training.runs import model_description
-from hb_train.tuning.counterfactual import first_tokens, mixture
-from hb_train.tuning.own_rows import draw_rows, rows_by_place
-from hb_train.tuning.swap import name_starts
+from hb_train.tuning.mixed_replies import COLUMNS, MixedForward, mixed_groups
 
 REPLIES_FILE = "replies.parquet"
-_COLUMNS = [
-    *("id", "text", "axis", "descriptor", "descriptor_plural", "noun", "template"),
-    *("placement", "plural"),
-]
-
-
-class Group(NamedTuple):
-    """The contexts of a reply: the token ids of the prompt itself, and of the same prompt with other descriptors.
-
-    Attributes:
-        names: The other descriptors' first tokens, as in the argument of `mixture`.
-        own_name: The tokens of the prompt's own descriptor, for each of its spellings.
-    """
-
-    contexts: list[list[int]]
-    names: torch.Tensor
-    own_name: list[list[int]]
-
-
-class MixedForward:
-    """Computes the logits of mixtures. It has the methods of `Forward`, with a row for each mixture.
-
-    Unless the model supports padding, only contexts of the same length are computed together.
-
-    Args:
-        model: A causal model, or a model with an encoder and a decoder.
-        contexts: [replies] The token ids of each reply's own prompt.
-        groups: The group of each prompt, by the token ids of the prompt.
-        temperature: The divisor of the logits when a token is drawn. The distributions are mixed at this temperature.
-    """
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        contexts: Sequence[Sequence[int]],
-        *,
-        cached: bool,
-        groups: Mapping[tuple[int, ...], Group],
-        temperature: float,
-        padded: bool,
-    ) -> None:
-        self.groups, self.temperature = [groups[tuple(context)] for context in contexts], temperature
-        by_length: dict[int, list[tuple[int, int]]] = {}
-        for reply, group in enumerate(self.groups):
-            for member, context in enumerate(group.contexts):
-                by_length.setdefault(0 if padded else len(context), []).append((reply, member))
-        self.parts = []
-        for places in by_length.values():
-            of_part = [self.groups[reply].contexts[member] for reply, member in places]
-            self.parts.append((Forward(model, of_part, cached=cached), places))
-        self.replies: list[list[int]] = [[] for _ in contexts]
-
-    @property
-    def tokens(self) -> torch.Tensor:
-        return torch.tensor(self.replies)
-
-    def first(self) -> torch.Tensor:
-        return self._mixed([forward.first() for forward, _ in self.parts])
-
-    def next(self, tokens: torch.Tensor) -> torch.Tensor:
-        for reply, token in zip(self.replies, tokens.tolist(), strict=True):
-            reply.append(token)
-        return self._mixed([forward.next(tokens[[reply for reply, _ in places]]) for forward, places in self.parts])
-
-    def select(self, rows: torch.Tensor) -> None:
-        new = {reply: number for number, reply in enumerate(rows.tolist())}
-        self.groups = [self.groups[reply] for reply in new]
-        self.replies = [self.replies[reply] for reply in new]
-        parts = []
-        for forward, of_part in self.parts:
-            kept = [row for row, (reply, _) in enumerate(of_part) if reply in new]
-            if kept:
-                forward.select(torch.tensor(kept, device=rows.device))
-                parts.append((forward, [(new[of_part[row][0]], of_part[row][1]) for row in kept]))
-        self.parts = parts
-
-    def _mixed(self, logits: Sequence[torch.Tensor]) -> torch.Tensor:
-        places = [place for _, of_part in self.parts for place in of_part]
-        row_of = {place: row for row, place in enumerate(places)}
-        log_probs = (torch.cat(list(logits)).float() / self.temperature).log_softmax(-1)
-        mixed = []
-        for number, (group, reply) in enumerate(zip(self.groups, self.replies, strict=True)):
-            rows = [row_of[number, member] for member in range(len(group.contexts))]
-            if _is_within(reply, group.own_name):
-                mixed.append(log_probs[rows[0]])
-            else:
-                mixed.append(mixture(log_probs[rows, None], 0, group.names)[0].log())
-        return torch.stack(mixed) * self.temperature
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -150,21 +50,21 @@ def measure_mixture(before: Path, folder: Path, num_contexts: int) -> None:
     """Replies to the prompts of the run `before` from mixtures, and measures the replies with the run's settings."""
     side = load_side(read_run(before))
     check_mixable(side)
-    prompts, loaded = side.run.tables.prompts(*_COLUMNS), side.engine.loaded
+    prompts, loaded = side.run.tables.prompts(*COLUMNS), side.engine.loaded
     asked = ask(side.settings, prompts, side.engine)
     plan = side.engine.plan_replies(asked.requests, asked.layout)
     groups = mixed_groups(plan, asked, prompts, loaded, num_contexts)
     temperature = plan.decoding.temperature if plan.decoding.sample else 1.0
     start = partial(MixedForward, groups=groups, temperature=temperature, padded=plan.paths.padded)
     plan = replace(plan, start=start, num_read=num_contexts)
-    with process_state().main_process_first():
+    with PartialState().main_process_first():
         about = {"before": run_digest(before), "num_contexts": num_contexts, "model": model_description(loaded)}
         open_run(folder, {**about, "generation": plan.description(), "versions": package_versions()})
     replies = side.engine.reply(plan, folder / REPLIES)
-    if process_state().is_main_process:
+    if PartialState().is_main_process:
         answers = replies.select(["id", "reply", "num_tokens", "truncated", "reasoning"])
         write_atomically(folder / REPLIES_FILE, lambda scratch: pq.write_table(answers, scratch))
-    process_state().wait_for_everyone()
+    PartialState().wait_for_everyone()
     measure(_settings_of_replies(side, asked.requests.extent, folder, num_contexts))
 
 
@@ -179,59 +79,6 @@ def check_mixable(side: Side) -> None:
                 f"{name} of run '{side.run.folder}' is {value}, but mixtures need {' or '.join(map(str, values))}; "
                 f"measure the model again with --{name} {values[0]}"
             )
-
-
-def mixed_groups(
-    plan: ReplyPlan, asked: Asked, prompts: pa.Table, loaded: LoadedModel, num_contexts: int
-) -> dict[tuple[int, ...], Group]:
-    """Draws the other prompts of each mixture. Returns its group by the token ids of its own prompt.
-
-    They have the same noun and template. Their descriptors are on as many axes as possible, and the mixtures of all
-    axes have about the same shares of axes.
-    """
-    places, rows = rows_by_place(prompts), prompts.select(_COLUMNS).to_pylist()
-    conversations: list[list[Message]] = []
-    drawn: list[list[dict[str, Any]]] = []
-    for own, messages in zip(asked.prompts.select(_COLUMNS).to_pylist(), asked.requests.messages, strict=True):
-        others = {
-            axis: [number for number in numbers if rows[number]["descriptor"] != own["descriptor"]]
-            for axis, numbers in places[own["noun"], own["template"]].items()
-        }
-        generator = seeded_generator(plan.seed, "mixtures", own["id"])
-        chosen = draw_rows(others, num_contexts - 1, generator, last=own["axis"])
-        members = [own, *(rows[number] for number in chosen)]
-        if len(members) == 1:
-            raise ValueError(
-                f"prompt '{own['id']}' differs from no other prompt only in its descriptor; measure at least two terms"
-            )
-        *earlier, last = messages
-        for member in members:
-            content = last["content"].replace(own["text"], member["text"])
-            conversations.append([*earlier, {**last, "content": content}])
-        drawn.append(members)
-    contexts = encode_messages(conversations, loaded, plan.context, chat=asked.requests.chat)
-    ids = [own["id"] for own, *others in drawn for _ in (own, *others)]
-    check_lengths(contexts, ids, loaded.model, plan.decoding.max_new_tokens, plan.decoding.max_reasoning_tokens)
-    groups, rest = {}, iter(contexts)
-    for context, members in zip(plan.contexts, drawn, strict=True):
-        names = [(member["plural"] and member["descriptor_plural"]) or member["descriptor"] for member in members]
-        tokens = first_tokens(loaded.tokenizer, names, [member["placement"] == "after" for member in members])
-        spellings = [spelling for spelling, _ in name_starts(names[0], names[0])]
-        groups[tuple(context)] = Group(
-            [next(rest) for _ in members],
-            torch.tensor([numbers for own, *numbers in tokens if own == 0]).reshape(-1, 3),
-            loaded.tokenizer(spellings, add_special_tokens=False)["input_ids"],
-        )
-    return groups
-
-
-def _is_within(reply: Sequence[int], spellings: Sequence[Sequence[int]]) -> bool:
-    """Returns whether a reply ends in the beginning of a name, but not in the whole name."""
-    return any(
-        reply[-length:] == spelling[:length]
-        for spelling in spellings
-        for length in range(1, min(len(spelling), len(reply) + 1))
-    )
 
 
 def _settings_of_replies(side: Side, extent: str, folder: Path, num_contexts: int) -> Settings:

@@ -9,8 +9,9 @@ import torch
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
-from hb_train.mixture import Group, MixedForward, check_mixable, main
+from hb_train.mixture import check_mixable, main
 from hb_train.side_effects import Side
+from hb_train.tuning.mixed_replies import Group, MixedForward
 from tests.hb_train.conftest import AXES, WARNINGS_OF_TRL, measured, sympathy
 from tests.hb_train.test_counterfactual import mixture_by_hand
 
