@@ -100,10 +100,12 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     folder = Path(options.output_dir)
     if options.push_to_hub and len(options.method) > 1:
         raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
-    if options.mixture is not None and (options.mixture < 2 or margins):
+    if options.mixture is not None and options.mixture < 2:
+        raise ValueError(f"mixture is {options.mixture}; set a number of at least 2")
+    if options.mixture and margins:
         raise ValueError(
-            f"--mixture is {options.mixture}; set a number of at least 2. Replies from mixtures lack most figures, so "
-            "also omit --no_worse_than"
+            f"no_worse_than judges all later runs, but replies from mixtures (--mixture {options.mixture}) lack most "
+            "figures; omit one of the two options"
         )
     for method in options.method:
         push = ["--push_to_hub", "true"] if options.push_to_hub else []

@@ -146,9 +146,15 @@ def test_margins_are_checked_before_anything_is_generated(noted, save_small_mode
         assert [name for name, _ in noted] == steps
 
 
-@pytest.mark.parametrize("options", [["--mixture", "1"], ["--mixture", "4", "--no_worse_than", "refusals=1pt"]])
-def test_mixtures_that_cannot_be_judged_are_refused_at_once(options, noted, tmp_path):
-    with pytest.raises(SystemExit, match=r"mixture is .*omit --no_worse_than"):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mixture", "1"], "mixture is 1; set a number of at least 2"),
+        (["--mixture", "4", "--no_worse_than", "refusals=1pt"], "omit one of the two options"),
+    ],
+)
+def test_mixtures_that_cannot_be_judged_are_refused_at_once(options, message, noted, tmp_path):
+    with pytest.raises(SystemExit, match=message):
         tune(["--compare", "--output_dir", str(tmp_path), *options])
     assert not noted
 
