@@ -103,6 +103,18 @@ def test_few_labels_have_a_number_that_is_enough():
     assert corrected_rate(*part(again, again.axes == 0)).interval is not None
 
 
+@pytest.mark.parametrize("number", [39, 41])
+def test_one_label_moves_the_rate_by_at_most_an_eighth_of_its_variance(number):
+    """The judge gives the label to 200 of 1,000 replies. Of each verdict, people label as many."""
+    verdicts, seen = np.arange(1000) < 200, np.arange(1000) % 200 < number
+    seen[400:] = False
+    found = corrected_rate(
+        np.where(seen, verdicts, np.nan), 1.0 * verdicts, verdicts, np.arange(1000), np.zeros(1000, int)
+    )
+    assert (found.interval is not None) == (0.8 / number < 0.2 * 0.8 / 8)
+    assert found.num_needed == (80 if number < 40 else None)
+
+
 @pytest.mark.parametrize("more", [{"terms": 4, "per_term": 150}, {"terms": 10, "per_term": 4}])
 def test_no_number_of_labels_is_enough_for_few_terms_or_replies(more):
     design = Design("", rates=(0.2, 0.2), labels=60, **more)
