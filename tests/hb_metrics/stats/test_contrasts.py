@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.contrasts import (
@@ -149,6 +150,15 @@ def test_a_run_that_lacks_something_states_why(table, reasons):
     assert all(np.isfinite(term.contrast.value) for term in found.terms)
     assert len(found.terms) + found.num_left_out == len(table.terms)
     assert not found.agree
+
+
+def test_of_one_pair_the_intervals_of_terms_are_t_intervals_over_nouns():
+    one = RUN._replace(values=RUN.values[:2], templates=RUN.templates[:2])
+    differences = one.values[0] - one.values[1]
+    differences -= differences[:, NONCE].mean(axis=1, keepdims=True)
+    for term, of_nouns in zip(contrasts(one, pairs_of(DESIGN)).terms, differences.T, strict=True):
+        expected = stats.ttest_1samp(of_nouns, 0).confidence_interval()
+        assert term.contrast.interval == pytest.approx(tuple(expected))
 
 
 def test_without_pairs_or_nonce_words_nothing_is_made_up():

@@ -117,7 +117,7 @@ def test_changes_to_and_from_equal_decisions_are_bounded_by_what_was_not_seen(be
 
 def test_a_change_that_all_questions_and_names_show_is_bounded_by_what_was_not_seen():
     levels, groups = np.random.default_rng(6).random((60, 1)) * 0.3, np.repeat(["a", "b"], 60)
-    before, after = levels + [0.6, 0.1], levels + [0.4, 0.3]
+    before, after = levels + np.array([0.6, 0.1]), levels + np.array([0.4, 0.3])
     unseen = 1 - 0.025 ** (1 / 60)  # the gap of such questions or names may change from 1 to -1 or from -1 to 1
     of_names = name_gap_change(np.repeat(before, 60, axis=1), np.repeat(after, 60, axis=1), groups, 0.95)
     for change in (largest_gap_change([before], [after], 0.95), of_names):
