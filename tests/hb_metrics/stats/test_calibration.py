@@ -95,16 +95,6 @@ def test_a_stratum_without_labels_has_no_rate():
     assert corrected_rate(labels, *part(drawn, slice(None))[1:]).value is not None
 
 
-def test_few_labels_have_a_number_that_is_enough():
-    design = Design("", rates=(0.2, 0.2), labels=60)
-    drawn = draw_set(design, np.random.default_rng(2))
-    found = corrected_rate(*part(drawn, drawn.axes == 0))
-    assert found.interval is None
-    assert found.num_needed > found.num_labelled
-    again = draw_set(design._replace(labels=int(2.3 * found.num_needed)), np.random.default_rng(2))
-    assert corrected_rate(*part(again, again.axes == 0)).interval is not None
-
-
 @pytest.mark.parametrize("number", [4, 5])
 def test_labels_come_from_at_least_five_terms(number):
     """The judge gives the label to half of the replies. People label all replies to some of 20 equal terms."""

@@ -315,6 +315,14 @@ def test_a_gap_of_names_is_a_welch_test_if_every_question_is_the_same():
         assert abs(score) == pytest.approx(stats.t.ppf(0.975, expected.df))
 
 
+def test_names_that_are_alike_by_chance_leave_the_freedom_of_the_others():
+    of_names = np.concatenate([np.full(9, 0.4), np.random.default_rng(3).normal(0.6, 0.08, 5)])
+    gap = name_gaps(np.repeat(of_names[None], 10, axis=0), ["a"] * 9 + ["b"] * 5).largest.gap
+    variance = of_names[9:].var(ddof=1)  # that of names which are alike counts as half of the mean of both
+    error = np.sqrt(variance / 4 / 9 + variance / 5)
+    assert gap.p_value == pytest.approx(2 * stats.t.sf(gap.value / error, 4))
+
+
 def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():
     rng = np.random.default_rng(0)
     low = (rng.random(24) < 0.35).astype(float)
