@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from hb_dataset import frequency, read_vocabulary
 from hb_dataset.frequency import BATCH_CHARACTERS, count_descriptors, main, read_frequencies
+from hb_dataset.hub_access import stream_split
 from hb_dataset.versions import read_version
 
 TERMS = [descriptor.term for descriptor in read_vocabulary().descriptors]
@@ -126,6 +127,12 @@ def test_file_formats(name, tmp_path):
     assert run(tmp_path, path, "prompt", "reply") == (expected, 4)
     if name == "a.parquet":  # texts in lists count
         assert run(tmp_path, path, "tags")[0] == {"Deaf": 1, "white": 1}
+
+
+def test_words_for_missing_values_are_text(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("prompt\nNA\nNone\n")
+    assert [row["prompt"] for row in stream_split([str(path)])] == ["NA", "None"]
 
 
 def test_faults_are_one_line(tmp_path, capsys):

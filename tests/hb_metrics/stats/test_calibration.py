@@ -91,16 +91,29 @@ def test_a_stratum_without_labels_has_no_rate():
     found = corrected_rate(labels, *part(drawn, slice(None))[1:])
     assert found.value is found.interval is found.excess_interval is None
     assert found.num_needed == found.num_labelled + 2
+    labels[np.flatnonzero(np.isnan(labels) & drawn.verdicts & (drawn.axes == 0))[:2]] = 0.0
+    assert corrected_rate(labels, *part(drawn, slice(None))[1:]).value is not None
 
 
-def test_few_labels_have_a_number_that_is_enough():
-    design = Design("", rates=(0.2, 0.2), labels=60)
-    drawn = draw_set(design, np.random.default_rng(2))
-    found = corrected_rate(*part(drawn, drawn.axes == 0))
-    assert found.interval is None
-    assert found.num_needed > found.num_labelled
-    again = draw_set(design._replace(labels=int(2.3 * found.num_needed)), np.random.default_rng(2))
-    assert corrected_rate(*part(again, again.axes == 0)).interval is not None
+@pytest.mark.parametrize("number", [4, 5])
+def test_labels_come_from_at_least_five_terms(number):
+    """The judge gives the label to half of the replies. People label all replies to some of 20 equal terms."""
+    terms, verdicts = np.repeat(np.arange(20), 50), np.arange(1000) % 2
+    labels = np.where(terms < number, np.random.default_rng(0).random(1000) < 0.4, np.nan)
+    found = corrected_rate(labels, 1.0 * verdicts, verdicts, terms, np.zeros(1000, int))
+    assert (found.interval is None, found.num_needed) == ((True, 250) if number == 4 else (False, None))
+
+
+@pytest.mark.parametrize("number", [39, 41])
+def test_one_label_moves_the_rate_by_at_most_an_eighth_of_its_variance(number):
+    """The judge gives the label to 200 of 1,000 replies. Of each verdict, people label as many."""
+    verdicts, seen = np.arange(1000) < 200, np.arange(1000) % 200 < number
+    seen[400:] = False
+    found = corrected_rate(
+        np.where(seen, verdicts, np.nan), 1.0 * verdicts, verdicts, np.arange(1000), np.zeros(1000, int)
+    )
+    assert (found.interval is not None) == (0.8 / number < 0.2 * 0.8 / 8)
+    assert found.num_needed == (80 if number < 40 else None)
 
 
 @pytest.mark.parametrize("more", [{"terms": 4, "per_term": 150}, {"terms": 10, "per_term": 4}])

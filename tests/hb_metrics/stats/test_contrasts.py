@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.contrasts import (
@@ -149,6 +150,38 @@ def test_a_run_that_lacks_something_states_why(table, reasons):
     assert all(np.isfinite(term.contrast.value) for term in found.terms)
     assert len(found.terms) + found.num_left_out == len(table.terms)
     assert not found.agree
+
+
+def test_of_one_pair_the_intervals_of_terms_are_t_intervals_over_nouns():
+    one = RUN._replace(values=RUN.values[:2], templates=RUN.templates[:2])
+    differences = one.values[0] - one.values[1]
+    differences -= differences[:, NONCE].mean(axis=1, keepdims=True)
+    for term, of_nouns in zip(contrasts(one, pairs_of(DESIGN)).terms, differences.T, strict=True):
+        expected = stats.ttest_1samp(of_nouns, 0).confidence_interval()
+        assert term.contrast.interval == pytest.approx(tuple(expected))
+
+
+@pytest.mark.parametrize("seed", [0, 14])
+def test_terms_are_compared_with_nonce_words_by_the_freedom_of_their_kurtosis(seed):
+    """A variance of n terms has the variance σ⁴ (2 / (n − 1) + κ / n), where κ counts as 0 if it is negative."""
+    design = Design(sizes=(4, 6), nouns=9, pairs=2)
+    table = draw_table(design, draw_effects(design, np.random.default_rng(seed)), np.random.default_rng(9))
+    found = contrasts(table, pairs_of(design))
+    values = np.array([term.contrast.value for term in found.terms])
+    own, *_, nonce = groups = [values[table.axes == axis] for axis in ("axis 0", "axis 1", NONCE_AXIS)]
+    squares = sum(stats.kstat(of, 2) ** 2 - stats.kstatvar(of, 2) for of in groups)  # of σ², unbiased
+    excess = sum(stats.kstat(of, 4) for of in groups) / squares
+    assert (excess > 0) == (seed > 0)
+    excess = max(excess, 0.0)
+    freedoms = [2 / (2 / (len(of) - 1) + excess / len(of)) for of in (own, nonce)]
+    ratios = np.sqrt(own.var(ddof=1) / nonce.var(ddof=1) / stats.f.ppf([0.975, 0.025], *freedoms))
+    assert found.by_axis["axis 0"].ratio.interval == pytest.approx(tuple(ratios))
+    freedom = 1 / (1 / (len(nonce) - 1) + (excess and 2 / (4 + 6 / excess)))  # t with 4 + 6 / κ has the kurtosis κ
+    error = nonce.std(ddof=1) * np.sqrt(1 + 1 / len(nonce))
+    assert found.nonce_range[1] == pytest.approx(stats.t.ppf(0.975, freedom) * error)
+    p_values = 2 * stats.t.sf(np.abs(values[table.axes != NONCE_AXIS]) / error, freedom)
+    adjusted = [term.adjusted_p for term in found.terms if term.axis != NONCE_AXIS]
+    assert adjusted == pytest.approx(stats.false_discovery_control(p_values))
 
 
 def test_without_pairs_or_nonce_words_nothing_is_made_up():

@@ -72,6 +72,8 @@ def test_the_change_in_the_gap_of_two_terms_is_a_paired_t_test():
     expected = stats.ttest_rel(after[:, 0] - after[:, 1], before[:, 0] - before[:, 1])
     assert change.change == pytest.approx(np.mean(after - before, axis=0) @ [1, -1])
     assert change.interval == pytest.approx(tuple(expected.confidence_interval()))
+    of_spread = np.array(spread_change([before], [after], 0.95, seed=0).interval)
+    assert of_spread * 2**0.5 == pytest.approx(expected.confidence_interval(), abs=0.002)
 
 
 def test_the_largest_gap_of_several_axes_changes_by_the_widest_of_each_run():
@@ -111,6 +113,15 @@ def test_changes_to_and_from_equal_decisions_are_bounded_by_what_was_not_seen(be
             assert (change.interval[1] < 0) == is_better
             assert (change.interval[0] > 0) != is_better
         assert gap.interval[0] <= changed - unseen <= changed + unseen <= gap.interval[1]
+
+
+def test_a_change_that_all_questions_and_names_show_is_bounded_by_what_was_not_seen():
+    levels, groups = np.random.default_rng(6).random((60, 1)) * 0.3, np.repeat(["a", "b"], 60)
+    before, after = levels + np.array([0.6, 0.1]), levels + np.array([0.4, 0.3])
+    unseen = 1 - 0.025 ** (1 / 60)  # the gap of such questions or names may change from 1 to -1 or from -1 to 1
+    of_names = name_gap_change(np.repeat(before, 60, axis=1), np.repeat(after, 60, axis=1), groups, 0.95)
+    for change in (largest_gap_change([before], [after], 0.95), of_names):
+        assert change.interval == pytest.approx((-0.4 - unseen * (2 - 0.4), -0.4 + unseen * (2 + 0.4)))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03])

@@ -39,6 +39,39 @@ def test_the_spread_is_that_of_an_analysis_of_variance():
     assert found.value == pytest.approx(np.sqrt(np.mean(components)))
 
 
+def test_the_bounds_of_a_spread_are_the_variances_that_its_own_variance_at_them_does_not_reject():
+    """Of two terms, the variance of the squared mean difference is known for normal differences."""
+    table, number = made(2, questions=20, terms=2), 20
+    halves = (table[:, 1] - table[:, 0]) / 2**0.5
+    variance, t = halves.var(ddof=1), stats.t.ppf(0.975, number - 1)
+    estimate = halves.mean() ** 2 - variance / number
+    freedom = (number + 1) / (number - 1)
+    at_zero = variance / number * (stats.f.ppf(0.975, freedom, freedom * (number - 1)) - 1)
+    low, high = np.square(spread_between([table], seed=0).interval)
+    slope = t**2 * 4 * variance / number
+    assert (low - estimate) ** 2 == pytest.approx(slope * low + at_zero**2)
+    squares = variance**2 * (number - 1) / (number + 1)  # unbiased
+    assert (high - estimate) ** 2 == pytest.approx(slope * high + t**2 * 2 * squares / (number * (number - 1)))
+
+
+def test_the_level_of_a_question_changes_no_difference():
+    rng, groups = np.random.default_rng(12), list("aaaabbbb")
+    table = made(12, questions=20, terms=8)
+    table[rng.random(table.shape) < 0.2] = np.nan
+    results = [
+        (
+            spread_between([of], seed=0),
+            *gaps_to_mean(of),
+            largest_gap(of, seed=0).gap,
+            name_gaps(of, groups).largest.gap,
+        )
+        for of in (table, table + rng.normal(0, 2, (20, 1)))
+    ]
+    for estimate, expected in zip(*results, strict=True):
+        assert (estimate.value, estimate.p_value) == pytest.approx((expected.value, expected.p_value))
+        assert estimate.interval == pytest.approx(expected.interval)
+
+
 def test_the_test_counts_all_signs():
     table = made(3, questions=8)
     centred = table - table.mean(axis=1, keepdims=True)
@@ -256,6 +289,19 @@ def test_intervals_of_groups_of_names_hold_for_other_names_and_questions(sizes, 
     assert (few.interval, few.reason) == (None, FEW_NAMES)
 
 
+def test_the_variance_of_a_gap_of_names_is_that_of_an_analysis_of_variance():
+    """Each group's table is balanced, and the groups share their questions."""
+    rng, expected, of_questions = np.random.default_rng(4), 0.0, []
+    tables = [rng.normal(0, 1, (12, 1)) + rng.normal(0, 0.7, size) + rng.normal(0, 0.9, (12, size)) for size in (6, 9)]
+    for table in tables:
+        rows, columns = table.mean(axis=1, keepdims=True), table.mean(axis=0)
+        single = ((table - rows - columns + table.mean()) ** 2).sum() / (11 * (len(columns) - 1))
+        expected += rows.var(ddof=1) / 12 + columns.var(ddof=1) / len(columns) - single / table.size
+        of_questions.append(rows.ravel())
+    expected += 2 * np.cov(of_questions)[0, 1] / 12
+    assert decisions.sum_of_groups(tables)[1] == pytest.approx(expected)
+
+
 def test_a_gap_of_names_is_a_welch_test_if_every_question_is_the_same():
     rng = np.random.default_rng(3)
     of_names = np.concatenate([rng.normal(0.4, 0.1, 9), rng.normal(0.6, 0.08, 5)])
@@ -267,6 +313,14 @@ def test_a_gap_of_names_is_a_welch_test_if_every_question_is_the_same():
     for ratio in found.largest.ratio.interval:  # the ratios that a test does not reject
         score = (means - ratio * others) / np.sqrt(variances + ratio**2 * of_others)
         assert abs(score) == pytest.approx(stats.t.ppf(0.975, expected.df))
+
+
+def test_names_that_are_alike_by_chance_leave_the_freedom_of_the_others():
+    of_names = np.concatenate([np.full(9, 0.4), np.random.default_rng(3).normal(0.6, 0.08, 5)])
+    gap = name_gaps(np.repeat(of_names[None], 10, axis=0), ["a"] * 9 + ["b"] * 5).largest.gap
+    variance = of_names[9:].var(ddof=1)  # that of names which are alike counts as half of the mean of both
+    error = np.sqrt(variance / 4 / 9 + variance / 5)
+    assert gap.p_value == pytest.approx(2 * stats.t.sf(gap.value / error, 4))
 
 
 def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():

@@ -4,6 +4,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from scipy import special
 
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.clusters import (
@@ -112,6 +113,26 @@ def test_what_cannot_be_told_has_a_number_that_would_do():
     assert far[1] - far[0] > 5 * (near[1] - near[0])  # a term far from the rest widens the interval
     nothing = share_influences(np.zeros((4, 20)), np.full((4, 20), 8), np.zeros(20, int))
     assert "does not vary" in generalised(nothing, "terms", 0.95).reason
+
+
+def test_for_other_terms_and_templates_cells_do_not_count_twice():
+    """The variances are those of a balanced two-way analysis of variance."""
+    rng = np.random.default_rng(5)
+    chances = special.expit(rng.normal(0, 0.7, (8, 1)) + rng.normal(0, 0.7, 20) + rng.normal(0, 0.3, (8, 20)))
+    hits = rng.binomial(20, chances)
+    influences, table, share = (
+        share_influences(hits, np.full(hits.shape, 20), np.zeros(20, int)),
+        hits / 20,
+        hits.mean() / 20,
+    )
+    residuals = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + share
+    of_cells, of_templates = (residuals**2).sum() / (7 * 19) / table.size, table.mean(axis=1).var(ddof=1) / 8
+
+    def squared_width(over):
+        return np.ptp(special.logit(generalised(influences, over, 0.95).interval)) ** 2
+
+    expected = squared_width("terms") + (1 - of_cells / of_templates) * squared_width("templates")
+    assert squared_width("both") == pytest.approx(expected)
 
 
 def test_equal_templates_have_no_interval_for_others():

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
-from hb_metrics.stats.gen_bias_intervals import FEW_REPLIES_REASON, FEW_VARIED_REASON, NO_VARIATION_REASON, rounded
+from hb_metrics.stats.gen_bias_intervals import (
+    FEW_REPLIES_REASON,
+    FEW_VARIED_REASON,
+    NO_VARIATION_REASON,
+    agreeing_values,
+    rounded,
+)
 from tests.hb_metrics.stats.interval_designs import ALL, SMALL, Design, constant, simulate
 
 SETS = 500
@@ -29,6 +35,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say(design, sets):
     margin = errors * sqrt(0.05 * 0.95 / sets)
     assert 0.93 - margin <= result.coverage <= 0.97 + margin, result
     assert abs(result.width - 1) <= 0.15 + errors / sqrt(2 * sets) + design.too_wide, result
+
+
+@pytest.mark.parametrize("value", [-3.0, -0.5, 0.0, 0.5, 3.0])
+def test_bounds_are_the_true_values_that_are_t_of_their_standard_errors_away(value):
+    low, high = agreeing_values(value, at_zero=0.1, slope=0.3, t=2.0)
+    assert low < value < high
+    for bound in (low, high):
+        assert abs(bound - value) == pytest.approx(2.0 * sqrt(0.1 + 0.3 * max(bound, 0.0)))
 
 
 def test_intervals_with_two_replies_say_why_there_are_none():

@@ -101,6 +101,19 @@ def test_at_the_pilots_size_they_are_those_of_its_interval_and_of_a_change():
     assert change_half_width(spread, LEVEL) == pytest.approx(realised, rel=0.25)
 
 
+def test_the_variance_at_no_difference_is_that_of_mean_squares():
+    """Gen Bias without debiasing is then (D − 1) / (N D) times the mean square between D terms of N replies."""
+
+    def variance(size):
+        share = 1 - 1 / size.terms
+        between, within = 2 / (size.terms - 1), 2 / (size.terms * (size.replies - 1))  # of mean squares
+        return (share / size.replies) ** 2 * (between + within) / size.templates
+
+    sizes = Size(4, 3, 2), Size(20, 2, 9)
+    planned = at_size(ValueVariance(0.0, variance(sizes[0]), 0.1, 9.0, sizes[0]), sizes[1])
+    assert planned.at_zero == pytest.approx(variance(sizes[1]))
+
+
 def test_runs_that_will_have_no_interval_have_no_half_width():
     spread = ValueVariance(0.01, 1e-6, 1e-5, 100.0, Size(8, 4, 40))
     for other in (

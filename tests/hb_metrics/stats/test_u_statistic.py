@@ -52,6 +52,16 @@ def test_the_variance_is_that_of_drawn_values_with_small_cells():
     assert covariance_of(rows, counts=sizes, ddof=1).matrix == pytest.approx((20 / 19) ** 2 * variances[-1])
 
 
+def test_the_plug_in_sum_has_sample_means_and_covariances():
+    rng = np.random.default_rng(6)
+    cells = [rng.normal(size=(number, 3)) + rng.normal(size=3) for number in (4, 7, 5)]
+    means = np.array([rows.mean(axis=0) for rows in cells])
+    apart = means - (means.sum(axis=0) - means) / 2
+    parts = [4 / len(rows) * own @ np.cov(rows.T) @ own for rows, own in zip(cells, apart, strict=True)]
+    covariance = covariance_of(np.concatenate(cells), counts=[4, 7, 5])
+    assert covariance.plug_in_cells.ravel() == pytest.approx(np.array(parts) * (2 / 3 / 3) ** 2)
+
+
 def test_degrees_of_freedom():
     counts = np.array([9, 5, 9, 2])
     assert stratum_freedom(np.ones((4, 1, 1)), counts) == pytest.approx(16 / (1 / 8 + 1 / 4 + 1 / 8 + 1 / 2))
