@@ -283,7 +283,7 @@ def test_axes_are_drawn_alike():
 def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
     model = save_small_model("gpt2")
     (tmp_path / "own.csv").write_text("prompt,system\nI love {people}.,\n", encoding="utf-8")
-    (tmp_path / "anchors.csv").write_text("prompt,reply\nWhat is a man?,I love cats.\nI'm {person}. What?,What?\n")
+    (tmp_path / "anchors.csv").write_text("prompt,reply\nWhat is a man?,42\nI'm {person}. What?,I love {person}.\n")
     options = ["--prompts", str(tmp_path / "own.csv"), "--anchors", str(tmp_path / "anchors.csv")]
     record = replied(model, tmp_path / "rows", *options, "--num_replies", "12", "--num_anchors", "5")
     rows = rows_of(tmp_path / "rows")
@@ -293,13 +293,27 @@ def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
     anchors = [row for row in rows if len(row["prompts"]) == 1]
     assert len(anchors) == 5
     for row in anchors:
-        is_first = row["prompts"] == ["What is a man?\n"]
-        assert row["completions"] == ["I love cats." if is_first else "What?"]
-        assert is_first or row["prompts"][0].startswith("I'm a")
-        assert not row["truncated"]
-    (tmp_path / "own.csv").write_text("prompt\nWhat is a man?\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"prompt 'row-1' .* write \{person\} or \{people\}"):
-        reply_main(["--model", str(model), "--output_dir", str(tmp_path / "none"), *options])
+        (prompt,), (reply,) = row["prompts"], row["completions"]
+        person = prompt.removeprefix("I'm ").partition(".")[0]
+        assert reply == ("42" if prompt == "What is a man?\n" else f"I love {person}.")
+        assert "{" not in prompt and not row["truncated"]
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "message"),
+    [
+        ("prompts", "prompt\nWhat is a man?\n", r"prompt 'row-1' .* write \{person\} or \{people\}"),
+        ("prompts", "prompt,system\nI love {people}.,Be brief\n", "have a system message, but the context is 'plain'"),
+        ("anchors", "prompt\nI'm {name}.\n", r"prompt 'row-1': a slot for names .* write \{person\} or \{people\}"),
+        ("anchors", "prompt,reply\nHi!,Hello!\nWho?,\n", "prompt 'row-2': reply is blank; write the text"),
+        ("anchors", "prompt,reply\nI'm {person}.,{x}\n", r"prompt 'row-1': reply has '\{x\}', which is not a slot"),
+    ],
+)
+def test_files_whose_words_would_be_learnt_wrongly_are_rejected(option, content, message, save_small_model, tmp_path):
+    (tmp_path / "own.csv").write_text(content, encoding="utf-8")
+    options = ["--num_replies", "4", "--num_anchors", "4", f"--{option}", str(tmp_path / "own.csv")]
+    with pytest.raises(SystemExit, match=message):
+        replied(save_small_model("gpt2"), tmp_path / "rows", *options)
 
 
 @pytest.mark.parametrize(
@@ -309,6 +323,7 @@ def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
         (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline excludes no desc"),
         (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-small"], "excludes all descriptors of v1.0-small"),
         (["--num_contexts", "1"], "num_contexts is 1"),
+        (["--context", "chats"], "2"),  # the status of options that are no choice
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):
