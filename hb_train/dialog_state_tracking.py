@@ -37,7 +37,7 @@ from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import check_least, option, parse_options, run_script
+from hb_train.training.options import WithoutEvaluations, check_least, option, parse_options, run_script
 from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description
 
 DST_FILE = "dst.json"
@@ -58,13 +58,18 @@ class StateTrackingArguments:
         self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
+@dataclass
+class StateTrackingConfig(WithoutEvaluations, TrainingArguments):
+    pass
+
+
 def main(argv: list[str] | None = None) -> None:
     run_script("dialog_state_tracking.py", lambda: track_states(*parse(argv)))
 
 
 def parse(argv: Sequence[str] | None) -> Any:
     return parse_options(
-        (StateTrackingArguments, TrainingArguments),
+        (StateTrackingArguments, StateTrackingConfig),
         argv,
         __doc__,
         num_train_epochs=1,

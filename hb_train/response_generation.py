@@ -43,7 +43,14 @@ from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES, write_json
 from hb_train.training.encoding import EncodedRows, encode_rows
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import check_least, check_model_options, option, parse_options, run_script
+from hb_train.training.options import (
+    WithoutEvaluations,
+    check_least,
+    check_model_options,
+    option,
+    parse_options,
+    run_script,
+)
 from hb_train.training.runs import divergence, end_processes, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
@@ -69,13 +76,18 @@ class ResponseArguments:
         check_least(self, num_pairs=1, num_test=1, max_new_tokens=1)
 
 
+@dataclass
+class ResponseConfig(WithoutEvaluations, SFTConfig):
+    pass
+
+
 def main(argv: list[str] | None = None) -> None:
     run_script("response_generation.py", lambda: respond(*parse(argv)))
 
 
 def parse(argv: Sequence[str] | None) -> Any:
     return parse_options(
-        (ResponseArguments, SFTConfig, ModelConfig),
+        (ResponseArguments, ResponseConfig, ModelConfig),
         argv,
         __doc__,
         num_train_epochs=1,

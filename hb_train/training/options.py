@@ -33,6 +33,7 @@ def parse_options(classes: Sequence[type], argv: Sequence[str] | None, docstring
     line of `docstring`. `defaults` overrides TRL's defaults.
     """
     import torch
+    import yaml
     from trl import TrlParser
 
     from hb_metrics.models.processes import num_workers
@@ -41,7 +42,10 @@ def parse_options(classes: Sequence[type], argv: Sequence[str] | None, docstring
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
     parser.set_defaults(**defaults)
-    options = parser.parse_args_and_config(argv)
+    try:
+        options = parser.parse_args_and_config(argv)
+    except yaml.YAMLError as error:
+        raise ValueError(f"the file in --config is not valid YAML ({error}); correct it") from error
     if any(getattr(group, "hub_token", None) for group in options):
         raise ValueError(
             "--hub_token contains a Hugging Face token, which the run would write into its files; log in with `hf auth "
@@ -79,6 +83,19 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
             "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
             "bfloat16 instead, or tune an adapter with tune.py --use_peft"
         )
+
+
+class WithoutEvaluations:
+    """Rejects options of evaluations, for scripts that make none during training. It precedes a class of options."""
+
+    def __post_init__(self) -> None:
+        for name in ("eval_strategy", "eval_on_start", "load_best_model_at_end"):
+            if getattr(self, name) not in ("no", False):
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}, but this script makes no evaluations during training; omit "
+                    f"--{name}"
+                )
+        super().__post_init__()  # type: ignore[misc]
 
 
 def check_without_effect(training_args: "SFTConfig", what: str) -> None:

@@ -88,16 +88,19 @@ def write_model_card(
 
 
 def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: str | None, is_adapter: bool) -> None:
-    """Raises an error if other people could not use the model as it was measured.
+    """Raises an error if other people could not use the model as it was measured, or if nobody is logged in to the Hub.
 
     `context` is `None` if it is not yet known.
     """
+    from huggingface_hub import HfApi
+
     if tag is not None and (context not in ("chat", None) or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
             f"the model would be tuned with the tag '{tag}', but its chat template cannot add the tag, so other "
             "programs would not send it, and without it the model may be more biased than before tuning; omit "
             "--push_to_hub, or set --method counterfactual"
         )
+    HfApi().whoami()  # raises an error without a token or a connection
     if is_adapter and Path(loaded.source).is_dir():
         raise ValueError(
             f"the adapter would need the folder of '{loaded.name}', which other people do not have; set --merge true "

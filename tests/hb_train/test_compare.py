@@ -175,7 +175,12 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
     ("script", "family", "options", "message"),
     [
         (debias, "t5", [], "is encoder-decoder; pass a model that is causal"),
-        (tune, "gpt2", ["--tune_args=--lora_target_modules q_proj"], "omit the option to change all linear layers"),
+        (
+            tune,
+            "gpt2",
+            ["--tune_args=--lora_target_modules q_proj"],
+            "omit --lora_target_modules to change",
+        ),
         (tune, "gpt2", ["--tune_args=--packing true"], "omit --packing"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft", "counterfactual"], "set one --method"),

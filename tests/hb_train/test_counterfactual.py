@@ -296,7 +296,8 @@ def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
         (prompt,), (reply,) = row["prompts"], row["completions"]
         person = prompt.removeprefix("I'm ").partition(".")[0]
         assert reply == ("42" if prompt == "What is a man?\n" else f"I love {person}.")
-        assert "{" not in prompt and not row["truncated"]
+        assert "{" not in prompt
+        assert not row["truncated"]
 
 
 @pytest.mark.parametrize(
@@ -394,7 +395,7 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     [
         (["--loss_type", "dft"], "loss_type is dft.*omit --loss_type"),
         (["--anchor_share", "1"], "anchor_share is 1"),
-        (["--labels", "none"], "works only with method sft"),
+        (["--labels", "none"], "labels is none, but method counterfactual does not use it"),
     ],
 )
 def test_options_without_effect_are_rejected(options, message, pitying_model, own_rows, tmp_path):

@@ -116,7 +116,7 @@ def test_figures_that_the_runs_lack_are_named(folders):
         main([folders[0], f"{folders[0]}/."])
 
 
-@pytest.mark.parametrize("name", ["full_gen_bias", "parroting_replies"])
+@pytest.mark.parametrize("name", ["likelihood_effect_size", "parroting_replies"])
 def test_figures_whose_changes_never_have_an_interval_are_refused(name, folders):
     with pytest.raises(SystemExit, match=f"the figure '{name}', which would never pass, .* allowed: (?!.*{name})"):
         main([*folders, "--no_worse_than", f"{name}=50%"])
