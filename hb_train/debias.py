@@ -35,7 +35,7 @@ from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_
 from hb_train.debiasing.trainer import make_trainer
 from hb_train.training.models import length_limit, load_base_model, trained_model
 from hb_train.training.options import (
-    WithoutEvaluations,
+    OnlyTraining,
     check_least,
     check_model_options,
     check_without_effect,
@@ -86,7 +86,7 @@ class DebiasArguments:
 
 
 @dataclass
-class DebiasConfig(WithoutEvaluations, SFTConfig):
+class DebiasConfig(OnlyTraining, SFTConfig):
     pass
 
 

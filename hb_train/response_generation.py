@@ -44,7 +44,7 @@ from hb_metrics.run.run_folder import REPLIES, write_json
 from hb_train.training.encoding import EncodedRows, encode_rows
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import (
-    WithoutEvaluations,
+    OnlyTraining,
     check_least,
     check_model_options,
     option,
@@ -77,7 +77,7 @@ class ResponseArguments:
 
 
 @dataclass
-class ResponseConfig(WithoutEvaluations, SFTConfig):
+class ResponseConfig(OnlyTraining, SFTConfig):
     pass
 
 
@@ -121,7 +121,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     if folder is None:
         return
 
-    train, num_too_long = encode_responses(pairs, loaded, layout.context, int(training_args.max_length or 0))
+    train, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
     trainer = ReplySFTTrainer(
         model=loaded.model,
         args=training_args,
@@ -182,7 +182,7 @@ def split_pairs(
 
 
 def encode_responses(
-    rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, context: ContextFormat, max_length: int
+    rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, context: ContextFormat, max_length: int | None
 ) -> tuple[EncodedRows, int]:
     """Encodes contexts and responses, of which only the responses are learnt. Counts the dropped rows.
 
@@ -196,8 +196,12 @@ def encode_responses(
     fitting = [
         {"id": identifier, "prompt": prompt, "completion": text, "tag": "", "truncated": False}
         for identifier, prompt, text, reply in zip(ids, rendered, texts, replies, strict=True)
-        if len(reply) < max_length // 2
+        if max_length is None or len(reply) < max_length // 2
     ]
+    if not fitting:
+        raise ValueError(
+            f"none of the {len(rows):,} responses is shorter than half of max_length {max_length}; raise --max_length"
+        )
     data = Dataset.from_list(fitting)
     encoded = encode_rows(data, loaded, context=context, suffix="", with_tags=True, max_length=max_length)
     return encoded, len(rows) - len(fitting)

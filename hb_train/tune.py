@@ -22,6 +22,7 @@ from hb_train.training.models import check_lora, check_trainable, load_base_mode
 from hb_train.training.options import (
     check_least,
     check_model_options,
+    check_needed,
     check_without_effect,
     option,
     parse_options,
@@ -98,10 +99,11 @@ class TuneArguments:
         check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0)
         if self.anchor_share >= 1:
             raise ValueError(f"anchor_share is {self.anchor_share}; set a number of at least 0 and below 1")
-        for name in ("anchor_share", "naming_weight") if self.method == "sft" else ("labels",):
-            value = getattr(self, name)
-            if value != getattr(TuneArguments, name):
-                raise ValueError(f"{name} is {value}, but method {self.method} does not use it; omit --{name}")
+        if self.method != "sft" and self.labels == "none":
+            raise ValueError(
+                f"--labels none works only with method sft, but the method is {self.method}; omit --labels none, or "
+                "set --method sft"
+            )
 
     def kinds(self) -> tuple[str, ...]:
         return ("causal", "encoder-decoder") if self.method == "sft" else ("causal",)
@@ -212,13 +214,11 @@ def _publish(training_args: "SFTConfig") -> None:
 
 def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
     check_model_options(model_args, may_quantize=not arguments.merge)
-    for name, needed in _NEEDED.items():
-        value = getattr(training_args, name)
-        if value not in needed:
-            raise ValueError(
-                f"{name} is {value}, but tune.py selects the checkpoint with the lowest loss of all validation "
-                f"replies, and publishes the main branch; omit --{name}"
-            )
+    check_needed(
+        training_args,
+        _NEEDED,
+        "tune.py selects the checkpoint with the lowest loss of all validation replies, and publishes the main branch",
+    )
 
 
 def check_model(

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -85,16 +85,20 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
         )
 
 
-class WithoutEvaluations:
-    """Rejects options of evaluations, for scripts that make none during training. It precedes a class of options."""
+def check_needed(options: Any, needed: Mapping[str, Sequence[object]], why: str) -> None:
+    for name, allowed in needed.items():
+        value = getattr(options, name)
+        if value not in allowed:
+            raise ValueError(f"{name} is {value}, but {why}; omit --{name}")
+
+
+class OnlyTraining:
+    """Precedes a class of options, for scripts that make no evaluations during training and publish nothing."""
 
     def __post_init__(self) -> None:
-        for name in ("eval_strategy", "eval_on_start", "load_best_model_at_end"):
-            if getattr(self, name) not in ("no", False):
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}, but this script makes no evaluations during training; omit "
-                    f"--{name}"
-                )
+        needed = dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), (False,))
+        needed |= {"eval_strategy": ("no",)}
+        check_needed(self, needed, "this script neither evaluates the model during training nor publishes it")
         super().__post_init__()  # type: ignore[misc]
 
 

@@ -100,12 +100,12 @@ def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: st
             "programs would not send it, and without it the model may be more biased than before tuning; omit "
             "--push_to_hub, or set --method counterfactual"
         )
-    HfApi().whoami()  # raises an error without a token or a connection
     if is_adapter and Path(loaded.source).is_dir():
         raise ValueError(
             f"the adapter would need the folder of '{loaded.name}', which other people do not have; set --merge true "
             "to publish whole weights, or set --model_name_or_path to the id of a Hub model"
         )
+    HfApi().whoami()  # raises an error without a token or a connection
 
 
 def publish_model(folder: Path, repo_id: str | None, *, private: bool | None = None) -> str:

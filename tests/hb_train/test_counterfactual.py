@@ -374,7 +374,11 @@ def test_a_killed_tuning_resumes_with_the_same_weights(pitying_model, own_rows, 
 
 
 def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, capsys):
-    tune_main(options_for(pitying_model, own_rows, tmp_path / "none", *LEARN, "--use_peft", "--dry_run", "true"))
+    tune_main(
+        options_for(
+            pitying_model, own_rows, tmp_path / "none", *LEARN, "--use_peft", "--dry_run", "true", "--max_steps", "6"
+        )
+    )
     printed = capsys.readouterr().out
     tokenizer = AutoTokenizer.from_pretrained(pitying_model)
     rows = {split: pq.read_table(own_rows / "data" / f"{split}.parquet").to_pylist() for split in SPLITS}
@@ -387,6 +391,7 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     total, learnt = sum(contexts) + sum(replies), sum(replies)
     assert f"tokens: {total:,} per epoch, {learnt:,} of them learnt; the longest row has {longest}" in printed
     assert 0.1 < float(re.search(r"memory: (\S+) GiB", printed)[1]) < 100  # all of this process
+    assert f"minutes for {6 * 8 / len(rows['train']):.3g} epochs" in printed  # steps of 8 rows
     assert not list((tmp_path / "none").iterdir())
 
 
@@ -395,7 +400,7 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     [
         (["--loss_type", "dft"], "loss_type is dft.*omit --loss_type"),
         (["--anchor_share", "1"], "anchor_share is 1"),
-        (["--labels", "none"], "labels is none, but method counterfactual does not use it"),
+        (["--labels", "none"], "works only with method sft"),
     ],
 )
 def test_options_without_effect_are_rejected(options, message, pitying_model, own_rows, tmp_path):

@@ -228,10 +228,10 @@ def test_options_that_do_not_go_together_are_refused(more, message, biased_model
         (response_generation, []),
     ],
 )
-@pytest.mark.parametrize("name", ["load_best_model_at_end", "eval_on_start", "eval_strategy"])
-def test_scripts_without_evaluations_reject_their_options(script, options, name, tmp_path):
+@pytest.mark.parametrize("name", ["load_best_model_at_end", "eval_on_start", "eval_strategy", "push_to_hub"])
+def test_scripts_that_only_train_reject_other_options(script, options, name, tmp_path):
     value = "epoch" if name == "eval_strategy" else "true"
-    with pytest.raises(SystemExit, match=rf"{name} is \w+, .* makes no evaluations .*; omit --{name}"):
+    with pytest.raises(SystemExit, match=rf"{name} is \w+, .* neither evaluates .* nor publishes it; omit --{name}"):
         script.main([*options, "--output_dir", str(tmp_path), f"--{name}", value])
 
 
