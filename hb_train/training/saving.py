@@ -94,6 +94,8 @@ def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: st
     """
     from huggingface_hub import HfApi
 
+    from hb_dataset.hub_access import protect_token
+
     if tag is not None and (context not in ("chat", None) or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
             f"the model would be tuned with the tag '{tag}', but its chat template cannot add the tag, so other "
@@ -105,6 +107,7 @@ def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: st
             f"the adapter would need the folder of '{loaded.name}', which other people do not have; set --merge true "
             "to publish whole weights, or set --model_name_or_path to the id of a Hub model"
         )
+    protect_token()
     HfApi().whoami()  # raises an error without a token or a connection
 
 
