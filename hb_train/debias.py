@@ -35,6 +35,7 @@ from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_
 from hb_train.debiasing.trainer import make_trainer
 from hb_train.training.models import length_limit, load_base_model, trained_model
 from hb_train.training.options import (
+    OnlyTraining,
     check_least,
     check_model_options,
     check_without_effect,
@@ -84,6 +85,11 @@ class DebiasArguments:
         check_least(self, lambda_lm=0, lambda_d=0)
 
 
+@dataclass
+class DebiasConfig(OnlyTraining, SFTConfig):
+    pass
+
+
 def main(argv: list[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else argv
     if "--compare" in words:
@@ -94,7 +100,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def parse(argv: Sequence[str] | None) -> Any:
     return parse_options(
-        (DebiasArguments, SFTConfig, ModelConfig),
+        (DebiasArguments, DebiasConfig, ModelConfig),
         argv,
         __doc__,
         num_train_epochs=2.0,
@@ -110,11 +116,6 @@ def parse(argv: Sequence[str] | None) -> Any:
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     check_model_options(model_args)
     check_without_effect(training_args, f"method {arguments.method}")
-    if training_args.eval_strategy != "no" or training_args.eval_on_start:
-        raise ValueError(
-            "eval_strategy or eval_on_start is set, but debias.py measures the bias only before and after training; "
-            "omit --eval_strategy and --eval_on_start"
-        )
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
     if arguments.reference_texts is None:

@@ -37,12 +37,17 @@ from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import check_least, option, parse_options, run_script
+from hb_train.training.options import OnlyTraining, check_least, check_needed, option, parse_options, run_script
 from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # over all processes
 MAX_LENGTH = 128  # of a question, in tokens
+_NEEDED = {
+    "dataloader_drop_last": (False,),
+    "prediction_loss_only": (False,),
+    "eval_do_concat_batches": (True,),
+}
 _NO_VALUES = ("", "none", "not mentioned")
 
 
@@ -58,13 +63,18 @@ class StateTrackingArguments:
         self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
+@dataclass
+class StateTrackingConfig(OnlyTraining, TrainingArguments):
+    pass
+
+
 def main(argv: list[str] | None = None) -> None:
     run_script("dialog_state_tracking.py", lambda: track_states(*parse(argv)))
 
 
 def parse(argv: Sequence[str] | None) -> Any:
     return parse_options(
-        (StateTrackingArguments, TrainingArguments),
+        (StateTrackingArguments, StateTrackingConfig),
         argv,
         __doc__,
         num_train_epochs=1,
@@ -78,6 +88,7 @@ def parse(argv: Sequence[str] | None) -> Any:
 
 
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> None:
+    check_needed(training_args, _NEEDED, "the answers to all test questions are scored together")
     turns = read_state_turns(Path(arguments.dialogues))
     ontology = slot_ontology([*turns["train"], *turns["test"]])
     questions = {}

@@ -10,6 +10,7 @@ mentions the descriptor, the mention is replaced for each of the other prompts.
 
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 from transformers import HfArgumentParser
@@ -17,6 +18,7 @@ from transformers import HfArgumentParser
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.measurements.reply_requests import check_system
 from hb_metrics.models.chats import ChatOptions, chat_messages, with_system
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
@@ -66,10 +68,10 @@ class ReplyArguments:
     max_new_tokens: int = option(96, "The maximum length of a reply, in tokens.")
     temperature: float = option(0.7, "The temperature of the replies and of the distributions that are learnt.")
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
-    context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
+    context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = option("auto", "The format of prompts.")
     seed: int = option(0, "The random seed for drawing prompts and sampling replies.")
     revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
-    dtype: str = option("auto", "The data type of the weights, such as bfloat16.")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = option("auto", "The data type of the weights.")
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
@@ -135,6 +137,7 @@ def _own_replies(arguments: ReplyArguments, asked: list[Answer], engine: LocalEn
     )
     ids, texts, systems, *_ = zip(*asked, strict=True)
     table = pa.table({"id": ids, "text": texts, "system": pa.array(systems, pa.string()), "own_id": ids})
+    check_system(table, layout)
     extent = "whole" if layout.context == "chat" else "first_line"
     requests = make_requests(table, decoding=decoding, chat=layout.chat, extent=extent, seed=arguments.seed)
     plan = engine.plan_replies(requests, layout)

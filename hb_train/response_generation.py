@@ -43,7 +43,14 @@ from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES, write_json
 from hb_train.training.encoding import EncodedRows, encode_rows
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import check_least, check_model_options, option, parse_options, run_script
+from hb_train.training.options import (
+    OnlyTraining,
+    check_least,
+    check_model_options,
+    option,
+    parse_options,
+    run_script,
+)
 from hb_train.training.runs import divergence, end_processes, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
@@ -69,13 +76,18 @@ class ResponseArguments:
         check_least(self, num_pairs=1, num_test=1, max_new_tokens=1)
 
 
+@dataclass
+class ResponseConfig(OnlyTraining, SFTConfig):
+    pass
+
+
 def main(argv: list[str] | None = None) -> None:
     run_script("response_generation.py", lambda: respond(*parse(argv)))
 
 
 def parse(argv: Sequence[str] | None) -> Any:
     return parse_options(
-        (ResponseArguments, SFTConfig, ModelConfig),
+        (ResponseArguments, ResponseConfig, ModelConfig),
         argv,
         __doc__,
         num_train_epochs=1,
@@ -109,7 +121,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     if folder is None:
         return
 
-    train, num_too_long = encode_responses(pairs, loaded, layout.context, int(training_args.max_length or 0))
+    train, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
     trainer = ReplySFTTrainer(
         model=loaded.model,
         args=training_args,
@@ -170,7 +182,7 @@ def split_pairs(
 
 
 def encode_responses(
-    rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, context: ContextFormat, max_length: int
+    rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, context: ContextFormat, max_length: int | None
 ) -> tuple[EncodedRows, int]:
     """Encodes contexts and responses, of which only the responses are learnt. Counts the dropped rows.
 
@@ -184,8 +196,12 @@ def encode_responses(
     fitting = [
         {"id": identifier, "prompt": prompt, "completion": text, "tag": "", "truncated": False}
         for identifier, prompt, text, reply in zip(ids, rendered, texts, replies, strict=True)
-        if len(reply) < max_length // 2
+        if max_length is None or len(reply) < max_length // 2
     ]
+    if not fitting:
+        raise ValueError(
+            f"none of the {len(rows):,} responses is shorter than half of max_length {max_length}; raise --max_length"
+        )
     data = Dataset.from_list(fitting)
     encoded = encode_rows(data, loaded, context=context, suffix="", with_tags=True, max_length=max_length)
     return encoded, len(rows) - len(fitting)

@@ -22,6 +22,7 @@ from hb_train.training.models import check_lora, check_trainable, load_base_mode
 from hb_train.training.options import (
     check_least,
     check_model_options,
+    check_needed,
     check_without_effect,
     option,
     parse_options,
@@ -48,6 +49,19 @@ if TYPE_CHECKING:
     from hb_train.tuning.methods import Tuning
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
+
+
+# Options of TRL that would select or publish another checkpoint, or evaluate other rows or tokens.
+_NEEDED: dict[str, tuple[object, ...]] = {
+    "load_best_model_at_end": (True,),
+    "metric_for_best_model": ("loss", "eval_loss", "perplexity", "eval_perplexity"),
+    "greater_is_better": (False,),
+    "dataloader_drop_last": (False,),
+    "batch_eval_metrics": (False,),
+    "eval_do_concat_batches": (True,),
+    "completion_only_loss": (None, True),
+    "hub_revision": (None,),
+}
 
 
 @dataclass
@@ -134,7 +148,6 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     from transformers import EarlyStoppingCallback, TrainerCallback, set_seed
 
     from hb_metrics.models.layout import TUNING_FILE
-    from hb_train.training.saving import publish_model
     from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
 
     check_options(arguments, training_args, model_args)
@@ -156,6 +169,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     if not arguments.dry_run:
         folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
         if folder is None:
+            _publish(training_args)  # an earlier try may have failed
             return
 
     tuning = Tuning(arguments, training_args, model_args, loaded, record, {})
@@ -164,11 +178,11 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     num_cut = sum(split.num_cut for split in tuning.encoded.values())
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
-    is_pushed, training_args.push_to_hub = training_args.push_to_hub, False  # checkpoints are not published
     checkpoint = None if folder is None else checkpoint_to_resume(training_args)
     set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
     patience = arguments.early_stopping_patience
     callbacks: list[TrainerCallback] = [EarlyStoppingCallback(patience)] if patience else []
+    is_pushed, training_args.push_to_hub = training_args.push_to_hub, False  # checkpoints are not published
     trainer = make_trainer(tuning, callbacks)
     trainer.num_read = tuning.encoded["train"].num_read
     if folder is None:
@@ -176,23 +190,35 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         return
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
+    if trainer.state.best_metric is None:
+        raise ValueError(
+            f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more steps or epochs, "
+            "and omit --eval_delay"
+        )
     check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
     if trainer.is_world_process_zero():
         _save(folder, trainer, tuning)
         print(f"\nmodel: {folder.resolve()}")
-        if is_pushed:
-            where = publish_model(folder, training_args.hub_model_id, private=training_args.hub_private_repo)
-            print(f"published: {where}")
+        training_args.push_to_hub = is_pushed
+        _publish(training_args)
     end_processes(trainer)
+
+
+def _publish(training_args: "SFTConfig") -> None:
+    from hb_train.training.saving import publish_model
+
+    if training_args.push_to_hub and training_args.process_index == 0:
+        folder, where = Path(training_args.output_dir), training_args.hub_model_id
+        print(f"published: {publish_model(folder, where, private=training_args.hub_private_repo)}")
 
 
 def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
     check_model_options(model_args, may_quantize=not arguments.merge)
-    if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
-        raise ValueError(
-            "the checkpoint with the lowest validation measure cannot be selected without evaluations; omit "
-            "--eval_strategy no and --load_best_model_at_end false"
-        )
+    check_needed(
+        training_args,
+        _NEEDED,
+        "tune.py selects the checkpoint with the lowest loss of all validation replies, and publishes the main branch",
+    )
 
 
 def check_model(

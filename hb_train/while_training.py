@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from accelerate import PartialState
-from accelerate.utils import DistributedType, gather_object
+from accelerate.utils import gather_object
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 from hb_dataset.prompts import config_vocabulary, load_table
@@ -29,6 +29,7 @@ from hb_metrics.run.run_folder import plural_forms, with_plurals
 from hb_metrics.run.schema import rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_train.training.runs import check_whole_weights
 
 GEN_BIAS = ("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high")
 
@@ -76,12 +77,7 @@ class GenBiasCallback(TrainerCallback):
         style_classifier: str = "embedded",
         decoding: str = "sample",
     ) -> None:
-        kind = trainer.accelerator.distributed_type
-        plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
-        if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
-            raise ValueError(
-                f"the weights are sharded ({kind}), but each process needs the whole weights to reply; use DDP"
-            )
+        check_whole_weights(trainer.accelerator)
         self.trainer, self.seed, self.decoding = trainer, seed, decoding
         self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         if not isinstance(self.tokenizer, PreTrainedTokenizerBase):

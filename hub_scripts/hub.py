@@ -273,7 +273,10 @@ def _commit(repository: Repository, added: Mapping[str, bytes], outdated: Sequen
 def repo_id(text: str) -> str:
     from huggingface_hub.utils import validate_repo_id
 
-    validate_repo_id(text)
+    try:
+        validate_repo_id(text)
+    except ValueError as error:  # argparse shows only the messages of its own errors
+        raise argparse.ArgumentTypeError(str(error)) from error
     if "/" not in text:
         raise argparse.ArgumentTypeError(f"{text!r} has no owner; write OWNER/NAME, as on the repository's page")
     return text

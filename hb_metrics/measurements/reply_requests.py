@@ -42,6 +42,7 @@ def request_replies(
         The requests, their layout, and the settings in the model's generation_config that are not supported.
     """
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    check_system(prompts, layout)
     extent, extent_reason = choose_extent(reply, layout.context, preset, decides=decides)
     decoding, ignored = engine.decoding(preset, extent, **changes)
     requests = make_requests(
@@ -57,6 +58,14 @@ def request_replies(
         **about,
     )
     return requests, layout, ignored
+
+
+def check_system(prompts: pa.Table, layout: Layout) -> None:
+    if "system" in prompts.column_names and layout.context != "chat" and prompts["system"].null_count < len(prompts):
+        raise ValueError(
+            f"some prompts have a system message, but the context is '{layout.context}' ({layout.context_reason}); "
+            "empty the column 'system', or set --context chat"
+        )
 
 
 class Asked(NamedTuple):
@@ -95,11 +104,6 @@ def ask(settings: Settings, prompts: pa.Table, engine: "Engine") -> Asked:
         questions=cue_questions(options),
     )
     check_cue(options.cue, layout.context, layout.context_reason)
-    if "system" in prompts.column_names and layout.context != "chat" and prompts["system"].null_count < len(prompts):
-        raise ValueError(
-            f"some prompts have a system message, but the context is '{layout.context}' ({layout.context_reason}); "
-            "empty the column 'system', or set --context chat"
-        )
     if has_names(prompts) and (options.replies_per_cell or 0) > 1 and not requests.decoding.sample:
         raise ValueError(
             f"with names, each question is asked several times, but decoding '{options.decoding}' would return the "

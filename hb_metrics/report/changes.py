@@ -27,7 +27,8 @@ class ChangeRow(NamedTuple):
 
     `is_paired` states whether the measurement computes intervals for changes in the figure. `key` is the figure's name
     in `--no_worse_than`. `higher_is_better` is `None` if no direction is better. `is_one_of_many` states that the
-    change is not beyond chance after Holm's adjustment, whatever its own interval is.
+    change is not beyond chance after Holm's adjustment, whatever its own interval is. `is_never_paired` states that the
+    measurement computes no interval for changes in the figure, whatever the runs are.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ChangeRow(NamedTuple):
     key: str = ""
     higher_is_better: bool | None = False
     is_one_of_many: bool = False
+    is_never_paired: bool = False
 
     @property
     def is_share(self) -> bool:
@@ -138,9 +140,17 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
                 continue
             is_paired = figure.name in paired.by_name
             change = paired.by_name.get(figure.name, PairedChange(figure.value, other.value, None, None, None))
-            key = figure.key or re.sub(r"\W+", "_", figure.name.lower())
             rows.append(
-                ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired, key, figure.higher_is_better)
+                ChangeRow(
+                    name=figure.name,
+                    unit=figure.unit,
+                    part_of=figure.part_of,
+                    change=change,
+                    is_paired=is_paired,
+                    key=figure.key or re.sub(r"\W+", "_", figure.name.lower()),
+                    higher_is_better=figure.higher_is_better,
+                    is_never_paired=not is_paired and (measurement.parts.changes is None or paired.reason is None),
+                )
             )
     rows.sort(key=lambda row: (row.part_of != "", not row.is_paired))
     return RunChanges(*names, holm_adjusted(rows), missing)

@@ -60,6 +60,11 @@ def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict
                 f"no_worse_than names the figure '{name}', which is missing from {changes.before} or {changes.after}; "
                 f"{did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
             )
+        if rows[name].is_never_paired:
+            raise ValueError(
+                f"no_worse_than names the figure '{name}', which would never pass, because its changes have no "
+                f"interval; allowed: {', '.join(allowed)}"
+            )
         judged.append(_verdict(rows[name], margin, changes))
     return judged
 

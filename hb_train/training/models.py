@@ -74,8 +74,8 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
         adapted = get_peft_model(model, get_peft_config(model_args))
     except ValueError as error:
         raise ValueError(
-            f"--lora_target_modules {model_args.lora_target_modules} does not fit model '{loaded.name}' ({error}); "
-            "omit the option to change all linear layers"
+            f"the options of LoRA do not fit model '{loaded.name}' ({error}); correct them, or omit "
+            "--lora_target_modules to change all linear layers"
         ) from error
     changed = sum(isinstance(module, BaseTunerLayer) for module in adapted.modules())
     return f"LoRA changes {changed} of the model's {len(linear)} linear layers"

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ def parse_options(classes: Sequence[type], argv: Sequence[str] | None, docstring
     line of `docstring`. `defaults` overrides TRL's defaults.
     """
     import torch
+    import yaml
     from trl import TrlParser
 
     from hb_metrics.models.processes import num_workers
@@ -41,7 +42,10 @@ def parse_options(classes: Sequence[type], argv: Sequence[str] | None, docstring
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
     parser.set_defaults(**defaults)
-    options = parser.parse_args_and_config(argv)
+    try:
+        options = parser.parse_args_and_config(argv)
+    except yaml.YAMLError as error:
+        raise ValueError(f"the file in --config is not valid YAML ({error}); correct it") from error
     if any(getattr(group, "hub_token", None) for group in options):
         raise ValueError(
             "--hub_token contains a Hugging Face token, which the run would write into its files; log in with `hf auth "
@@ -79,6 +83,23 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
             "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
             "bfloat16 instead, or tune an adapter with tune.py --use_peft"
         )
+
+
+def check_needed(options: Any, needed: Mapping[str, Sequence[object]], why: str) -> None:
+    for name, allowed in needed.items():
+        value = getattr(options, name)
+        if value not in allowed:
+            raise ValueError(f"{name} is {value}, but {why}; omit --{name}")
+
+
+class OnlyTraining:
+    """Precedes a class of options, for scripts that make no evaluations during training and publish nothing."""
+
+    def __post_init__(self) -> None:
+        needed = dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), (False,))
+        needed |= {"eval_strategy": ("no",)}
+        check_needed(self, needed, "this script neither evaluates the model during training nor publishes it")
+        super().__post_init__()  # type: ignore[misc]
 
 
 def check_without_effect(training_args: "SFTConfig", what: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from hb_metrics.run.run_folder import open_run, package_versions
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
     from transformers import Trainer, TrainingArguments
     from trl import ModelConfig
 
@@ -89,6 +90,16 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
         print_once(training_args, f"resuming from {checkpoint}")
         training_args.eval_on_start = False
     return checkpoint
+
+
+def check_whole_weights(accelerator: "Accelerator") -> None:
+    """Raises an error if the weights are sharded, because a single process replies with the model or saves it."""
+    from accelerate.utils import DistributedType
+
+    kind = accelerator.distributed_type
+    plugin = accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
+    if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
+        raise ValueError(f"the weights are sharded ({kind}), but each process needs the whole weights; use DDP")
 
 
 def validation_curve(history: list[dict[str, float]], measure: str) -> list[dict[str, Any]]:

@@ -88,10 +88,14 @@ def write_model_card(
 
 
 def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: str | None, is_adapter: bool) -> None:
-    """Raises an error if other people could not use the model as it was measured.
+    """Raises an error if other people could not use the model as it was measured, or if nobody is logged in to the Hub.
 
     `context` is `None` if it is not yet known.
     """
+    from huggingface_hub import HfApi
+
+    from hb_dataset.hub_access import protect_token
+
     if tag is not None and (context not in ("chat", None) or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
             f"the model would be tuned with the tag '{tag}', but its chat template cannot add the tag, so other "
@@ -103,6 +107,8 @@ def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: st
             f"the adapter would need the folder of '{loaded.name}', which other people do not have; set --merge true "
             "to publish whole weights, or set --model_name_or_path to the id of a Hub model"
         )
+    protect_token()
+    HfApi().whoami()  # raises an error without a token or a connection
 
 
 def publish_model(folder: Path, repo_id: str | None, *, private: bool | None = None) -> str:

@@ -17,6 +17,7 @@ from transformers import EvalPrediction, PreTrainedModel, Trainer
 from trl import SFTTrainer
 
 from hb_train.training.encoding import IGNORED
+from hb_train.training.runs import check_whole_weights
 
 Batch = dict[str, torch.Tensor]
 Number = torch.Tensor | int | None
@@ -33,6 +34,7 @@ class ReplyTraining:
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+        check_whole_weights(self.accelerator)  # type: ignore[attr-defined]
         self.compute_metrics = self._reply_metrics  # an argument that TRL 2 will remove from its trainers
 
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:

@@ -95,14 +95,18 @@ def measure_cost(tuning: Tuning, trainer: Any) -> str:
         start = time.monotonic()
         trainer.compute_loss(model, batch).backward()
     rate = int(batch["attention_mask"].sum()) / (time.monotonic() - start)
-    minutes = tokens * arguments.num_train_epochs / rate / 60 / arguments.world_size
+    epochs = arguments.num_train_epochs
+    if arguments.max_steps > 0:
+        rows_per_step = arguments.train_batch_size * arguments.gradient_accumulation_steps * arguments.world_size
+        epochs = arguments.max_steps * rows_per_step / len(train)
+    minutes = tokens * epochs / rate / 60 / arguments.world_size
     trainer.create_optimizer().step()
     trainer.prediction_step(model.eval(), evaluated, False)
     return (
         f"rows: {len(train):,} for training, {len(tuning.encoded['validation'].dataset):,} for validation\n"
         f"tokens: {tokens:,} per epoch, {learnt:,} of them learnt; the longest row has {max(map(len, labels)):,}\n"
         f"memory: {_peak_memory() / 2**30:.1f} GiB at the peak\n"
-        f"time: about {minutes:.0f} minutes for {arguments.num_train_epochs:g} epochs at {rate:,.0f} tokens per "
+        f"time: about {minutes:.0f} minutes for {epochs:.3g} epochs at {rate:,.0f} tokens per "
         "second, without evaluations"
     )
 

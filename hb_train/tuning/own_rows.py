@@ -6,6 +6,7 @@ prompt. Anchors are replies that the tuned model should keep.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from hb_dataset.filled_prompts import default_noun_rows, fill, own_prompt_table,
 from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompts import config_vocabulary, find_config, load_table, measured_configs
 from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.table_files import filled_text_in
 from hb_dataset.vocabulary import Vocabulary
 from hb_train.tuning.labels import RowFolder
 from hb_train.tuning.swap import Swap, shared_spans, stems, swap_term
@@ -220,16 +222,26 @@ def draw_anchors(number: int, *, seed: int) -> list[Answer]:
 def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) -> list[Answer]:
     """Draws anchors from a file of prompts. A slot is filled with a person, who is drawn for each anchor.
 
-    If the file has the column `reply`, an anchor's reply comes from the file. Otherwise, `reply` is `None`.
+    If the file has the column `reply`, an anchor's reply comes from the file, and its slots are filled with the same
+    person. Otherwise, `reply` is `None`.
     """
     prompts, people = read_own_prompts(file), default_noun_rows(people_of_terms(vocabulary))
+    if named := next((prompt.id for prompt in prompts if prompt.kind == "name"), None):
+        raise ValueError(
+            f"'{file}', prompt '{named}': a slot for names cannot be filled; write {{person}} or {{people}}"
+        )
     order = seeded_generator(seed, "anchors", "own").permutation(len(prompts))
     anchors = []
     for index in range(number):
         prompt = prompts[order[index % len(prompts)]]
         person = people[int(seeded_generator(seed, "anchors", str(index)).integers(len(people)))]
-        reply = prompt.more.get("reply")
-        if reply is not None and not (isinstance(reply, str) and reply.strip()):
-            raise ValueError(f"'{file}': the reply to prompt '{prompt.id}' is empty; write one, or remove the column")
+        reply = None
+        if prompt.more.get("reply") is not None:
+            place = f"'{file}', prompt '{prompt.id}'"
+            reply = filled_text_in(place, prompt.more, "reply")
+            try:
+                reply = reply if prompt.kind == "cue" else fill(replace(prompt, prompt=reply), person)
+            except ValueError as error:
+                raise ValueError(f"{place}: reply {error}") from None
         anchors.append(Answer(f"anchor-{index}", fill(prompt, person), prompt.system, reply))
     return anchors

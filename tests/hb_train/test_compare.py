@@ -16,6 +16,7 @@ from hb_train.tune import main as tune
 from tests.hb_metrics.conftest import small_model, with_chat
 from tests.hb_metrics.report.conftest import write_files
 from tests.hb_train.conftest import PITIED_AXIS, WARNINGS_OF_TRL
+from tests.hub_scripts.conftest import hub, in_process, maintainer  # noqa: F401 - fixtures
 
 pytestmark = WARNINGS_OF_TRL
 RECIPE = """
@@ -190,7 +191,12 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
     ("script", "family", "options", "message"),
     [
         (debias, "t5", [], "is encoder-decoder; pass a model that is causal"),
-        (tune, "gpt2", ["--tune_args=--lora_target_modules q_proj"], "omit the option to change all linear layers"),
+        (
+            tune,
+            "gpt2",
+            ["--tune_args=--lora_target_modules q_proj"],
+            "omit --lora_target_modules to change",
+        ),
         (tune, "gpt2", ["--tune_args=--packing true"], "omit --packing"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft", "counterfactual"], "set one --method"),
@@ -202,7 +208,7 @@ def test_what_cannot_be_done_is_known_first(script, family, options, message, no
     assert not noted
 
 
-def test_a_measured_model_is_published_after_its_card(noted, tmp_path):
+def test_a_measured_model_is_published_after_its_card(noted, maintainer, tmp_path):  # noqa: F811
     tune(["--compare", "--output_dir", str(tmp_path), "--push_to_hub", "ORG/model", "--tune_args=--merge true"])
     assert [name for name, _ in noted[-3:]] == ["card", "report", "published"]
     assert noted[-1][1] == (tmp_path / "counterfactual-model", "ORG/model")

@@ -283,7 +283,7 @@ def test_axes_are_drawn_alike():
 def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
     model = save_small_model("gpt2")
     (tmp_path / "own.csv").write_text("prompt,system\nI love {people}.,\n", encoding="utf-8")
-    (tmp_path / "anchors.csv").write_text("prompt,reply\nWhat is a man?,I love cats.\nI'm {person}. What?,What?\n")
+    (tmp_path / "anchors.csv").write_text("prompt,reply\nWhat is a man?,42\nI'm {person}. What?,I love {person}.\n")
     options = ["--prompts", str(tmp_path / "own.csv"), "--anchors", str(tmp_path / "anchors.csv")]
     record = replied(model, tmp_path / "rows", *options, "--num_replies", "12", "--num_anchors", "5")
     rows = rows_of(tmp_path / "rows")
@@ -293,13 +293,28 @@ def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
     anchors = [row for row in rows if len(row["prompts"]) == 1]
     assert len(anchors) == 5
     for row in anchors:
-        is_first = row["prompts"] == ["What is a man?\n"]
-        assert row["completions"] == ["I love cats." if is_first else "What?"]
-        assert is_first or row["prompts"][0].startswith("I'm a")
+        (prompt,), (reply,) = row["prompts"], row["completions"]
+        person = prompt.removeprefix("I'm ").partition(".")[0]
+        assert reply == ("42" if prompt == "What is a man?\n" else f"I love {person}.")
+        assert "{" not in prompt
         assert not row["truncated"]
-    (tmp_path / "own.csv").write_text("prompt\nWhat is a man?\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"prompt 'row-1' .* write \{person\} or \{people\}"):
-        reply_main(["--model", str(model), "--output_dir", str(tmp_path / "none"), *options])
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "message"),
+    [
+        ("prompts", "prompt\nWhat is a man?\n", r"prompt 'row-1' .* write \{person\} or \{people\}"),
+        ("prompts", "prompt,system\nI love {people}.,Be brief\n", "have a system message, but the context is 'plain'"),
+        ("anchors", "prompt\nI'm {name}.\n", r"prompt 'row-1': a slot for names .* write \{person\} or \{people\}"),
+        ("anchors", "prompt,reply\nHi!,Hello!\nWho?,\n", "prompt 'row-2': reply is blank; write the text"),
+        ("anchors", "prompt,reply\nI'm {person}.,{x}\n", r"prompt 'row-1': reply has '\{x\}', which is not a slot"),
+    ],
+)
+def test_files_whose_words_would_be_learnt_wrongly_are_rejected(option, content, message, save_small_model, tmp_path):
+    (tmp_path / "own.csv").write_text(content, encoding="utf-8")
+    options = ["--num_replies", "4", "--num_anchors", "4", f"--{option}", str(tmp_path / "own.csv")]
+    with pytest.raises(SystemExit, match=message):
+        replied(save_small_model("gpt2"), tmp_path / "rows", *options)
 
 
 @pytest.mark.parametrize(
@@ -309,6 +324,7 @@ def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
         (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline excludes no desc"),
         (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-small"], "excludes all descriptors of v1.0-small"),
         (["--num_contexts", "1"], "num_contexts is 1"),
+        (["--context", "chats"], "2"),  # the status of options that are no choice
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):
@@ -358,7 +374,11 @@ def test_a_killed_tuning_resumes_with_the_same_weights(pitying_model, own_rows, 
 
 
 def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, capsys):
-    tune_main(options_for(pitying_model, own_rows, tmp_path / "none", *LEARN, "--use_peft", "--dry_run", "true"))
+    tune_main(
+        options_for(
+            pitying_model, own_rows, tmp_path / "none", *LEARN, "--use_peft", "--dry_run", "true", "--max_steps", "6"
+        )
+    )
     printed = capsys.readouterr().out
     tokenizer = AutoTokenizer.from_pretrained(pitying_model)
     rows = {split: pq.read_table(own_rows / "data" / f"{split}.parquet").to_pylist() for split in SPLITS}
@@ -371,6 +391,7 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     total, learnt = sum(contexts) + sum(replies), sum(replies)
     assert f"tokens: {total:,} per epoch, {learnt:,} of them learnt; the longest row has {longest}" in printed
     assert 0.1 < float(re.search(r"memory: (\S+) GiB", printed)[1]) < 100  # all of this process
+    assert f"minutes for {6 * 8 / len(rows['train']):.3g} epochs" in printed  # steps of 8 rows
     assert not list((tmp_path / "none").iterdir())
 
 

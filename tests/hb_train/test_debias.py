@@ -13,6 +13,7 @@ import pytest
 import transformers
 from scipy.stats import ttest_rel
 
+from hb_train import debias, dialog_state_tracking, response_generation
 from hb_train.debias import DEBIAS_FILE
 from hb_train.debias import main as debias_main
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
@@ -208,14 +209,30 @@ def test_two_processes_learn_what_one_learns(biased_model, data, forked_programs
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
         (["--load_in_4bit", "--use_peft"], "quantise weights"),
         (["--packing", "true"], "packing is True, but method hd has its own loss and batches"),
-        (["--eval_strategy", "epoch"], "omit --eval_strategy"),
-        (["--eval_on_start", "true"], "omit --eval_strategy and --eval_on_start"),
+        (["--config", "broken.yaml"], "the file in --config is not valid YAML"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path):
+def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.yaml").write_text("lambda_d: [1", encoding="utf-8")
     with pytest.raises(SystemExit, match=message):
         debias_main(options_for(data, tmp_path / "model", "hd", *few_steps(), *more))
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [
+        (debias, ["--method", "hd", "--bias_type", "cats", "--reddit_folder", "phrases"]),
+        (dialog_state_tracking, ["--model_name_or_path", "gpt2", "--dialogues", "turns"]),
+        (response_generation, []),
+    ],
+)
+@pytest.mark.parametrize("name", ["load_best_model_at_end", "eval_on_start", "eval_strategy", "push_to_hub"])
+def test_scripts_that_only_train_reject_other_options(script, options, name, tmp_path):
+    value = "epoch" if name == "eval_strategy" else "true"
+    with pytest.raises(SystemExit, match=rf"{name} is \w+, .* neither evaluates .* nor publishes it; omit --{name}"):
+        script.main([*options, "--output_dir", str(tmp_path), f"--{name}", value])
 
 
 def test_a_diverged_model_is_not_saved(biased_model, data, tmp_path):

@@ -69,6 +69,10 @@ def test_only_responses_are_learnt_contexts_are_cut_and_long_responses_left_out(
     loaded, long = load_model(str(tmp_path)), " ".join(["I am a person who has a friend."] * 10)
     encoded, num_too_long = encode_responses([("0", long, ANSWER), ("1", "Hi.", long)], loaded, "plain", 30)
     assert (len(encoded.dataset), encoded.num_cut, num_too_long) == (1, 1, 1)
+    with pytest.raises(ValueError, match="none of the 1 responses is shorter than half of max_length 8; raise"):
+        encode_responses([("0", "Hi.", long)], loaded, "plain", 8)
+    unlimited = encode_responses([("0", "Hi.", ANSWER)], loaded, "plain", None)
+    assert (len(unlimited[0].dataset), unlimited[1]) == (1, 0)
     (row,) = encoded.dataset
     (whole,) = encode_contexts([long], [[]], loaded.model, loaded.tokenizer, "plain")
     number = row["labels"].count(IGNORED)

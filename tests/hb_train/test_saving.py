@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hb_metrics.models.layout import read_bias_tuning
 from hb_metrics.models.loading import load_model, load_tokenizer
+from hb_train import tune
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.chat_models import untrained_model
 from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat
@@ -35,13 +36,18 @@ def base(maintainer, tmp_path):  # noqa: F811
     return "ORG/base"
 
 
-def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_path):  # noqa: F811
+def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setitem(tune._NEEDED, "greater_is_better", (True,))
     tokenizer = load_tokenizer(base).tokenizer
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "chat", is_encoder_decoder=False)
     folder, hub_options = tmp_path / "model", ["--push_to_hub", "true", "--hub_model_id", "ORG/tuned"]
     # The rate is so high that the second step is the worst one, and it is selected: not the last one.
     steps = [*few_steps(8, "3e-1"), "--eval_steps", "2", "--save_steps", "2", "--greater_is_better", "true"]
-    tune_main(options_for(base, rows, folder, *LORA, *steps, *hub_options))
+    options = options_for(base, rows, folder, *LORA, *steps, *hub_options)
+    hub.fail_next("POST", "/repos/create", status=500)
+    with pytest.raises(SystemExit, match="500"):
+        tune_main(options)
+    tune_main(options)  # publishes the model, and does not train again
     tuning = read_bias_tuning(str(folder))
     assert tuning.tag_in_template
     assert tuning.training["best_step"] == 2
@@ -72,6 +78,14 @@ def test_a_tag_that_no_program_would_send_is_not_published(base, tmp_path):
     rows = labels_by_hand(tmp_path / "labels", load_tokenizer(base).tokenizer, "plain", is_encoder_decoder=False)
     with pytest.raises(SystemExit, match=r"cannot add the tag, .* omit --push_to_hub"):
         tune_main(options_for(base, rows, tmp_path / "model", *few_steps(2), "--push_to_hub", "true"))
+    assert not (tmp_path / "model").exists()
+
+
+def test_nobody_tunes_who_cannot_publish(save_small_model, in_process, tmp_path):  # noqa: F811
+    model, rows = save_small_model("gpt2"), tmp_path / "rows"
+    replied(model, rows, "--num_replies", "4", "--num_anchors", "2")
+    with pytest.raises(SystemExit, match="token"):
+        tune_main(options_for(model, rows, tmp_path / "model", "--method", "counterfactual", "--push_to_hub", "true"))
     assert not (tmp_path / "model").exists()
 
 

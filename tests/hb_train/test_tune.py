@@ -223,7 +223,9 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
     [
         ([], r"--model_name_or_path is missing"),
         (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter with"),
-        (["--model_name_or_path", "gpt2", "--load_best_model_at_end", "0"], r"without evaluations"),
+        (["--model_name_or_path", "gpt2", "--load_best_model_at_end", "0"], r"load_best_model_at_end is False"),
+        (["--model_name_or_path", "gpt2", "--metric_for_best_model", "runtime"], r"metric_for_best_model is runtime"),
+        (["--model_name_or_path", "gpt2", "--dataloader_drop_last", "true"], r"dataloader_drop_last is True"),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
         # A run writes its options into files.
         (["--hub_token", "secret"], r"--hub_token contains a Hugging Face token.*log in(?!.*secret)"),

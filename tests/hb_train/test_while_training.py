@@ -2,18 +2,21 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
+from accelerate.utils import DistributedType
 from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
 from hb_metrics.measure import main as measure
 from hb_metrics.run.run_folder import with_plurals
 from hb_train import while_training
+from hb_train.training.runs import check_whole_weights
 from hb_train.while_training import GenBiasCallback, draw_prompts
 from tests.hb_train.conftest import TRAINERS, WARNINGS_OF_TRL, pitying_tokenizer
 
@@ -107,6 +110,9 @@ def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
     trainer.processing_class = None
     with pytest.raises(ValueError, match="set processing_class"):
         GenBiasCallback(trainer)
+    sharded = SimpleNamespace(distributed_type=DistributedType.FSDP, state=None)
+    with pytest.raises(ValueError, match=r"weights are sharded .* use DDP"):
+        check_whole_weights(sharded)
 
 
 def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):

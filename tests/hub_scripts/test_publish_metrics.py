@@ -164,3 +164,10 @@ def test_published_metrics_load_where_nothing_of_ours_can_be_imported(dry_run, m
         for expected, result in cases:
             assert expected
             assert_close({key: result[key] for key in expected}, expected)
+
+
+@pytest.mark.parametrize("owner", ["a/b", "bad owner", ""])
+def test_an_owner_that_the_hub_would_reject_is_named(owner, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--org", owner, "--dry_run", str(tmp_path / "new")])
+    assert f"--org: Repo id must {'be' if '/' in owner else 'use'}" in capsys.readouterr().err

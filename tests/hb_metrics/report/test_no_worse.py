@@ -60,9 +60,9 @@ def test_both_directions_are_a_loss_where_none_is_better():
 
 def test_what_has_no_interval_is_not_shown():
     few = judged(PairedChange(1, 1, None, None, "there are few"), "50%")
-    unpaired = judged(PairedChange(1, 1, None, None, None), "50")
+    unlike = judged(PairedChange(1, 1, None, None, None), "50")
     at_zero = judged(PairedChange(0.1, 0.2, (-1, 1), None, None), "5%")
-    assert not any((few.is_shown, unpaired.is_shown, at_zero.is_shown))
+    assert not any((few.is_shown, unlike.is_shown, at_zero.is_shown))
     assert few.sentence.endswith("there are few")
     assert "not clearly above 0" in at_zero.sentence
     assert judged(PairedChange(0.1, 0.2, (-1, 1), None, None), "1").is_shown
@@ -114,6 +114,12 @@ def test_figures_that_the_runs_lack_are_named(folders):
         main([folders[0], "--no_worse_than", "offensive_replies=1pt"])
     with pytest.raises(SystemExit, match="was passed twice; pass each run once"):
         main([folders[0], f"{folders[0]}/."])
+
+
+@pytest.mark.parametrize("name", ["likelihood_effect_size", "parroting_replies"])
+def test_figures_whose_changes_never_have_an_interval_are_refused(name, folders):
+    with pytest.raises(SystemExit, match=f"the figure '{name}', which would never pass, .* allowed: (?!.*{name})"):
+        main([*folders, "--no_worse_than", f"{name}=50%"])
 
 
 def test_every_figure_has_a_name_that_keyboards_have(folders):
