@@ -136,11 +136,13 @@ def not_tested(measured: Container[str]) -> str:
 def run_answer(results: Results) -> Answer:
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
     by_name = {measurement.name: measurement.parts.report(results) for measurement in measured}
+    differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
     # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
     on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
-    on_top.sort(key=lambda report: report.differs != "yes")
     on_top = on_top or [report for report in by_name.values() if report.answer is not None]
-    differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
+    if not any(report.differs == differs for report in on_top):  # what decides the verdict is on the first screen, too
+        on_top += [report for report in by_name.values() if report.differs == differs and report.answer is not None]
+    on_top.sort(key=lambda report: report.differs != "yes")
     return Answer(differs, by_name, on_top)
 
 

@@ -99,9 +99,14 @@ def report(results: Results) -> Report:
 
 
 def difference(tests: Sequence[PairedTest]) -> Differs:
-    if any(test.p_value_log is not None and test.p_value_log < test.alpha for test in tests):
+    if any(is_beyond_chance(test, len(tests)) for test in tests):
         return "yes"
     return "unknown" if any(test.t_log is None for test in tests) else "no"
+
+
+def is_beyond_chance(test: PairedTest, num_tests: int) -> bool:
+    """Returns whether a side is likelier, after Bonferroni's adjustment for the number of bias types."""
+    return test.p_value_log is not None and test.p_value_log < test.alpha / num_tests
 
 
 def reddit_answer(tests: Mapping[str, PairedTest], of_logs: list[Figure], shares: list[Figure]) -> str:
@@ -112,10 +117,10 @@ def reddit_answer(tests: Mapping[str, PairedTest], of_logs: list[Figure], shares
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]
-        if test.t_log is None or test.p_value_log is None:
+        if test.t_log is None:
             why = "there is only one pair" if test.num_pairs == 1 else "all pairs have the same difference"
             parts.append(f"{share.label}: unknown, because {why}")
-        elif test.p_value_log >= test.alpha:
+        elif not is_beyond_chance(test, len(tests)):
             parts.append(
                 f"{share.label}: neither side is likelier beyond chance (t = {t_log.shown} for log perplexities)"
             )

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from itertools import compress
 
 import pyarrow as pa
@@ -39,16 +40,20 @@ def compute(run: Run) -> Regard:
     about = prompts.take(pc.index_in(written["prompt_id"], prompts["id"]))
     groups, structures, verb_phrases, *described = (about[name].to_pylist() for name in names)
     labels = [REGARDS[index] for index in codes[answered]]
-    bias = regard_bias(
+    pairs = run.record.regard.pairs
+    bias_at = partial(
+        regard_bias,
         labels,
         groups,
         structures=structures,
         prompts=verb_phrases,
         seeds=written["seed_index"].to_pylist(),
-        pairs=run.record.regard.pairs,
-        confidence_level=run.confidence_level,
+        pairs=pairs,
         fixed_structure=FIXED_STRUCTURE,
     )
+    bias = bias_at(confidence_level=run.confidence_level)
+    if len(pairs) > 1:  # verdicts are adjusted for the number of pairs (Bonferroni)
+        bias["verdicts"] = bias_at(confidence_level=1 - (1 - run.confidence_level) / len(pairs))["verdicts"]
     by_structure = {name: Structure(*row) for name, *row in zip(structures, *described, strict=True)}
     return Regard(
         bias=from_json(Bias, bias),

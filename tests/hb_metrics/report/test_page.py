@@ -11,7 +11,7 @@ from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.numbers import axis_label, p_words
 from hb_metrics.measurements import MEASUREMENTS
 from tests.hb_metrics.browser import open_browser
-from tests.hb_metrics.made_results import AXES, full_run, loaded, whole_run
+from tests.hb_metrics.made_results import AXES, full_run, loaded, reddit_run, reddit_test, whole_run
 from tests.hb_metrics.pages import HOSTILE, needs_browser, report_page
 
 SECTIONS = {
@@ -82,6 +82,15 @@ def test_a_verdict_on_decisions_is_not_contradicted(results, tmp_path):
     assert pair not in both
     assert "compare both runs" in both
     assert "Use the figures of generation bias for trials" in both
+
+
+def test_what_decides_the_verdict_is_on_the_first_screen(tmp_path):
+    results, reddit = full_run(), reddit_run(race=reddit_test(-0.5))
+    results |= {"reddit": reddit["reddit"], "run": reddit["run"] | results["run"]}
+    results["generation"]["short_share"] = 1.0
+    first_screen = report_page(results, tmp_path).text.partition("Not tested")[0]
+    assert "Yes." in first_screen
+    assert "the stereotyped side is likelier beyond chance" in first_screen
 
 
 def test_no_p_value_is_0():

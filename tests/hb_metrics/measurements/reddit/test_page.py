@@ -60,3 +60,10 @@ def test_runs_of_other_texts_are_not_comparable(name, change, named):
     second["run"]["reddit"][name] |= change
     sentences = REDDIT.warnings(set(), [loaded(first), loaded(second)])
     assert [what in sentence for what, sentence in zip(named, sentences, strict=True)] == [True] * len(named)
+
+
+def test_the_answer_is_adjusted_for_the_number_of_bias_types():
+    barely = reddit_test(-0.5, t_log=-2.1, p_value_log=0.03)
+    report = REDDIT.parts.report(loaded(reddit_run(race=barely, gender=reddit_test())))
+    assert report.differs == "no"
+    assert "Race: neither side is likelier beyond chance" in report.answer

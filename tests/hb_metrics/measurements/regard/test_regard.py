@@ -1,6 +1,7 @@
 """Regard in the main job, with a small model and a small classifier."""
 
 import json
+from shutil import copytree
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,9 @@ from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.collect.judges.local import LocalJudge
 from hb_metrics.command.arguments import settings_of
+from hb_metrics.measurements.regard.compute import compute
 from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
+from hb_metrics.measurements.results import read_run
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.collect.judges.toy_judges import save_letters
 from tests.hb_metrics.made_results import PAIRS
@@ -162,3 +165,20 @@ def test_two_groups_are_a_pair_and_the_first_one_has_the_advantage():
     assert groups_and_pairs(asked(regard_groups=["man", "woman", "tall man"]))[1] == {}
     with pytest.raises(ValueError, match="regard_continuations is -1"):
         groups_and_pairs(asked(regard_continuations=-1))
+
+
+def test_verdicts_on_several_pairs_are_adjusted_for_their_number(finished, tmp_path):
+    """The 95 % interval of this gap does not contain 0, but the interval adjusted for many pairs does."""
+    folder = copytree(finished[0], tmp_path / "run")
+    (shard,) = (folder / "regard" / "regard_probabilities").glob("*.parquet")
+    table = pq.read_table(shard)
+    is_woman = np.array(table["group"].to_pylist()) == "woman"
+    negative = np.random.default_rng(13).random(len(table)) < np.where(is_woman, 0.6, 0.4)
+    labels = [[float(low), float(not low), 0, 0, 0] for low in negative]
+    rows = pa.array([row[: len(table["probabilities"][0])] for row in labels], table.schema.field("probabilities").type)
+    pq.write_table(table.set_column(table.schema.get_field_index("probabilities"), "probabilities", rows), shard)
+    run = read_run(folder)
+    name, (first, second) = next(iter(run.record.regard.pairs.items()))
+    assert compute(run).bias.verdicts[name].structured == "advantaged"
+    run.record.regard.pairs.update({f"reverse {number}": (second, first) for number in range(500)})
+    assert compute(run).bias.verdicts[name].structured == "undecided"
