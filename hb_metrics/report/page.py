@@ -137,10 +137,13 @@ def run_answer(results: Results) -> Answer:
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
     by_name = {measurement.name: measurement.parts.report(results) for measurement in measured}
     # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
-    on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
+    main = ("decisions", "generation", "judge")
+    on_top = [by_name[name] for name in main if name in by_name]
+    differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
+    if differs in ("yes", "unknown"):
+        on_top += [report for name, report in by_name.items() if report.differs == differs and name not in main]
     on_top.sort(key=lambda report: report.differs != "yes")
     on_top = on_top or [report for report in by_name.values() if report.answer is not None]
-    differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
     return Answer(differs, by_name, on_top)
 
 
