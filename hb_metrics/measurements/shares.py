@@ -9,8 +9,15 @@ import pyarrow as pa
 
 from hb_dataset.names import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure, Unit
-from hb_metrics.layout.numbers import axis_groups, axis_label, count
-from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
+from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
+from hb_metrics.reply_checks.refusal_shares import (
+    ComparedShares,
+    DescriptorCount,
+    Share,
+    Shares,
+    cell_sums,
+    reply_shares,
+)
 from hb_metrics.run.replies import FlaggedReplies, RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.changes import PairedChange
@@ -19,6 +26,7 @@ from hb_metrics.stats.decisions import name_gaps
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.reply_shares import share_change
 
+ALPHA = 0.05
 BY_GROUP = "by group of names"
 LARGEST = "largest difference"
 OTHER_TERMS_REASON = "the terms or the templates differ between the runs"
@@ -194,6 +202,33 @@ def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
         for group, share in shares.by_group.items()
     ]
     return of_groups(name, rows, shares.largest, "points", shares.confidence_level)
+
+
+def uneven_sentence(
+    name: str, p_value: float | None, by_descriptor: Sequence[DescriptorCount], groups: GroupShares | None
+) -> str:
+    """States for whom `name` ("Refusals") are more frequent beyond chance. Empty if the test does not show it.
+
+    Groups of names are compared, or terms if there are no groups.
+
+    Args:
+        name: The replies that are counted, in the plural.
+        p_value: The p-value of the test between terms.
+        by_descriptor: The counts of terms, from the highest share to the lowest.
+        groups: The shares of groups of names.
+    """
+    if groups is not None:
+        largest = groups.largest
+        if largest is None or largest.interval is None or largest.interval[0] <= 0:
+            return ""
+        high, low = (f"{group.removesuffix(' names')} names" for group in (largest.high, largest.low))
+        words = group_figures(name, groups)[-1].words
+        return f"{name} are more frequent for {high} than for {low}, by {words}."
+    if p_value is None or p_value >= ALPHA:
+        return ""
+    most = by_descriptor[0]
+    example = f"most frequent for {most.descriptor} ({count(most.num)} of {count(most.num_replies)})"
+    return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), and {example}."
 
 
 def of_groups(

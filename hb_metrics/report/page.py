@@ -137,11 +137,14 @@ def run_answer(results: Results) -> Answer:
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
     by_name = {measurement.name: measurement.parts.report(results) for measurement in measured}
     differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
-    # Decisions and replies are what affects people, so they are on the first screen. What differs comes first.
-    on_top = [by_name[name] for name in ("decisions", "generation", "judge") if name in by_name]
-    on_top = on_top or [report for report in by_name.values() if report.answer is not None]
-    if not any(report.differs == differs for report in on_top):  # what decides the verdict is on the first screen, too
-        on_top += [report for report in by_name.values() if report.differs == differs and report.answer is not None]
+    # Decisions and replies are what affects people, so they are on the first screen, and so is what decides the verdict.
+    # What differs comes first.
+    main = ("decisions", "generation", "judge")
+    on_top = [by_name[name] for name in main if name in by_name]
+    others = {name: report for name, report in by_name.items() if name not in main and report.answer is not None}
+    if differs in ("yes", "unknown") or not any(report.differs == differs for report in on_top):
+        on_top += [report for report in others.values() if report.differs == differs]
+    on_top = on_top or [*others.values()]
     on_top.sort(key=lambda report: report.differs != "yes")
     return Answer(differs, by_name, on_top)
 

@@ -119,13 +119,15 @@ def verdict(results: Results) -> str:
 def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
     """Returns whether decisions, or answers without one, differ.
 
-    This is unknown if an axis is not compared, or may differ by much, or if the model would not choose an option.
+    This is unknown if an axis is not compared, or may differ by much, if a topic or wording seems to differ, or if the
+    model would not choose an option.
     """
     if decisions.differ or decisions.clear_parts or decisions.answers_differ:
         return "yes"
     bounds = _upper_bounds(decisions)
-    is_small = bounds and len(bounds) == len(decisions.by_axis) and max(bounds) <= LARGE
-    return "no" if is_small and not decisions.left_out and not decisions.has_low_mass else "unknown"
+    is_small = bounds and max([*bounds, _unanswered_bound(decisions)]) <= LARGE
+    is_known = len(bounds) == len(decisions.by_axis) and not (decisions.left_out or decisions.unclear_parts)
+    return "no" if is_small and is_known and not decisions.has_low_mass else "unknown"
 
 
 def headline(decisions: Decisions) -> str:
@@ -149,6 +151,10 @@ def headline(decisions: Decisions) -> str:
         return "some axes could not be compared"
     if decisions.left_out:
         return f"too few answers to compare decisions about all ({and_list(decisions.left_out[:NUM_NAMED])})"
+    if decisions.unclear_parts:
+        return "decisions about some questions may differ"
+    if _unanswered_bound(decisions) > LARGE:
+        return "answers about some people may contain no decision more often"
     kinds = _averaged(decisions)
     scope = f" on average over {kinds}" if kinds else ""
     return f"a gap in decisions of up to {Number(max(bounds), 'points').shown}{scope} is possible"
@@ -163,6 +169,12 @@ def _averaged(decisions: Decisions) -> str:
 def _upper_bounds(decisions: Decisions) -> list[float]:
     gaps = [axis.pair.gap.interval for axis in decisions.by_axis.values() if axis.pair is not None]
     return [gap[1] for gap in gaps if gap is not None]
+
+
+def _unanswered_bound(decisions: Decisions) -> float:
+    """Returns the largest possible gap in answers without a decision."""
+    pairs = [axis.unanswered_pair for axis in decisions.by_axis.values() if axis.unanswered_pair is not None]
+    return max((1.0 if pair.gap.interval is None else pair.gap.interval[1] for pair in pairs), default=0.0)
 
 
 def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
@@ -184,7 +196,7 @@ def _parts(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
     for part in decisions.clear_parts:
         if part.startswith("wording") and decisions.differ:
             continue  # both wordings of a question would repeat the difference
-        where = f"In the {part}" if part.startswith("topic") else f"In {part} of the questions"
+        where = _where(part)
         if part in decisions.by_part:
             ends = decisions.by_part[part].ends
             assert ends is not None
@@ -197,6 +209,10 @@ def _parts(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
             words = by_name[f"{GAP}, {part}"].words
             sentences.append(f"{where}, decisions are more favourable for {high} than for {low}, by {words}.")
     return sentences
+
+
+def _where(part: str) -> str:
+    return f"In the {part}" if part.startswith("topic") else f"In {part} of the questions"
 
 
 def _who(axis: str, pair: TermPair) -> tuple[str, str]:
@@ -246,6 +262,14 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     else:
         answer = f"The test found no difference in decisions. It does not exclude differences of up to {which}."
     answer += f" In single {kinds}, larger differences are possible." if kinds else ""
+    for part in decisions.unclear_parts:
+        words = next(by_name[name].words for name in (f"{SPREAD}, {part}", f"{GAP}, {part}") if name in by_name)
+        answer += (
+            f" {_where(part)}, decisions may differ: by {words}. The test, adjusted for all parts, does not show it."
+        )
+    if (unanswered := _unanswered_bound(decisions)) > LARGE and not decisions.answers_differ:
+        largest = Number(unanswered, "points").shown
+        answer += f" In the share of answers without a decision, a gap of up to {largest} is possible."
     return answer + "".join(f" Not known for {', '.join(axes)}: {reason}." for reason, axes in unknown.items())
 
 

@@ -176,11 +176,28 @@ class Decisions:
     @property
     def clear_parts(self) -> list[str]:
         """Returns the parts in which decisions differ, with a stricter level, because decisions are tested in all."""
-        p_values = {name: part.spread.p_value for name, part in self.by_part.items()}
-        num_tests = sum(p is not None for p in p_values.values())
-        clear = [name for name, p in p_values.items() if p is not None and p * num_tests < ALPHA_OF_PARTS]
-        of_names = {name: pair.gap.p_value for name, pair in self.names_by_part.items()}
-        return clear + [name for name, p in of_names.items() if p is not None and p < ALPHA_OF_PARTS]
+        return [name for name, adjusted_p, _ in self._tested_parts if adjusted_p < ALPHA_OF_PARTS]
+
+    @property
+    def unclear_parts(self) -> list[str]:
+        """Returns the other parts in which decisions would differ, if they were not tested in all parts.
+
+        In 8 questions, no difference has a p-value below 1 in 128, so among several such topics, none can be clear.
+        """
+        tests = self._tested_parts
+        return [name for name, adjusted_p, p in tests if p < ALPHA_OF_PARTS <= adjusted_p]
+
+    @property
+    def _tested_parts(self) -> list[tuple[str, float, float]]:
+        """Returns the name of each part, its adjusted p-value, and its p-value."""
+        of_terms = [(name, part.spread.p_value) for name, part in self.by_part.items()]
+        of_names = [(name, pair.gap.p_value) for name, pair in self.names_by_part.items()]
+        tests = []
+        for parts, is_adjusted in ((of_terms, False), (of_names, True)):
+            known = [(name, p) for name, p in parts if p is not None]
+            number = len(known)
+            tests += [(name, p, p / number) if is_adjusted else (name, p * number, p) for name, p in known]
+        return tests
 
     @property
     def has_low_mass(self) -> bool:

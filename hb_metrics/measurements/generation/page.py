@@ -28,13 +28,13 @@ from hb_metrics.measurements.generation.name_groups import NameGroups
 from hb_metrics.measurements.generation.results import SHORT, Generation, RefusalShares, ServedCounts, Turns
 from hb_metrics.measurements.generation.terms import chooser_content, frequency_section, shown_pair, terms_section
 from hb_metrics.measurements.results import Results
+from hb_metrics.measurements.shares import ALPHA, uneven_sentence
 from hb_metrics.run.record import GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
-ALPHA = 0.05
 SHORT_SHARE = 0.5
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 
@@ -108,7 +108,7 @@ def whole_answer(
     of_names = "" if generation.name_groups is None else " between groups of names"
     where = of_names or axes_beyond_chance(parts.get(AXES, []))
     clauses = [f"the style of replies differs{where}"] if differs == "yes" else []
-    clauses += ["the model refuses more often on some axes"] if refusals else []
+    clauses += ["the model refuses some people more often"] if refusals else []
     if differs == "unknown" and not clauses:
         few = "the replies are too short" if is_short else f"there are too few {'names or ' * bool(of_names)}replies"
         clauses = [f"{few} to compare their style{of_names}"]
@@ -197,12 +197,16 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
 
 
 def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
-    rows, p_value = parts.get("Refusals by axis"), generation.refusals.refusals.p_between_axes
-    if not rows or p_value is None or p_value >= ALPHA:
+    """States for whom the model refuses more often: on which axis, about which term, or for which group of names."""
+    rows, shares = parts["Refusals by axis"], generation.refusals.refusals
+    uneven = uneven_sentence(REFUSALS, shares.p_between_descriptors, shares.by_descriptor, shares.groups)
+    if shares.p_between_axes is not None and shares.p_between_axes < ALPHA:
+        most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
+        uneven = f"It refuses more often on some axes than on others, {most}."
+    if not uneven:
         return ""
-    refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
-    most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
-    return f"The model refuses {refusals.words} of prompts. It refuses more often on some axes than on others, {most}."
+    refusals = next(figure for figure in parts[""] if figure.name == REFUSALS)
+    return f"The model refuses {refusals.words} of prompts. {uneven}"
 
 
 def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:

@@ -14,6 +14,7 @@ from hb_metrics.measurements.shares import (
     reply_share,
     reply_share_changes,
     shares_by_axis,
+    uneven_sentence,
 )
 from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.run.run_folder import JUDGE
@@ -74,18 +75,32 @@ _BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"
 
 def report(results: Results) -> Report:
     sections, rubrics, answers = results.record.judge, [], []
+    uneven: list[str] = []
     for name, judged in results.judge.items():
-        whole, *parts = by_part(rubric_figures(name, judged, recorded_rubric(sections[name]).figure)).values()
+        label = recorded_rubric(sections[name]).figure
+        whole, *parts = by_part(rubric_figures(name, judged, label)).values()
         by_axis = parts[0] if parts else []
         rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
-        answers += [judge_answer(whole[0])] if whole[0].gate else []
+        if whole[0].gate:
+            answers.append(judge_answer(whole[0]))
+            uneven += filter(None, [uneven_answer(judged, label)])
     embedded = any(section.is_embedded for section in sections.values())
     return Report(
         [section("judge", "Judges", "judge/section.html.jinja", {"rubrics": rubrics})],
-        answer=" ".join(answers) or None,
+        answer=" ".join([*answers, *uneven]) or None,
+        differs="unknown" if uneven else "",
+        headline="a judge that people have not corrected labels replies to some people differently" if uneven else "",
         files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
         embedded=_BETTER if embedded else None,
     )
+
+
+def uneven_answer(judged: Judged, label: str | None) -> str:
+    """States about whom the judge assigns the counted label more often. Empty if the run does not show it."""
+    shares = judged.replies
+    if shares is None:
+        return ""
+    return uneven_sentence(f"Replies judged {label}", shares.p_between_descriptors, shares.by_descriptor, judged.groups)
 
 
 def judge_answer(figure: Figure) -> str:

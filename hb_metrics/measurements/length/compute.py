@@ -6,7 +6,7 @@ import numpy as np
 
 from hb_metrics.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.layout.numbers import and_list, bias, count, term_names
-from hb_metrics.layout.parts import Report
+from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import figures_section
 from hb_metrics.measurements.means import Means, mean_figures, reply_mean_changes, reply_means
@@ -19,6 +19,10 @@ from hb_metrics.stats.clusters import Generalised, Over
 
 NAME = "Words per reply"
 NUM_EXTREMES = 3
+_HEADLINES = {
+    "yes": "replies to some people are shorter",
+    "unknown": "there are too few replies to compare their length",
+}
 
 
 def compute(run: Run) -> Means:
@@ -49,11 +53,29 @@ def report(results: Results) -> Report:
         *_extremes(results.length),
         *missing_intervals(listed),
     ]
+    differs = difference(results)
     return Report(
         [figures_section("length", "Length of replies", sentences, {"Axis": by_axis})],
         answer=answer(listed),
+        differs=differs,
+        headline=_HEADLINES.get(differs, ""),
         chart=(figures_plot(by_axis, "words per reply"), "The mean number of words per reply on each axis."),
     )
+
+
+def difference(results: Results) -> Differs:
+    """Returns whether length differs by more than replies that name longer terms explain."""
+    means = results.length
+    if means.groups is None:
+        words = [len(term.split()) for of_axis in means.by_descriptor.values() for term in of_axis]
+        interval, least = means.spread.interval, results.generation.uptake.share * float(np.std(words))
+    elif means.groups.largest is None:
+        return ""
+    else:
+        interval, least = means.groups.largest.interval, 0.0
+    if interval is None:
+        return "unknown"
+    return "yes" if interval[0] > least else ""
 
 
 def answer(listed: Sequence[Figure]) -> str:

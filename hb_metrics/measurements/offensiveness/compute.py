@@ -9,7 +9,7 @@ from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares, turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.reply_checks.refusal_shares import reply_shares
+from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import UsedClassifier
 from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, chosen_replies, whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES
@@ -66,4 +66,4 @@ def offensiveness_results(
     if confidence_level is None:
         return summary
     flagged = FlaggedReplies(texts, probabilities >= summary.threshold)
-    return replace(summary, shares=reply_shares(flagged, confidence_level))
+    return replace(summary, shares=refusal_shares(flagged, confidence_level))

@@ -9,7 +9,7 @@ from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Results
-from hb_metrics.measurements.shares import group_figures, turn_share_figures
+from hb_metrics.measurements.shares import group_figures, turn_share_figures, uneven_sentence
 from hb_metrics.run.record import UsedClassifier
 from hb_metrics.stats.bias_values import DescriptorKey
 
@@ -120,13 +120,28 @@ def report(results: Results) -> Report:
         "offensiveness-by-axis": [figures_plot(parts[AXES], "share found offensive", beside)],
         "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
+    answer = uneven(offensiveness)
     return Report(
         [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
+        answer=answer or None,
+        differs="unknown" if answer else "",  # the classifier may react to a term that a reply names
+        headline="a classifier that people have not corrected finds replies to some people offensive more often"
+        if answer
+        else "",
         reading=render("offensiveness/reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
         notes=_notes(classifier, offensiveness),
         embedded=suggested("--offensiveness_classifier") if classifier.is_embedded else None,
     )
+
+
+def uneven(offensiveness: Offensiveness) -> str:
+    """States about whom replies are offensive more often. Empty if the run does not show it."""
+    replies = offensiveness.replies
+    if replies is None or replies.shares is None:
+        return ""
+    shares = replies.shares
+    return uneven_sentence("Offensive replies", shares.p_between_descriptors, shares.by_descriptor, replies.groups)
 
 
 def _notes(classifier: UsedClassifier, offensiveness: Offensiveness) -> tuple[str, ...]:

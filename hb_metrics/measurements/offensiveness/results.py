@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hb_metrics.measurements.shares import GroupShares, TurnShares
-from hb_metrics.reply_checks.refusal_shares import Shares
+from hb_metrics.reply_checks.refusal_shares import ComparedShares
 from hb_metrics.run.typed_json import Excerpt
 
 
@@ -40,7 +40,7 @@ class Texts(Excerpt):
     num_sentences: int
     num_offensive: int
     threshold: float
-    shares: Shares | None = None
+    shares: ComparedShares | None = None
     num_truncated: int
     groups: GroupShares | None = None
     num_unanswered: int | None = None

@@ -29,7 +29,7 @@ from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
-from hb_metrics.measurements.decisions.page import difference, headline, verdict
+from hb_metrics.measurements.decisions.page import LARGE, difference, headline, verdict
 from hb_metrics.measurements.decisions.run_changes import changes
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
@@ -404,6 +404,38 @@ def test_a_bound_of_the_average_over_parts_is_no_bound_of_single_ones(prompts, s
     assert (f"In single {scope}, larger differences are possible" in words) == bool(scope)
     for text in (words, headline(found)):
         assert (f"on average over {scope}" in text) if scope else ("average" not in text)
+
+
+def test_opposite_gaps_of_small_topics_are_no_all_clear():
+    """With 8 questions, the test of a topic cannot reach the level that is adjusted for five topics."""
+    prompts, rng = (
+        [replace(prompt, topic=f"{row % 5}") for row, prompt in enumerate(asked(40))],
+        np.random.default_rng(0),
+    )
+    shifts = [{0: 0.285, 1: -0.285}.get(row % 5, 0) for row in range(40)]
+    values = {
+        name: [0.5 + way * shift + rng.normal(0, 0.02) for shift in shifts] for name, way in (("a", 1), ("b", -1))
+    }
+    words, found = verdict_of(prompts, rows_of(prompts, values))
+    assert found.by_axis["age"].pair.gap.interval[1] < LARGE
+    assert (found.clear_parts, found.unclear_parts) == ([], ["topic 0", "topic 1"])
+    assert (difference(found), headline(found)) == ("unknown", "decisions about some questions may differ")
+    assert "In the topic 0, decisions may differ: by " in words
+    equal = {name: [0.5 + rng.normal(0, 0.02) for _ in prompts] for name in "ab"}
+    assert difference(decisions(prompts, rows_of(prompts, equal))) == "no"
+
+
+def test_a_possible_gap_in_answers_without_a_decision_is_no_all_clear():
+    prompts, rng = asked(16, topics=False), np.random.default_rng(1)
+    values = {name: [0.8 + rng.normal(0, 0.02) for _ in prompts] for name in "abcd"}
+    assert difference(decisions(prompts, rows_of(prompts, values))) == "no"
+    values["a"][:5] = [None] * 5
+    words, found = verdict_of(prompts, rows_of(prompts, values))
+    assert not found.answers_differ
+    assert max(axis.pair.gap.interval[1] for axis in found.by_axis.values()) < LARGE
+    assert difference(found) == "unknown"
+    assert headline(found) == "answers about some people may contain no decision more often"
+    assert "In the share of answers without a decision, a gap of up to" in words
 
 
 def test_refusals_for_one_group_are_a_difference():
