@@ -205,7 +205,11 @@ def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
 
 
 def uneven_sentence(
-    name: str, p_value: float | None, by_descriptor: Sequence[DescriptorCount], groups: GroupShares | None
+    name: str,
+    p_value: float | None,
+    by_descriptor: Sequence[DescriptorCount],
+    groups: GroupShares | None,
+    alpha: float = ALPHA,
 ) -> str:
     """States for whom `name` ("Refusals") are more frequent beyond chance. Empty if the test does not show it.
 
@@ -216,6 +220,7 @@ def uneven_sentence(
         p_value: The p-value of the test between terms.
         by_descriptor: The counts of terms, from the highest share to the lowest.
         groups: The shares of groups of names.
+        alpha: The level of the test between terms.
     """
     if groups is not None:
         largest = groups.largest
@@ -224,7 +229,7 @@ def uneven_sentence(
         high, low = (f"{group.removesuffix(' names')} names" for group in (largest.high, largest.low))
         words = group_figures(name, groups)[-1].words
         return f"{name} are more frequent for {high} than for {low}, by {words}."
-    if p_value is None or p_value >= ALPHA:
+    if p_value is None or p_value >= alpha:
         return ""
     most = by_descriptor[0]
     example = f"most frequent for {most.descriptor} ({count(most.num)} of {count(most.num_replies)})"

@@ -197,10 +197,13 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
 
 
 def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
-    """States for whom the model refuses more often: on which axis, about which term, or for which group of names."""
+    """States for whom the model refuses more often: on which axis, about which term, or for which group of names.
+
+    There are two tests, between axes and between terms, so each has half the level.
+    """
     rows, shares = parts["Refusals by axis"], generation.refusals.refusals
-    uneven = uneven_sentence(REFUSALS, shares.p_between_descriptors, shares.by_descriptor, shares.groups)
-    if shares.p_between_axes is not None and shares.p_between_axes < ALPHA:
+    uneven = uneven_sentence(REFUSALS, shares.p_between_descriptors, shares.by_descriptor, shares.groups, ALPHA / 2)
+    if shares.p_between_axes is not None and shares.p_between_axes < ALPHA / 2:
         most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
         uneven = f"It refuses more often on some axes than on others, {most}."
     if not uneven:
