@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         descriptors = read_vocabulary(options.vocabulary_dir).descriptors
         dataset = stream_split(options.dataset, options.split)
         terms = [descriptor.term for descriptor in descriptors]
-        counts, num_examples = count_descriptors(read_examples(dataset, options.columns), terms)
+        counts, num_examples = count_descriptors(read_examples(dataset, [*dict.fromkeys(options.columns)]), terms)
         if not num_examples:
             raise ValueError(f"the split '{options.split}' has no examples; set --split to a split with examples")
         columns = {

@@ -176,8 +176,9 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> Human
     ratings = [rating for rating in read.ratings if rating.rater in included]
     if not ratings:
         raise ValueError(
-            f"all {len(read.ratings):,} ratings by {len(raters)} raters are excluded; add other raters' files, or set "
-            f"--max_failed_checks to more than {max_failed_checks}"
+            f"no rating is left of {len(read.ratings):,} (raters who failed more than {max_failed_checks} attention "
+            "checks are excluded, and checks are not ratings); add other raters' files, or set a higher "
+            "--max_failed_checks"
         )
     about = dict(study.about)
     return HumanEvaluation(

@@ -245,7 +245,7 @@ def draw_labels(
     for name in rater_names(num_raters):
         sheets[name] = seeded_generator(seed, "order of labels", name).permutation(number).tolist()
     labels = [list(label) for label in judged.labels]
-    study = LabelStudy("", judged.name, run, sorted(axes), seed, judged.question, labels, replies, sheets)
+    study = LabelStudy("", judged.name, run, sorted({*axes}), seed, judged.question, labels, replies, sheets)
     return study._replace(id=digest(study[1:]))
 
 

@@ -124,7 +124,7 @@ def run(tmp_path, path, *columns):
 def test_file_formats(name, tmp_path):
     path = write_rows(tmp_path / name)
     expected = {"Deaf": 2, "Black": 2, "white": 1, "blind": 1, "85-year-old": 1, "old": 1}
-    assert run(tmp_path, path, "prompt", "reply") == (expected, 4)
+    assert run(tmp_path, path, "prompt", "reply", "prompt") == (expected, 4)  # a repeated column counts once
     if name == "a.parquet":  # texts in lists count
         assert run(tmp_path, path, "tags")[0] == {"Deaf": 1, "white": 1}
 

@@ -105,7 +105,7 @@ def uneven_answer(judged: Judged, label: str | None) -> str:
 
 def judge_answer(figure: Figure) -> str:
     """States how many replies have the counted label of a rubric."""
-    return f"{figure.name}: {figure.words} of replies, according to a judge that people have not corrected."
+    return f"{figure.name}: {figure.words} of replies, according to the judge (not corrected with labels by people)."
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

@@ -175,7 +175,7 @@ def test_two_groups_of_terms_are_compared(copied, study, by_people):
 
 def test_labels_on_one_axis_are_said_to_be(copied, by_people, tmp_path, capsys):
     """Few labels: the page says of each rate and gap how many it lacks."""
-    for name, axes in (("age", ["age"]), ("both", AXES)):
+    for name, axes in (("age", ["age", "age"]), ("both", AXES)):
         out = tmp_path / name
         labels.main([str(copied), "--judge", "offensiveness", "--num", "24", "--output_dir", str(out), "--axes", *axes])
         rows = answers(read_label_study(out / "labels.json"), by_people)

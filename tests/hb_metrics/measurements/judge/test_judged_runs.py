@@ -86,7 +86,7 @@ def test_planted_condescension_is_found_where_it_is(run):
                body["messages"][-1]["content"] for _, body, _ in stand_in.requests if "messages" in body)  # fmt: skip
     page = (folder / "report.html").read_text()
     assert "human-eval calibrate" in page
-    assert "according to a judge that people have not corrected" in page.partition("<nav")[0]
+    assert "according to the judge (not corrected with labels by people)" in page.partition("<nav")[0]
     assert f"{served['tokens_in']:,} input tokens" in page
     assert url not in json.dumps(results["run"])
 

@@ -173,7 +173,7 @@ def test_verdicts_on_several_pairs_are_adjusted_for_their_number(finished, tmp_p
     (shard,) = (folder / "regard" / "regard_probabilities").glob("*.parquet")
     table = pq.read_table(shard)
     is_woman = np.array(table["group"].to_pylist()) == "woman"
-    negative = np.random.default_rng(13).random(len(table)) < np.where(is_woman, 0.6, 0.4)
+    negative = np.random.default_rng(14).random(len(table)) < np.where(is_woman, 0.6, 0.4)
     labels = [[float(low), float(not low), 0, 0, 0] for low in negative]
     rows = pa.array([row[: len(table["probabilities"][0])] for row in labels], table.schema.field("probabilities").type)
     pq.write_table(table.set_column(table.schema.get_field_index("probabilities"), "probabilities", rows), shard)
