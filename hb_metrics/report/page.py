@@ -137,8 +137,8 @@ def run_answer(results: Results) -> Answer:
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
     by_name = {measurement.name: measurement.parts.report(results) for measurement in measured}
     differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
-    # Decisions and replies are what affects people, so they are on the first screen. So is what decides the verdict. What
-    # differs comes first.
+    # Decisions and replies are what affects people, so they are on the first screen. So is what decides the verdict.
+    # What differs comes first.
     main = ("decisions", "generation", "judge")
     on_top = [by_name[name] for name in main if name in by_name]
     others = {name: report for name, report in by_name.items() if name not in main and report.answer is not None}
