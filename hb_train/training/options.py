@@ -96,8 +96,8 @@ class OnlyTraining:
     """Precedes a class of options, for scripts that make no evaluations during training and publish nothing."""
 
     def __post_init__(self) -> None:
-        needed = dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), (False,))
-        needed |= {"eval_strategy": ("no",)}
+        needed: dict[str, tuple[object]] = {"eval_strategy": ("no",)}
+        needed |= dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), (False,))
         check_needed(self, needed, "this script neither evaluates the model during training nor publishes it")
         super().__post_init__()  # type: ignore[misc]
 
