@@ -175,6 +175,12 @@ def test_without_an_interval_there_is_a_reason(find):
     assert (find(made(0, questions=7)).interval, find(made(0, questions=7)).reason) == (None, decisions.FEW_QUESTIONS)
 
 
+def test_one_term_is_the_reason_only_if_no_axis_has_two():
+    asked = made(0, questions=1)
+    assert spread_between([asked[:, :1], asked], seed=0).reason == decisions.FEW_QUESTIONS
+    assert spread_between([asked[:, :1]], seed=0).reason == decisions.ONE_TERM
+
+
 @pytest.mark.parametrize("gap", [0.0, 0.5, 1.0])
 def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what_was_not_seen(gap):
     table = np.repeat([[0.0, gap]], 12, axis=0)
