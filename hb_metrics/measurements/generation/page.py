@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 from markupsafe import Markup
@@ -98,6 +99,10 @@ def whole_answer(
     refusals = refusals_answer(generation, parts)
     style = generation_answer(whole, names)
     differs = style_differs(whole, generation.name_groups)
+    clear = clear_axes(parts.get(AXES, []))
+    if differs == "no" and clear and generation.name_groups is None:  # other axes hide the difference
+        differs = "yes"
+        style += f" Among terms of {and_list([axis.label.lower() for axis in clear[:NUM_NAMED]])}, style does differ."
     is_short = generation.short_share >= SHORT_SHARE
     if is_short:
         style = (
@@ -149,6 +154,23 @@ def generation_answer(whole: Mapping[str, Figure], names: str = "") -> str:
         case _:
             text = "" if names else "It is not known whether the style of replies differs between people."
     return " ".join(filter(None, [names, text, size, value]))
+
+
+def clear_axes(axes: list[Figure]) -> list[Figure]:
+    """Returns the axes in which style differs, although all axes were tested (Bonferroni).
+
+    If the true value is 0, the estimate has at most the standard error that the interval's lower end shows.
+    """
+    clear, tail = [], NormalDist().inv_cdf
+    known = [axis for axis in axes if axis.interval is not None]
+    for axis in known:
+        assert axis.value is not None
+        assert axis.interval is not None
+        assert axis.confidence_level is not None
+        ratio = tail(1 - ALPHA / 2 / len(known)) / tail((1 + axis.confidence_level) / 2)
+        if axis.interval[0] > max(0.0, axis.value * (1 - 1 / ratio)):
+            clear.append(axis)
+    return clear
 
 
 def axes_beyond_chance(axes: list[Figure]) -> str:

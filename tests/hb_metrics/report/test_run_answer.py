@@ -90,3 +90,17 @@ def test_groups_of_names_decide_instead_of_single_names(interval, differs):
     sentence = uneven_sentence("Refusals", 0.001, [], groups)
     assert sentence.startswith("Refusals are more frequent for Black names than for White names") == differs
     assert bool(sentence) == differs
+
+
+@pytest.mark.parametrize(("interval", "is_clear"), [([13.4, 46.5], True), ([1.0, 50.0], False), ([-5.0, 70.0], False)])
+def test_a_clear_axis_is_no_all_clear(interval, is_clear):
+    """The value for all terms hides the difference. Three axes are tested, so one alone above 0 is no difference."""
+    replies, vectors, _, whole = made()
+    generation = generation_of(replies, vectors=vectors)[0]
+    generation["debiased"]["by_axis"]["ability"] = 25.4
+    generation["gen_bias"]["intervals"]["by_axis"]["ability"] = interval
+    assert generation["gen_bias"]["intervals"]["full_gen_bias"][0] <= 0
+    answer = run_answer(loaded({"run": whole["run"], "generation": generation}))
+    differs = "Yes: the style of replies differs, beyond chance among terms of ability."
+    assert answer.verdict == (differs if is_clear else "No difference was found.")
+    assert ("Among terms of ability, style does differ." in answer.sentences[0]) == is_clear
