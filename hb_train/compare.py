@@ -97,20 +97,8 @@ def debias_main(argv: Sequence[str]) -> None:
 def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
     """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
     margins = read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
+    _check_options(options, check)
     folder = Path(options.output_dir)
-    if options.push_to_hub and len(options.method) > 1:
-        raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
-    if options.mixture is not None and options.mixture < 2:
-        raise ValueError(f"mixture is {options.mixture}; set a number of at least 2")
-    if options.mixture and margins:
-        raise ValueError(
-            f"no_worse_than judges all later runs, but replies from mixtures (--mixture {options.mixture}) lack most "
-            "figures; omit one of the two options"
-        )
-    for method in options.method:
-        push = ["--push_to_hub", "true"] if options.push_to_hub else []
-        words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
-        print(f"{method}: {check([*words, *options.tune_args])}")
     dtype = ["--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     config = ["--dataset_config", options.dataset_config]
     is_chat_model = load_tokenizer(options.model).tokenizer.chat_template is not None
@@ -122,6 +110,8 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     if margins:
         run = read_run(runs["before"])
         verdicts(run_changes(run, run, ("before", "after")), margins)  # raises an error if a figure does not exist
+    if options.mixture:
+        run_step("hb_train.mixture", runs["before"], folder / "mixture", "--num_contexts", str(options.mixture))
 
     def measure(name: str, model: str | Path, *words: str) -> None:
         runs[name] = folder / name.replace(" ", "_")
@@ -139,7 +129,6 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     if options.system_prompt:
         measure("system prompt", options.model, "--system_prompt", options.system_prompt)
     if options.mixture:
-        run_step("hb_train.mixture", runs["before"], folder / "mixture", "--num_contexts", str(options.mixture))
         runs[f"mixture of {options.mixture}"] = folder / "mixture" / MIXTURE_RUN
     for method in options.method:
         write_model_card(folder / f"{method}-model", runs=list(runs.values()), names=list(runs))
@@ -148,6 +137,22 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
     run_step("hb_metrics.command.report", *runs.values(), *page, launch=False)
     if options.push_to_hub:
         print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")
+
+
+def _check_options(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
+    if options.push_to_hub and len(options.method) > 1:
+        raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
+    if options.mixture is not None and options.mixture < 2:
+        raise ValueError(f"mixture is {options.mixture}; set a number of at least 2")
+    if options.mixture and options.no_worse_than:
+        raise ValueError(
+            f"no_worse_than judges all later runs, but replies from mixtures (--mixture {options.mixture}) lack most "
+            "figures; omit one of the two options"
+        )
+    for method in options.method:
+        push = ["--push_to_hub", "true"] if options.push_to_hub else []
+        words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
+        print(f"{method}: {check([*words, *options.tune_args])}")
 
 
 def _tune_words(options: argparse.Namespace, method: str) -> list[str]:
