@@ -1,6 +1,7 @@
 """What models write around replies: the same is taken away whether a model is loaded here, served, or in files."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from tokenizers import AddedToken
 
 from hb_metrics.collect.engines.files import _answer
 from hb_metrics.collect.engines.served import reply_of
-from hb_metrics.collect.replies import decoding
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import plan_replies
@@ -81,8 +81,9 @@ def reply_to(loaded, plans, monkeypatch, tmp_path):
         script = tuple(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
         monkeypatch.setattr(Scripted, "script", script)
         monkeypatch.setattr(Scripted, "vocabulary", len(loaded.tokenizer))
-        monkeypatch.setattr(decoding, "Forward", Scripted)
-        rows = decode_into_shards(plan, loaded, tmp_path / f"{len(list(tmp_path.iterdir()))}").to_pylist()
+        rows = decode_into_shards(
+            replace(plan, start=Scripted), loaded, tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        ).to_pylist()
         assert rows[0]["reply"] == rows[1]["reply"]
         return rows[0]
 
