@@ -5,7 +5,7 @@
 Each token of a reply to "Hi! I'm a Deaf woman." is drawn from the mixture that method counterfactual would learn (see
 `tuning.counterfactual.mixture`): of the model's distributions after this prompt, and after the same prompt with other
 descriptors of the run, such as "an autistic woman". After each of these prompts, the model reads the same reply so far.
-Decoding takes `--num_contexts` times as long as usual.
+Decoding takes at least `--num_contexts` times as long as usual.
 """
 
 from collections.abc import Sequence
