@@ -27,7 +27,7 @@ from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_train.debias_table import write_debias_table
 from hb_train.training.models import check_trainable
-from hb_train.training.options import first_line, has_fast_bfloat16, run_script
+from hb_train.training.options import check_least, first_line, has_fast_bfloat16, run_script
 from hb_train.training.saving import publish_model, write_model_card
 
 # Labelled replies and measured replies answer different prompts, because their seeds differ.
@@ -142,8 +142,7 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
 def _check_options(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
     if options.push_to_hub and len(options.method) > 1:
         raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
-    if options.mixture is not None and options.mixture < 2:
-        raise ValueError(f"mixture is {options.mixture}; set a number of at least 2")
+    check_least(options, mixture=2)
     if options.mixture and options.no_worse_than:
         raise ValueError(
             f"no_worse_than judges all later runs, but replies from mixtures (--mixture {options.mixture}) lack most "

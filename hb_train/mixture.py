@@ -8,6 +8,7 @@ descriptors of the run, such as "an autistic woman". After each of these prompts
 Decoding takes at least `--num_contexts` times as long as usual.
 """
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from hb_metrics.measurements.settings import OF_LOADED, Settings
 from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, run_digest
 from hb_train.compare import MIXTURE_RUN
 from hb_train.side_effects import Side, load_side
-from hb_train.training.options import first_line, run_script
+from hb_train.training.options import check_least, first_line, run_script
 from hb_train.training.runs import model_description
 from hb_train.tuning.mixed_replies import COLUMNS, MixedForward, mixed_groups
 
@@ -41,13 +42,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("output_dir", type=Path, help=f"The folder of the replies. Their run is in '{MIXTURE_RUN}'.")
     parser.add_argument("--num_contexts", type=int, default=4, help="The number of prompts in a mixture. Default: 4.")
     options = parser.parse_args(argv)
-    if options.num_contexts < 2:
-        parser.error(f"--num_contexts is {options.num_contexts}; set a number of at least 2")
-    run_script("mixture.py", lambda: measure_mixture(options.before, options.output_dir, options.num_contexts))
+    run_script("mixture.py", lambda: measure_mixture(options))
 
 
-def measure_mixture(before: Path, folder: Path, num_contexts: int) -> None:
-    """Replies to the prompts of the run `before` from mixtures, and measures the replies with the run's settings."""
+def measure_mixture(options: argparse.Namespace) -> None:
+    """Replies to the prompts of a run from mixtures, and measures the replies with the settings of the run."""
+    check_least(options, num_contexts=2)
+    before, output_dir, num_contexts = options.before, options.output_dir, options.num_contexts
     side = load_side(read_run(before))
     check_mixable(side)
     prompts, loaded = side.run.tables.prompts(*COLUMNS), side.engine.loaded
@@ -59,13 +60,13 @@ def measure_mixture(before: Path, folder: Path, num_contexts: int) -> None:
     plan = replace(plan, start=start, num_read=num_contexts)
     with PartialState().main_process_first():
         about = {"before": run_digest(before), "num_contexts": num_contexts, "model": model_description(loaded)}
-        open_run(folder, {**about, "generation": plan.description(), "versions": package_versions()})
-    replies = side.engine.reply(plan, folder / REPLIES)
+        open_run(output_dir, {**about, "generation": plan.description(), "versions": package_versions()})
+    replies = side.engine.reply(plan, output_dir / REPLIES)
     if PartialState().is_main_process:
         answers = replies.select(["id", "reply", "num_tokens", "truncated", "reasoning"])
-        write_atomically(folder / REPLIES_FILE, lambda scratch: pq.write_table(answers, scratch))
+        write_atomically(output_dir / REPLIES_FILE, lambda scratch: pq.write_table(answers, scratch))
     PartialState().wait_for_everyone()
-    measure(_settings_of_replies(side, asked.requests.extent, folder, num_contexts))
+    measure(_settings_of_replies(side, asked.requests.extent, output_dir, num_contexts))
 
 
 def check_mixable(side: Side) -> None:

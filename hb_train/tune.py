@@ -169,7 +169,8 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     if not arguments.dry_run:
         folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
         if folder is None:
-            _publish(training_args)  # an earlier try may have failed
+            if training_args.push_to_hub and training_args.process_index == 0:  # an earlier try may have failed
+                _publish(training_args)
             return
 
     tuning = Tuning(arguments, training_args, model_args, loaded, record, {})
@@ -199,17 +200,16 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     if trainer.is_world_process_zero():
         _save(folder, trainer, tuning)
         print(f"\nmodel: {folder.resolve()}")
-        training_args.push_to_hub = is_pushed
-        _publish(training_args)
+        if is_pushed:
+            _publish(training_args)
     end_processes(trainer)
 
 
 def _publish(training_args: "SFTConfig") -> None:
     from hb_train.training.saving import publish_model
 
-    if training_args.push_to_hub and training_args.process_index == 0:
-        folder, where = Path(training_args.output_dir), training_args.hub_model_id
-        print(f"published: {publish_model(folder, where, private=training_args.hub_private_repo)}")
+    folder, where = Path(training_args.output_dir), training_args.hub_model_id
+    print(f"published: {publish_model(folder, where, private=training_args.hub_private_repo)}")
 
 
 def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:

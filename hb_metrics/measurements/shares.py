@@ -10,14 +10,7 @@ import pyarrow as pa
 from hb_dataset.names import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure, Unit
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
-from hb_metrics.reply_checks.refusal_shares import (
-    ComparedShares,
-    DescriptorCount,
-    Share,
-    Shares,
-    cell_sums,
-    reply_shares,
-)
+from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
 from hb_metrics.run.replies import FlaggedReplies, RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.changes import PairedChange
@@ -204,21 +197,14 @@ def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
     return of_groups(name, rows, shares.largest, "points", shares.confidence_level)
 
 
-def uneven_sentence(
-    name: str,
-    p_value: float | None,
-    by_descriptor: Sequence[DescriptorCount],
-    groups: GroupShares | None,
-    alpha: float = ALPHA,
-) -> str:
+def uneven_sentence(name: str, shares: ComparedShares, groups: GroupShares | None, alpha: float = ALPHA) -> str:
     """States for whom `name` ("Refusals") are more frequent beyond chance. Empty if the test does not show it.
 
     Groups of names are compared, or terms if there are no groups.
 
     Args:
         name: The replies that are counted, in the plural.
-        p_value: The p-value of the test between terms.
-        by_descriptor: The counts of terms, from the highest share to the lowest.
+        shares: The shares of terms.
         groups: The shares of groups of names.
         alpha: The level of the test between terms.
     """
@@ -229,9 +215,10 @@ def uneven_sentence(
         high, low = (f"{group.removesuffix(' names')} names" for group in (largest.high, largest.low))
         words = group_figures(name, groups)[-1].words
         return f"{name} are more frequent for {high} than for {low}, by {words}."
+    p_value = shares.p_between_descriptors
     if p_value is None or p_value >= alpha:
         return ""
-    most = by_descriptor[0]
+    most = shares.by_descriptor[0]
     example = f"most frequent for {most.descriptor} ({count(most.num)} of {count(most.num_replies)})"
     return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), and {example}."
 

@@ -14,6 +14,7 @@ from hb_metrics.measurements.reply_requests import Asked
 from hb_metrics.models.chats import Message
 from hb_metrics.models.contexts import check_lengths, encode_messages
 from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.processes import input_device
 from hb_train.tuning.counterfactual import first_tokens, mixture
 from hb_train.tuning.own_rows import draw_rows, rows_by_place
 from hb_train.tuning.swap import name_starts
@@ -65,24 +66,19 @@ class MixedForward:
         for places in by_length.values():
             of_part = [self.groups[reply].contexts[member] for reply, member in places]
             self.parts.append((Forward(model, of_part, cached=cached), places))
-        self.replies: list[list[int]] = [[] for _ in contexts]
-
-    @property
-    def tokens(self) -> torch.Tensor:
-        return torch.tensor(self.replies)
+        self.tokens = torch.empty(len(contexts), 0, dtype=torch.int64, device=input_device(model))
 
     def first(self) -> torch.Tensor:
         return self._mixed([forward.first() for forward, _ in self.parts])
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
-        for reply, token in zip(self.replies, tokens.tolist(), strict=True):
-            reply.append(token)
+        self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
         return self._mixed([forward.next(tokens[[reply for reply, _ in places]]) for forward, places in self.parts])
 
     def select(self, rows: torch.Tensor) -> None:
         new = {reply: number for number, reply in enumerate(rows.tolist())}
         self.groups = [self.groups[reply] for reply in new]
-        self.replies = [self.replies[reply] for reply in new]
+        self.tokens = self.tokens[rows]
         parts = []
         for forward, of_part in self.parts:
             kept = [row for row, (reply, _) in enumerate(of_part) if reply in new]
@@ -96,7 +92,7 @@ class MixedForward:
         row_of = {place: row for row, place in enumerate(places)}
         log_probs = (torch.cat(list(logits)).float() / self.temperature).log_softmax(-1)
         mixed = []
-        for number, (group, reply) in enumerate(zip(self.groups, self.replies, strict=True)):
+        for number, (group, reply) in enumerate(zip(self.groups, self.tokens.tolist(), strict=True)):
             rows = [row_of[number, member] for member in range(len(group.contexts))]
             if _is_within(reply, group.own_name):
                 mixed.append(log_probs[rows[0]])
@@ -150,7 +146,10 @@ def mixed_groups(
 
 
 def _is_within(reply: Sequence[int], spellings: Sequence[Sequence[int]]) -> bool:
-    """Returns whether a reply ends in the beginning of a name, but not in the whole name."""
+    """Returns whether a reply ends in the beginning of a name, but not in the whole name.
+
+    With a name such as "with asthma", this is also true after every other "with".
+    """
     return any(
         reply[-length:] == spelling[:length]
         for spelling in spellings

@@ -91,3 +91,8 @@ def test_runs_whose_prompts_cannot_be_mixed_are_rejected(option, value, advice, 
     settings = settings_of({**run.record.content["settings"], option: value})
     with pytest.raises(ValueError, match=advice):
         check_mixable(Side(run, settings, None))
+
+
+def test_a_mixture_of_one_prompt_is_rejected(tmp_path):
+    with pytest.raises(SystemExit, match="num_contexts is 1; set a number of at least 2"):
+        main([str(tmp_path), str(tmp_path / "mixture"), "--num_contexts", "1"])

@@ -190,14 +190,11 @@ class Decisions:
     @property
     def _tested_parts(self) -> list[tuple[str, float, float]]:
         """Returns the name of each part, its adjusted p-value, and its p-value."""
-        of_terms = [(name, part.spread.p_value) for name, part in self.by_part.items()]
-        of_names = [(name, pair.gap.p_value) for name, pair in self.names_by_part.items()]
-        tests = []
-        for parts, is_adjusted in ((of_terms, False), (of_names, True)):
-            known = [(name, p) for name, p in parts if p is not None]
-            number = len(known)
-            tests += [(name, p, p / number) if is_adjusted else (name, p * number, p) for name, p in known]
-        return tests
+        spreads = [(name, part.spread.p_value) for name, part in self.by_part.items()]
+        gaps = [(name, pair.gap.p_value) for name, pair in self.names_by_part.items()]
+        of_terms, of_names = ([(name, p) for name, p in tests if p is not None] for tests in (spreads, gaps))
+        tests = [(name, p * len(of_terms), p) for name, p in of_terms]
+        return tests + [(name, p, p / len(of_names)) for name, p in of_names]  # these p-values are adjusted
 
     @property
     def has_low_mass(self) -> bool:

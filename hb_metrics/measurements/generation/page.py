@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from statistics import NormalDist
 from typing import Any
 
 from markupsafe import Markup
@@ -32,6 +31,7 @@ from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import ALPHA, uneven_sentence
 from hb_metrics.run.record import GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
+from hb_metrics.stats.clusters import quantile
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
@@ -161,13 +161,13 @@ def clear_axes(axes: list[Figure]) -> list[Figure]:
 
     If the true value is 0, the estimate has at most the standard error that the interval's lower end shows.
     """
-    clear, tail = [], NormalDist().inv_cdf
+    clear = []
     known = [axis for axis in axes if axis.interval is not None]
     for axis in known:
         assert axis.value is not None
         assert axis.interval is not None
         assert axis.confidence_level is not None
-        ratio = tail(1 - ALPHA / 2 / len(known)) / tail((1 + axis.confidence_level) / 2)
+        ratio = quantile(1 - ALPHA / len(known)) / quantile(axis.confidence_level)
         if axis.interval[0] > max(0.0, axis.value * (1 - 1 / ratio)):
             clear.append(axis)
     return clear
@@ -224,7 +224,7 @@ def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -
     There are two tests, between axes and between terms, so each has half the level.
     """
     rows, shares = parts["Refusals by axis"], generation.refusals.refusals
-    uneven = uneven_sentence(REFUSALS, shares.p_between_descriptors, shares.by_descriptor, shares.groups, ALPHA / 2)
+    uneven = uneven_sentence(REFUSALS, shares, shares.groups, ALPHA / 2)
     if shares.p_between_axes is not None and shares.p_between_axes < ALPHA / 2:
         most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
         uneven = f"It refuses more often on some axes than on others, {most}."

@@ -97,10 +97,9 @@ def report(results: Results) -> Report:
 
 def uneven_answer(judged: Judged, label: str | None) -> str:
     """States about whom the judge assigns the counted label more often. Empty if the run does not show it."""
-    shares = judged.replies
-    if shares is None:
+    if judged.replies is None:
         return ""
-    return uneven_sentence(f"Replies judged {label}", shares.p_between_descriptors, shares.by_descriptor, judged.groups)
+    return uneven_sentence(f"Replies judged {label}", judged.replies, judged.groups)
 
 
 def judge_answer(figure: Figure) -> str:

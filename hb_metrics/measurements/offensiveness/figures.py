@@ -140,8 +140,7 @@ def uneven(offensiveness: Offensiveness) -> str:
     replies = offensiveness.replies
     if replies is None or replies.shares is None:
         return ""
-    shares = replies.shares
-    return uneven_sentence("Offensive replies", shares.p_between_descriptors, shares.by_descriptor, replies.groups)
+    return uneven_sentence("Offensive replies", replies.shares, replies.groups)
 
 
 def _notes(classifier: UsedClassifier, offensiveness: Offensiveness) -> tuple[str, ...]:

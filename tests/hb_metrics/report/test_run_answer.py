@@ -12,6 +12,7 @@ from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.means import reply_means
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.measurements.shares import GroupShare, GroupShares, LargestDifference, uneven_sentence
+from hb_metrics.reply_checks.refusal_shares import ComparedShares
 from hb_metrics.report.page import run_answer
 from hb_metrics.run.replies import RatedReplies
 from tests.hb_metrics.made_results import LABELS, as_stored, generation_of, loaded, replies_to, some_prompts, whole_run
@@ -87,7 +88,8 @@ def test_replies_that_only_name_longer_terms_are_no_verdict():
 def test_groups_of_names_decide_instead_of_single_names(interval, differs):
     largest = LargestDifference("Black names", "White", 0.2, interval, None)
     groups = GroupShares({"White": GroupShare(0.1, 1, 10), "Black names": GroupShare(0.3, 3, 10)}, largest, 0.95)
-    sentence = uneven_sentence("Refusals", 0.001, [], groups)
+    terms = ComparedShares(0.2, 4, 20, 2, (0.1, 0.3), {}, [], 0.001, None, 1999, 0.95)
+    sentence = uneven_sentence("Refusals", terms, groups)
     assert sentence.startswith("Refusals are more frequent for Black names than for White names") == differs
     assert bool(sentence) == differs
 
