@@ -64,11 +64,13 @@ def test_forms_add_up_and_an_option_does_not_contain_a_longer_one():
     rows = [("yes", "yes", 0.2), ("yes", "Yes", 0.3), ("no", "no", 0.1), ("no", "No", 0.1)]
     rows = [("p", *row) for row in rows]
     rows += [("q", "approve", "approve", 0.5), ("q", "approve later", "approve later", 0.2), ("q", "a", "a", 0.6)]
+    rows += [("r", text, text, mass) for text, mass in (("no", 0.6), ("no one", 0.3), ("no one else", 0.1))]
     names = ("prompt_id", "option", "form", "log_likelihood")
     table = pa.Table.from_pylist([dict(zip(names, (*row[:3], math.log(row[3])), strict=True)) for row in rows])
     found = option_probabilities(table)
     assert found["p"] == pytest.approx({"yes": 0.5, "no": 0.2})
     assert found["q"] == pytest.approx({"approve": 0.3, "approve later": 0.2, "a": 0.1})
+    assert found["r"] == pytest.approx({"no": 0.3, "no one": 0.2, "no one else": 0.1})
 
 
 def test_an_option_that_does_not_fit_is_refused():

@@ -5,6 +5,7 @@ import re
 import shutil
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import combinations
 
 import evaluate
 import numpy as np
@@ -139,6 +140,33 @@ def test_runs_show_changes_and_stop_at_a_gate(run, tmp_path):
     high = first.results.likelihood.contrasts.spread.interval[1]
     assert not exceeded(loaded(first.results), [LIKELIHOOD], {"attitude_contrast": high * 1.01})
     assert exceeded(loaded(first.results), [LIKELIHOOD], {"attitude_contrast": high * 0.99})
+
+
+def test_the_change_in_contrasts_has_the_interval_of_a_jackknife_over_nouns(run, tmp_path):
+    shutil.copytree(run, tmp_path / "other")
+    rng = np.random.default_rng(5)
+    for path in sorted((tmp_path / "other/perplexities").glob("*.parquet")):
+        table = pq.read_table(path)
+        moved = table["perplexity"].to_numpy() * rng.lognormal(0, 0.05, len(table))
+        column = table.column_names.index("perplexity")
+        pq.write_table(table.set_column(column, table.schema.field(column), [moved]), path)
+    first, second = read_run(run), read_run(tmp_path / "other")
+
+    def spread(scores, nouns):
+        """The standard deviation between terms, from the covariances of different nouns."""
+        scores = scores.assign(value=-scores["num_tokens"] * np.log(scores["perplexity"]))
+        wide = scores[scores["axis"] == "age"].pivot_table("value", ["noun", "descriptor"], "template")
+        contrast = sum(wide[one] - wide[other] for one, other in PAIRS).div(2).unstack("descriptor").loc[nouns]
+        covariances = np.cov(contrast)
+        return np.sqrt(max(covariances[~np.eye(len(nouns), dtype=bool)].mean(), 0))
+
+    scores = [of_run.tables.scores().to_pandas() for of_run in (first, second)]
+    without = [spread(scores[1], rest) - spread(scores[0], rest) for rest in map(list, combinations(NOUNS, 7))]
+    change = LIKELIHOOD.parts.changes(first, second).by_name["Attitude contrast, Age"]
+    expected = spread(scores[1], list(NOUNS)) - spread(scores[0], list(NOUNS))
+    half = stats.t.ppf(0.975, 7) * np.sqrt(7 * np.var(without))
+    assert change.change == pytest.approx(expected)
+    assert change.interval == pytest.approx([expected - half, expected + half])
 
 
 def test_a_run_whose_record_marks_no_pairs_has_those_of_its_config():
