@@ -29,24 +29,15 @@ from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.run.run_folder import write_json
 from hb_train.compare import DebiasingMethod, debias_main
 from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
 from hb_train.debiasing.trainer import make_trainer
 from hb_train.training.models import length_limit, load_base_model, trained_model
-from hb_train.training.options import (
-    OnlyTraining,
-    check_least,
-    check_model_options,
-    check_without_effect,
-    option,
-    parse_options,
-    run_script,
-)
+from hb_train.training.options import PAPER, check_least, check_model_options, option, parse_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
     divergence,
-    end_processes,
+    finish,
     open_training_run,
     training_description,
 )
@@ -85,11 +76,6 @@ class DebiasArguments:
         check_least(self, lambda_lm=0, lambda_d=0)
 
 
-@dataclass
-class DebiasConfig(OnlyTraining, SFTConfig):
-    pass
-
-
 def main(argv: list[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else argv
     if "--compare" in words:
@@ -99,23 +85,15 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> Any:
-    return parse_options(
-        (DebiasArguments, DebiasConfig, ModelConfig),
-        argv,
-        __doc__,
-        num_train_epochs=2.0,
-        learning_rate=5e-5,
-        lr_scheduler_type="constant",
-        max_length=128,
-        gradient_checkpointing=False,
-        save_strategy="epoch",
-        save_total_limit=1,
+    defaults = {**PAPER, "num_train_epochs": 2.0, "max_length": 128, "gradient_checkpointing": False}
+    options = parse_options(
+        (DebiasArguments, SFTConfig, ModelConfig), argv, __doc__, **defaults, save_strategy="epoch", save_total_limit=1
     )
+    check_model_options(options[2])
+    return options
 
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
-    check_model_options(model_args)
-    check_without_effect(training_args, f"method {arguments.method}")
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
     if arguments.reference_texts is None:
@@ -149,26 +127,25 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         after = measure_bias(model, loaded, pairs.texts, reference.texts)
     except ValueError as error:  # the same texts had a perplexity before
         raise divergence(training_args, "perplexity of a text") from error
+    results = {
+        "method": arguments.method,
+        "bias_type": specification.bias_type,
+        "model": loaded.name,
+        "num_steps": trainer.state.global_step,
+        "before": before,
+        "after": after,
+        "num_skipped_pairs": pairs.num_skipped,
+        "reference": {"source": source, "num_skipped": reference.num_skipped},
+        "phrases": {"train": counts},
+        "num_pairs": len(terms.pairs),
+    }
+    lines = []
+    for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
+        values = ["–" if of[name] is None else f"{of[name]:.3f}" for of in (before, after)]
+        lines.append(f"{name:>20}  {' → '.join(values)}")
     if trainer.is_world_process_zero():
-        results = {
-            "method": arguments.method,
-            "bias_type": specification.bias_type,
-            "model": loaded.name,
-            "num_steps": trainer.state.global_step,
-            "before": before,
-            "after": after,
-            "num_skipped_pairs": pairs.num_skipped,
-            "reference": {"source": source, "num_skipped": reference.num_skipped},
-            "phrases": {"train": counts},
-            "num_pairs": len(terms.pairs),
-        }
         save_whole_model(model, loaded, folder)
-        write_json(folder / DEBIAS_FILE, results)  # written last, because this file marks a finished run
-        for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
-            values = ["–" if of[name] is None else f"{of[name]:.3f}" for of in (before, after)]
-            print(f"{name:>20}  {' → '.join(values)}")
-        print(f"\nmodel: {folder.resolve()}")
-    end_processes(trainer)
+    finish(trainer, folder / DEBIAS_FILE, results, lines)  # written last, because this file marks a finished run
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, object]:

@@ -19,7 +19,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ from nltk.translate.meteor_score import meteor_score
 from nltk.util import ngrams
 from sacrebleu.metrics import BLEU
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-from trl import ModelConfig, SFTConfig, get_peft_config
+from trl import SFTConfig
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.seeded_draws import seeded_generator
@@ -40,18 +40,11 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import ContextFormat, encode_replies, render_messages
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.run.run_folder import REPLIES, write_json
+from hb_metrics.run.run_folder import REPLIES
 from hb_train.training.encoding import EncodedRows, encode_rows
-from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import (
-    OnlyTraining,
-    check_least,
-    check_model_options,
-    option,
-    parse_options,
-    run_script,
-)
-from hb_train.training.runs import divergence, end_processes, open_training_run, training_description
+from hb_train.training.models import load_whole_model, padding_tokenizer, trained_model
+from hb_train.training.options import PAPER, check_least, option, parse_options, run_script
+from hb_train.training.runs import divergence, finish, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"
@@ -63,6 +56,7 @@ _TOKENIZER = Tokenizer13a()
 
 @dataclass
 class ResponseArguments:
+    model_name_or_path: str = option(MISSING, "The causal model: a Hub id, a local folder or 'embedded'.")
     dialogues: str | None = option(
         None,
         "The convos.txt file of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: "
@@ -76,23 +70,16 @@ class ResponseArguments:
         check_least(self, num_pairs=1, num_test=1, max_new_tokens=1)
 
 
-@dataclass
-class ResponseConfig(OnlyTraining, SFTConfig):
-    pass
-
-
 def main(argv: list[str] | None = None) -> None:
     run_script("response_generation.py", lambda: respond(*parse(argv)))
 
 
 def parse(argv: Sequence[str] | None) -> Any:
     return parse_options(
-        (ResponseArguments, ResponseConfig, ModelConfig),
+        (ResponseArguments, SFTConfig),
         argv,
         __doc__,
-        num_train_epochs=1,
-        learning_rate=5e-5,
-        lr_scheduler_type="constant",
+        **PAPER,
         max_length=128,
         per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
         gradient_accumulation_steps=NUM_BATCHES,
@@ -102,17 +89,16 @@ def parse(argv: Sequence[str] | None) -> Any:
     )
 
 
-def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
-    check_model_options(model_args)
+def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     source = None if arguments.dialogues is None else Path(arguments.dialogues)
     dialogue = read_dialogue(source, num_replies=arguments.num_pairs, seed=training_args.seed)
     pairs, tested = split_pairs(dialogue, arguments.num_test, training_args.seed)
-    loaded = load_base_model(model_args, training_args)
+    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
     engine = LocalEngine(loaded)
     layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
     decoding, _ = engine.decoding("greedy", "first_line", max_new_tokens=arguments.max_new_tokens)
     description = {
-        **training_description(arguments, training_args, loaded, model_args),
+        **training_description(arguments, training_args, loaded),
         "dialogue": dialogue.description(),
         "decoding": asdict(decoding),
         "context": {"format": layout.context, "reason": layout.context_reason},
@@ -127,36 +113,33 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
         args=training_args,
         train_dataset=train.dataset,
         processing_class=padding_tokenizer(loaded),
-        peft_config=get_peft_config(model_args),
     )
     trainer.train()
-    taught = LocalEngine(replace(loaded, model=trained_model(trainer).eval()))
+    trained_model(trainer).eval()
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
     requests = make_requests(prompts, decoding=decoding, seed=training_args.seed)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies left by an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    plan = taught.plan_replies(requests, layout)
+    plan = engine.plan_replies(requests, layout)
     try:
-        replies = taught.reply(plan, folder / REPLIES)
+        replies = engine.reply(plan, folder / REPLIES)
     except ValueError as error:
         raise divergence(training_args, "score of a token") from error
-    if training_args.process_index == 0:
-        results = {
-            **description,
-            **response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested]),
-            "num_truncated": sum(replies["truncated"].to_pylist()),
-            "num_steps": trainer.state.global_step,
-            "num_train_rows": len(train.dataset),
-            "num_cut_contexts": train.num_cut,
-            "num_too_long_responses": num_too_long,
-            "num_skipped": dialogue.num_skipped,
-        }
-        write_json(folder / CRG_FILE, results)
-        for name in ("bleu_4", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
-            print(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
-        print(f"results: {(folder / CRG_FILE).resolve()}")
-    end_processes(trainer)
+    results = {
+        **description,
+        **response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested]),
+        "num_truncated": sum(replies["truncated"].to_pylist()),
+        "num_steps": trainer.state.global_step,
+        "num_train_rows": len(train.dataset),
+        "num_cut_contexts": train.num_cut,
+        "num_too_long_responses": num_too_long,
+        "num_skipped": dialogue.num_skipped,
+    }
+    lines = []
+    for name in ("bleu_4", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
+        lines.append(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
+    finish(trainer, folder / CRG_FILE, results, lines)
 
 
 def split_pairs(

@@ -22,8 +22,6 @@ from hb_train.training.models import check_lora, check_trainable, load_base_mode
 from hb_train.training.options import (
     check_least,
     check_model_options,
-    check_needed,
-    check_without_effect,
     option,
     parse_options,
     run_script,
@@ -50,18 +48,8 @@ if TYPE_CHECKING:
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
-
-# Options of TRL that would select or publish another checkpoint, or evaluate other rows or tokens.
-_NEEDED: dict[str, tuple[object, ...]] = {
-    "load_best_model_at_end": (True,),
-    "metric_for_best_model": ("loss", "eval_loss", "perplexity", "eval_perplexity"),
-    "greater_is_better": (False,),
-    "dataloader_drop_last": (False,),
-    "batch_eval_metrics": (False,),
-    "eval_do_concat_batches": (True,),
-    "completion_only_loss": (None, True),
-    "hub_revision": (None,),
-}
+# Options of TRL's trainer that tune.py has besides those of all scripts.
+_OPTIONS = "eval_strategy eval_steps eval_delay eval_on_start push_to_hub hub_model_id hub_private_repo"
 
 
 @dataclass
@@ -123,18 +111,17 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _check(words: list[str]) -> str:
-    options = parse(words)
-    check_options(*options)
-    return check_model(*options, context=None)
+    return check_model(*parse(words), context=None)
 
 
 def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, ModelConfig]":
     from trl import ModelConfig, SFTConfig
 
-    return parse_options(
+    options = parse_options(
         (TuneArguments, SFTConfig, ModelConfig),
         words,
         __doc__,
+        _OPTIONS,
         eval_strategy="steps",
         save_strategy="steps",
         save_total_limit=1,
@@ -142,6 +129,8 @@ def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, Model
         greater_is_better=False,
         eval_on_start=True,
     )
+    check_model_options(options[2], may_quantize=not options[0].merge)
+    return options
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
@@ -150,7 +139,6 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     from hb_metrics.models.layout import TUNING_FILE
     from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
 
-    check_options(arguments, training_args, model_args)
     training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
@@ -212,15 +200,6 @@ def _publish(training_args: "SFTConfig") -> None:
     print(f"published: {publish_model(folder, where, private=training_args.hub_private_repo)}")
 
 
-def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    check_model_options(model_args, may_quantize=not arguments.merge)
-    check_needed(
-        training_args,
-        _NEEDED,
-        "tune.py selects the checkpoint with the lowest loss of all validation replies, and publishes the main branch",
-    )
-
-
 def check_model(
     arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", context: str | None
 ) -> str:
@@ -236,9 +215,6 @@ def check_model(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
     )
     check_trainable(loaded, arguments.kinds())
-    if arguments.method != "sft" or loaded.kind != "causal":
-        what = f"method {arguments.method}" if loaded.kind == "causal" else "an encoder-decoder model"
-        check_without_effect(training_args, what)
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)

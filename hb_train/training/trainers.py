@@ -102,11 +102,10 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         """Computes TRL's loss, which is the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
         On CPUs, TRL computes the probabilities of the whole vocabulary even at positions where no token is learnt. For
-        the embedded model on two CPU cores, these positions would take more than half of the training time. Smoothed
-        labels, other losses and the loss of a mixture of experts are left to TRL.
+        the embedded model on two CPU cores, these positions would take more than half of the training time. The loss
+        of a mixture of experts is left to TRL.
         """
-        is_plain = self.args.loss_type == "nll" and self.label_smoother is None and not self.aux_loss_enabled
-        own: Any = ReplyTraining if is_plain and self.args.device.type == "cpu" else SFTTrainer
+        own: Any = ReplyTraining if self.args.device.type == "cpu" and not self.aux_loss_enabled else SFTTrainer
         return own.compute_loss(self, model, inputs, return_outputs, num_items_in_batch)
 
 

@@ -197,7 +197,7 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
             ["--tune_args=--lora_target_modules q_proj"],
             "omit --lora_target_modules to change",
         ),
-        (tune, "gpt2", ["--tune_args=--packing true"], "omit --packing"),
+        (tune, "gpt2", ["--tune_args=--packing true"], "--packing is not an option"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft", "counterfactual"], "set one --method"),
     ],

@@ -398,7 +398,6 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--loss_type", "dft"], "loss_type is dft.*omit --loss_type"),
         (["--anchor_share", "1"], "anchor_share is 1"),
         (["--labels", "none"], "works only with method sft"),
     ],
