@@ -67,48 +67,50 @@ def main(argv: list[str] | None = None) -> None:
 
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process."""
-    state = process_state()
-    if not state.is_main_process:
-        state.wait_for_everyone()
+    if not process_state().is_main_process:
         return
     run = read_run(Path(arguments.run_dir))
+    if run.results.generation is None:
+        raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     styles = run.tables.vectors(STYLES)
     replies = replies_to_label(run, styles)
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     values, is_biased = tag_replies(replies, styles.values, alpha=arguments.alpha, beta=arguments.beta)
-    folder = Path(arguments.output_dir).expanduser()
-    open_run(folder, _description(arguments, run))
+    folder, record = Path(arguments.output_dir).expanduser(), run.record.content
+    ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
+    labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
+    description = {
+        "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
+        # The seed for sampling is in no other part of the record.
+        "labelled_run": {**labelled, "seed": run.record.settings.seed},
+        "versions": package_versions(),
+    }
+    open_run(folder, description)
     made, style = run.record.generation, run.record.style_classifier
-    num_empty = run.results.generation.num_empty_replies
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     rows, suffix = label_rows(replies, values, is_biased, Asked(loaded, made.context, chat, made.cue))
     write_splits(folder, rows, held_out_rows(replies["text"].to_pylist(), arguments.seed))
     axes = np.array(replies["axis"].to_pylist())
     by_tag = _count_tags(is_biased)
-    by_axis = {axis: _count_tags(is_biased[axes == axis]) for axis in sorted(set(axes.tolist()))}
     content = {
         "num_rows": len(replies),
         "by_tag": by_tag,
-        "by_axis": by_axis,
+        "by_axis": {axis: _count_tags(is_biased[axes == axis]) for axis in np.unique(axes).tolist()},
         "suffix": suffix,
         "context": made.context,
         "asked_with": {name: vars(made)[name] for name in ASKED_WITH},
         "alpha": arguments.alpha,
         "beta": arguments.beta,
-        "num_empty_replies": num_empty,
-        "model": run.record.content["model"],
+        "num_empty_replies": run.results.generation.num_empty_replies,
+        "model": record["model"],
         "style_classifier": {key: getattr(style, key) for key in ("name", "digest", "num_styles")},
     }
     write_json(folder / LABELS_FILE, content)
-    print(f"\nα = {arguments.alpha}, β = {arguments.beta:.6g}; {len(replies):,} replies")
-    print(f"  {'':<22} {'bias':>8} {'no_bias':>8}  share bias")
-    for name, tags in [("all", by_tag), *by_axis.items()]:
-        share = tags["bias"] / max(1, sum(tags.values()))
-        print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
-    if num_empty:
-        print(f"  {num_empty:,} empty replies, without style and label")
-    print(f"\nlabels: {folder.resolve()}")
-    state.wait_for_everyone()
+    print(
+        f"α = {arguments.alpha}, β = {arguments.beta:.6g}: {by_tag['bias']:,} of {len(replies):,} replies have the tag "
+        f'"bias" (by axis: {LABELS_FILE})'
+    )
+    print(f"labels: {folder.resolve()}")
 
 
 def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
@@ -202,18 +204,6 @@ def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[s
         chat=asked.chat,
         thought=False,
     )
-
-
-def _description(arguments: LabelArguments, run: Run) -> dict[str, object]:
-    record = run.record.content
-    ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
-    labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
-    return {
-        "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
-        # The seed for sampling is in no other part of the record.
-        "labelled_run": {**labelled, "seed": run.record.settings.seed},
-        "versions": package_versions(),
-    }
 
 
 def _count_tags(is_biased: np.ndarray) -> dict[str, int]:
