@@ -93,9 +93,6 @@ class TuneArguments:
                 "set --method sft"
             )
 
-    def kinds(self) -> tuple[str, ...]:
-        return ("causal", "encoder-decoder") if self.method == "sft" else ("causal",)
-
     def tag(self) -> str | None:
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
 
@@ -143,7 +140,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
     print_once(training_args, check_model(arguments, training_args, model_args, record.context))
-    loaded = load_base_model(model_args, training_args, arguments.kinds())
+    loaded = load_base_model(model_args, training_args)
     if record.model.get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
         if arguments.method == "counterfactual":
@@ -173,7 +170,6 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     callbacks: list[TrainerCallback] = [EarlyStoppingCallback(patience)] if patience else []
     is_pushed, training_args.push_to_hub = training_args.push_to_hub, False  # checkpoints are not published
     trainer = make_trainer(tuning, callbacks)
-    trainer.num_read = tuning.encoded["train"].num_read
     if folder is None:
         print_once(training_args, measure_cost(tuning, trainer))
         return
@@ -214,7 +210,7 @@ def check_model(
     loaded = load_tokenizer(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
     )
-    check_trainable(loaded, arguments.kinds())
+    check_trainable(loaded)
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)

@@ -6,7 +6,6 @@ import torch
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 
-from hb_metrics.models.architecture import decoder_prefix
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.models.loading import LoadedModel
 from hb_train.training.models import length_limit
@@ -17,13 +16,11 @@ IGNORED = -100  # the label of a token that is not learnt, as in torch and trans
 class EncodedRows(NamedTuple):
     """Tokenized rows. Tokens that the model does not learn have the label `IGNORED`.
 
-    `num_cut` counts the contexts whose beginning was cut. The first `num_read` labels of a row are not part of the
-    reply, because the decoder always reads them before it.
+    `num_cut` counts the contexts whose beginning was cut.
     """
 
     dataset: Dataset
     num_cut: int
-    num_read: int = 0
 
 
 def encode_rows(
@@ -38,8 +35,6 @@ def encode_rows(
     `suffix` is the text that follows the tag in every prompt. Rows without tags (`with_tags=False`) train the model on
     its own replies, as in the paper's self-chat tuning.
     """
-    is_encoder_decoder = loaded.kind == "encoder-decoder"
-    prefix = decoder_prefix(loaded.model, loaded.tokenizer) if is_encoder_decoder else []
     limit = length_limit(loaded, max_length)
     # `map` computes a hash of every object that `encode` uses. `encode` must therefore not use `loaded`, which contains
     # the weights.
@@ -50,32 +45,31 @@ def encode_rows(
     def encode(row: Mapping[str, Any]) -> dict[str, Any]:
         untagged = row["prompt"].removesuffix(f" {row['tag']}{suffix}")
         prompt = row["prompt"] if with_tags else untagged + suffix
-        before, whole = encode_rendered([untagged, prompt], tokenizer, context, is_encoder_decoder=is_encoder_decoder)
-        (reply,) = encode_replies(
-            [prompt], [row["completion"]], tokenizer, context, is_encoder_decoder=is_encoder_decoder
-        )
+        before, whole = encode_rendered([untagged, prompt], tokenizer, context, is_encoder_decoder=False)
+        (reply,) = encode_replies([prompt], [row["completion"]], tokenizer, context, is_encoder_decoder=False)
         learnt = reply if row["truncated"] or end is None else [*reply, end]
         same = takewhile(lambda pair: pair[0] == pair[1], zip(before, whole, strict=False))
         num_kept = len(whole) - sum(1 for _ in same)  # from the tag on
-        num_in_input = 0 if is_encoder_decoder else len(learnt)
-        needed = max(num_kept + num_in_input, len(prefix) + len(learnt) - 1)
+        needed = num_kept + len(learnt)
         if limit is not None and needed > limit:
             raise ValueError(
                 f"row {row['id']} needs {needed} tokens for its tag and its reply, which cannot be cut; set "
                 f"--max_length above {limit}, or remove the row"
             )
-        cut, room = whole, len(whole) if limit is None else limit - num_in_input
+        cut, room = whole, len(whole) if limit is None else limit - len(learnt)
         if len(whole) > room:
             # A special token at the start is also kept, unless there is room only for the tag.
             start = whole[:1] if whole[0] in start_tokens and room > num_kept else []
             cut = start + whole[len(whole) - room + len(start) :]
-        made = {"input_ids": [*cut, *learnt], "labels": [IGNORED] * len(cut) + learnt}
-        if prefix:  # the decoder's input is a column, because some models derive a wrong input from the labels
-            made = {"input_ids": cut, "labels": [*prefix[1:], *learnt], "decoder_input_ids": [*prefix, *learnt][:-1]}
-        return {**made, "attention_mask": [1] * len(made["input_ids"]), "cut": len(cut) < len(whole)}
+        return {
+            "input_ids": [*cut, *learnt],
+            "attention_mask": [1] * len(cut + learnt),
+            "labels": [IGNORED] * len(cut) + learnt,
+            "cut": len(cut) < len(whole),
+        }
 
     encoded = rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
-    return EncodedRows(encoded.remove_columns("cut"), sum(encoded["cut"]), len(prefix[1:]))
+    return EncodedRows(encoded.remove_columns("cut"), sum(encoded["cut"]))
 
 
 def collate(rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:

@@ -7,12 +7,11 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from peft import get_peft_model
 from trl import get_peft_config
 
-from hb_train.training.encoding import IGNORED, EncodedRows, collate, encode_rows
+from hb_train.training.encoding import IGNORED, EncodedRows, encode_rows
 from hb_train.training.models import padding_tokenizer
-from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
+from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tuning.counterfactual import CounterfactualTrainer, collate_groups, encode_groups
 
 if TYPE_CHECKING:
@@ -52,31 +51,25 @@ def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
 def make_trainer(tuning: Tuning, callbacks: "list[TrainerCallback]") -> Any:
     loaded, config, training_args = tuning.loaded, get_peft_config(tuning.model_args), tuning.training_args
     settings: dict[str, Any] = {
+        "model": loaded.model,
         "args": training_args,
+        "peft_config": config,
         "train_dataset": tuning.encoded["train"].dataset,
         "eval_dataset": tuning.encoded["validation"].dataset,
         "processing_class": padding_tokenizer(loaded),
         "callbacks": callbacks,
     }
-    model: Any = loaded.model
     if tuning.arguments.method == "counterfactual":
         training_args.dataset_kwargs = {"skip_prepare_dataset": True}
         training_args.remove_unused_columns = False
         return CounterfactualTrainer(
-            model=model,
-            untuned=deepcopy(model) if config is None else None,
+            untuned=deepcopy(loaded.model) if config is None else None,
             temperature=tuning.record.temperature,
             naming_weight=tuning.arguments.naming_weight,
-            peft_config=config,
             data_collator=collate_groups,
             **settings,
         )
-    if loaded.kind == "causal":
-        return ReplySFTTrainer(model=model, peft_config=config, **settings)
-    if config is not None:
-        config.task_type = "SEQ_2_SEQ_LM"  # TRL's default is for causal models
-        model = get_peft_model(model, config)
-    return ReplySeq2SeqTrainer(model=model, data_collator=collate, **settings)
+    return ReplySFTTrainer(**settings)
 
 
 def measure_cost(tuning: Tuning, trainer: Any) -> str:

@@ -21,12 +21,7 @@ FORMATS = {
     "plain behind a start token": ("llama", "roberta", "\n"),
     "dialogpt": ("gpt2", "gpt2", "</s>"),
     "chat": ("llama", "llama", "<|im_end|>\n<|im_start|>assistant\n"),
-    "blenderbot": ("blenderbot", "blenderbot", ""),
-    "plain for an encoder": ("t5", "t5", ""),
 }
-
-
-FORCED = 9
 
 
 class Given:
@@ -36,23 +31,20 @@ class Given:
         model, tokenizer, self.suffix = FORMATS[name]
         self.model, self.tokenizer = deepcopy(get_small_model(model)[0]), deepcopy(get_small_model(tokenizer)[1])
         self.context = name.split()[0]
-        self.is_encoder_decoder = self.model.config.is_encoder_decoder
         self.end = "</s>"
         if self.context == "chat":
             with_chat(self.tokenizer)
             self.end = "<|im_end|>"
         if hasattr(self.model.config, "max_position_embeddings"):
             self.model.config.max_position_embeddings = 1000
-        if self.is_encoder_decoder:  # such as BART's
-            self.model.generation_config.forced_bos_token_id = FORCED
-        self.loaded = as_loaded(self.model, self.tokenizer, "encoder-decoder" if self.is_encoder_decoder else "causal")
+        self.loaded = as_loaded(self.model, self.tokenizer)
 
     def rows(self, replies=REPLIES, truncated=(False, False, True)):
         prompts = [
             render_messages(
                 [chat_messages(with_tag(text, tag), lines, DEFAULT_CHAT)],
                 *(self.tokenizer, self.context),
-                is_encoder_decoder=self.is_encoder_decoder,
+                is_encoder_decoder=False,
             )[0]
             for text, lines, tag in zip(TEXTS, LINES, TAGS, strict=True)
         ]
@@ -74,11 +66,6 @@ class Given:
         labels = row["labels"]
         learnt = [token for token in labels if token != IGNORED]
         assert row["attention_mask"] == [1] * len(row["input_ids"])
-        if self.is_encoder_decoder:
-            assert learnt == labels
-            assert labels[0] == FORCED
-            assert row["decoder_input_ids"] == [self.model.config.decoder_start_token_id, *labels[:-1]]
-            return learnt[1:], row["input_ids"]
         context = row["input_ids"][: len(labels) - len(learnt)]
         assert labels == [IGNORED] * len(context) + learnt
         assert row["input_ids"] == context + learnt
@@ -94,7 +81,6 @@ def asked(request, get_small_model):
 @pytest.mark.parametrize("replies", [REPLIES, ["bias", " no_bias", "\nbias"], [".", "'s", "  \u2028é"]])
 def test_only_the_reply_and_its_end_are_learnt_after_the_context(replies, with_tags, asked):
     encoded = asked.encode(asked.rows(replies), with_tags=with_tags)
-    assert encoded.num_read == asked.is_encoder_decoder
     assert (len(encoded.dataset), encoded.num_cut) == (3, 0)
     end = asked.tokenizer.convert_tokens_to_ids(asked.end)
     contexts = asked.contexts(TAGS if with_tags else [None] * 3)
@@ -110,8 +96,8 @@ def test_only_the_reply_and_its_end_are_learnt_after_the_context(replies, with_t
 @pytest.mark.parametrize("with_tags", [True, False])
 def test_long_rows_lose_the_beginning_of_their_context(with_tags, asked):
     whole = [asked.learnt(row) for row in asked.encode(with_tags=with_tags).dataset]
-    lengths = [len(context) + (0 if asked.is_encoder_decoder else len(reply)) for reply, context in whole]
-    longest, tokenizer = max(*lengths, max(len(reply) for reply, _ in whole)), asked.tokenizer
+    lengths = [len(context) + len(reply) for reply, context in whole]
+    longest, tokenizer = max(lengths), asked.tokenizer
     num_cut, num_refused = 0, 0
     for limit in range(longest, 0, -3):
         try:
@@ -125,7 +111,7 @@ def test_long_rows_lose_the_beginning_of_their_context(with_tags, asked):
         for row, (reply, context), tag in zip(encoded.dataset, whole, TAGS, strict=True):
             learnt, cut = asked.learnt(row)
             assert learnt == reply
-            assert len(row["input_ids"]) == min(limit, len(context) + (0 if asked.is_encoder_decoder else len(learnt)))
+            assert len(row["input_ids"]) == min(limit, len(context) + len(learnt))
             if len(cut) == len(context):
                 assert cut == context
                 continue
