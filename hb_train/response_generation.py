@@ -6,7 +6,7 @@ r"""Teaches a model to respond as people do, and scores its responses (Barikeri 
 The model reads the last turn of a dialogue and learns the response to it. All responses to a prompt are in the same
 split. In the test split, they are the references with which the model's response is compared. The defaults are the
 paper's settings (5.1), but with fewer pairs, so that training is possible on two CPU cores. crg.json contains BLEU-4,
-METEOR, NIST-2, Entropy-4 and Dist-2.
+METEOR, Entropy-4 and Dist-2.
 
 The measures are those of DialoGPT (Zhang et al., 2020). The paper does not name a tokenizer. This toolkit uses
 sacrebleu's tokenizer `13a` on lower-case text, so figures are comparable only between runs of this toolkit. METEOR
@@ -38,19 +38,17 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.models.contexts import ContextFormat, encode_replies, render_messages
+from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, render_messages, reply_end
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES
-from hb_train.training.encoding import EncodedRows, encode_rows
-from hb_train.training.models import load_whole_model, padding_tokenizer, trained_model
+from hb_train.training.encoding import encode_pair
+from hb_train.training.models import length_limit, load_whole_model, padding_tokenizer, trained_model
 from hb_train.training.options import PAPER, check_least, option, parse_options, run_script
 from hb_train.training.runs import divergence, finish, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"
 BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
-# NIST halves the score if the responses are two thirds as long as the references.
-_NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 _TOKENIZER = Tokenizer13a()
 
 
@@ -107,11 +105,11 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     if folder is None:
         return
 
-    train, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
+    train, num_cut, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
     trainer = ReplySFTTrainer(
         model=loaded.model,
         args=training_args,
-        train_dataset=train.dataset,
+        train_dataset=train,
         processing_class=padding_tokenizer(loaded),
     )
     trainer.train()
@@ -131,13 +129,13 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
         **response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested]),
         "num_truncated": sum(replies["truncated"].to_pylist()),
         "num_steps": trainer.state.global_step,
-        "num_train_rows": len(train.dataset),
-        "num_cut_contexts": train.num_cut,
+        "num_train_rows": len(train),
+        "num_cut_contexts": num_cut,
         "num_too_long_responses": num_too_long,
         "num_skipped": dialogue.num_skipped,
     }
     lines = []
-    for name in ("bleu_4", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
+    for name in ("bleu_4", "meteor_exact_stem", "entropy_4", "dist_2"):
         lines.append(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
     finish(trainer, folder / CRG_FILE, results, lines)
 
@@ -166,38 +164,47 @@ def split_pairs(
 
 def encode_responses(
     rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, context: ContextFormat, max_length: int | None
-) -> tuple[EncodedRows, int]:
-    """Encodes contexts and responses, of which only the responses are learnt. Counts the dropped rows.
+) -> tuple[Dataset, int, int]:
+    """Encodes contexts and responses, of which only the responses are learnt.
 
     If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
     `max_length`. Such a response would leave little room for the context, and would be truncated in generation.
+
+    Returns:
+        The rows, the number of cut contexts, and the number of dropped rows.
     """
+    tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     ids, prompts, texts = zip(*rows, strict=True)
     conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for prompt in prompts]
-    rendered = render_messages(conversations, loaded.tokenizer, context, is_encoder_decoder=False)
-    replies = encode_replies(rendered, texts, loaded.tokenizer, context, is_encoder_decoder=False)
-    fitting = [
-        {"id": identifier, "prompt": prompt, "completion": text, "tag": "", "truncated": False}
-        for identifier, prompt, text, reply in zip(ids, rendered, texts, replies, strict=True)
-        if max_length is None or len(reply) < max_length // 2
-    ]
-    if not fitting:
+    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=False)
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
+    replies = encode_replies(rendered, texts, tokenizer, context, is_encoder_decoder=False)
+    ends = [] if (end := reply_end(tokenizer, context)) is None else [end]
+    encoded, num_cut = [], 0
+    for name, given, reply in zip(ids, contexts, replies, strict=True):
+        if max_length is not None and len(reply) >= max_length // 2:
+            continue
+        num_over = 0 if limit is None else len(given) + len(reply + ends) - limit
+        if num_over > 0:
+            num_cut += 1
+            start = given[:1] if given[0] in tokenizer.all_special_ids else []
+            given = [*start, *given[num_over + len(start) :]]
+        encoded.append(encode_pair(name, given, reply + ends, limit))
+    if not encoded:
         raise ValueError(
             f"none of the {len(rows):,} responses is shorter than half of max_length {max_length}; raise --max_length"
         )
-    data = Dataset.from_list(fitting)
-    encoded = encode_rows(data, loaded, context=context, suffix="", with_tags=True, max_length=max_length)
-    return encoded, len(rows) - len(fitting)
+    return Dataset.from_list(encoded), num_cut, len(rows) - len(encoded)
 
 
 def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Computes all measures of responses. An undefined measure is `None`.
 
-    All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. NIST-2 is in bits and `entropy_4` in
-    nats. `dist_2` is the number of distinct bigrams per 100 bigrams (Li et al., 2016). Each prompt needs a reference
+    All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. `entropy_4` is in nats. `dist_2` is the
+    number of distinct bigrams per 100 bigrams (Li et al., 2016). Each prompt needs a reference
     that contains a word.
 
-    BLEU-4 and NIST-2 are computed over the whole set. If no n-gram of some length matches, BLEU-4 is smoothed as in
+    BLEU-4 is computed over the whole set. If no n-gram of some length matches, BLEU-4 is smoothed as in
     mteval. METEOR is the mean over responses, and compares each response with its best reference.
     """
     texts = [response or "" for response in responses]
@@ -215,7 +222,6 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
     bigrams = ngrams_of(tokens, 2)
     return {
         "bleu_4": bleu.corpus_score(texts, streams).score,
-        "nist_2": nist(tokens, reference_tokens, 2),
         "meteor_exact_stem": 100 * math.fsum(meteor) / len(tokens),
         "entropy_4": ngram_entropy(tokens, 4),
         "dist_2": 100 * (len(bigrams) / bigrams.total()) if bigrams else None,
@@ -240,41 +246,6 @@ def ngram_entropy(tokens: Sequence[Sequence[str]], size: int) -> float | None:
     counts = ngrams_of(tokens, size)
     shares = [count / counts.total() for count in counts.values()]
     return 0.0 - math.fsum(share * math.log(share) for share in shares) if shares else None
-
-
-def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
-    """Computes NIST of all responses in bits, for n-grams up to the length `size` (Doddington, 2002; mteval-v13a).
-
-    Each n-gram that a response shares with a reference is weighted by its information, log2(a / b). b is the number of
-    times that the n-gram occurs in the references. a is the number of times that its first n − 1 words occur in the
-    references or, if n = 1, the number of all words in the references. In a response, an n-gram counts at most as often
-    as it occurs in any one reference.
-
-    The length of a response is compared with the mean length of its references. (mteval requires the same number of
-    references for all responses.) Returns `None` if all responses are shorter than `size` words.
-    """
-    counts: Counter[tuple[str, ...]] = Counter({(): sum(len(reply) for replies in references for reply in replies)})
-    reference_length = 0.0
-    for replies in references:
-        reference_length += sum(map(len, replies)) / len(replies)
-        for order in range(1, size + 1):
-            counts.update(ngrams_of(replies, order))
-    score = 0.0
-    for order in range(1, size + 1):
-        information, total = 0.0, 0
-        for response, replies in zip(tokens, references, strict=True):
-            most: Counter[tuple[str, ...]] = Counter()
-            for reply in replies:
-                most |= ngrams_of([reply], order)
-            own = ngrams_of([response], order)
-            total += own.total()
-            for ngram, number in (own & most).items():
-                information += number * math.log2(counts[ngram[:-1]] / counts[ngram])
-        if not total:
-            return None
-        score += information / total
-    ratio = min(sum(map(len, tokens)) / reference_length, 1)
-    return score * math.exp(_NIST_BETA * math.log(ratio) ** 2)
 
 
 if __name__ == "__main__":

@@ -87,11 +87,6 @@ class TuneArguments:
         check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0)
         if self.anchor_share >= 1:
             raise ValueError(f"anchor_share is {self.anchor_share}; set a number of at least 0 and below 1")
-        if self.method != "sft" and self.labels == "none":
-            raise ValueError(
-                f"--labels none works only with method sft, but the method is {self.method}; omit --labels none, or "
-                "set --method sft"
-            )
 
     def tag(self) -> str | None:
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
@@ -161,9 +156,6 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     tuning = Tuning(arguments, training_args, model_args, loaded, record, {})
     for name in SPLITS:
         tuning.encoded[name] = encode(tuning, read_split(dataset, name, rows))
-    num_cut = sum(split.num_cut for split in tuning.encoded.values())
-    if num_cut:
-        print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = None if folder is None else checkpoint_to_resume(training_args)
     set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
     patience = arguments.early_stopping_patience
@@ -235,8 +227,7 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
         "best_step": state.best_global_step,
         "num_steps": state.global_step,
         f"validation_{measure}": curve,
-        "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
-        "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
+        "num_rows": {name: len(rows) for name, rows in encoded.items()},
     }
     elsewhere = ("context", "asked_with", "alpha", "beta")
     tag, context = arguments.tag(), record.context

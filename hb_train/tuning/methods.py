@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from trl import get_peft_config
 
-from hb_train.training.encoding import IGNORED, EncodedRows, encode_rows
+from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tuning.counterfactual import CounterfactualTrainer, collate_groups, encode_groups
@@ -31,10 +31,10 @@ class Tuning(NamedTuple):
     model_args: "ModelConfig"
     loaded: "LoadedModel"
     record: "RowRecord"
-    encoded: dict[str, EncodedRows]
+    encoded: "dict[str, Dataset]"
 
 
-def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
+def encode(tuning: Tuning, rows: "Dataset") -> "Dataset":
     arguments, record, max_length = tuning.arguments, tuning.record, tuning.training_args.max_length
     if arguments.method == "counterfactual":
         return encode_groups(rows, tuning.loaded, record.context, arguments.anchor_share, max_length)
@@ -54,8 +54,8 @@ def make_trainer(tuning: Tuning, callbacks: "list[TrainerCallback]") -> Any:
         "model": loaded.model,
         "args": training_args,
         "peft_config": config,
-        "train_dataset": tuning.encoded["train"].dataset,
-        "eval_dataset": tuning.encoded["validation"].dataset,
+        "train_dataset": tuning.encoded["train"],
+        "eval_dataset": tuning.encoded["validation"],
         "processing_class": padding_tokenizer(loaded),
         "callbacks": callbacks,
     }
@@ -74,7 +74,7 @@ def make_trainer(tuning: Tuning, callbacks: "list[TrainerCallback]") -> Any:
 
 def measure_cost(tuning: Tuning, trainer: Any) -> str:
     """Counts rows and tokens, and trains and evaluates on the largest batches to measure time and memory."""
-    arguments, train = tuning.training_args, tuning.encoded["train"].dataset
+    arguments, train = tuning.training_args, tuning.encoded["train"]
     labels = train["labels"]
     if isinstance(labels[0][0], list):  # a row is a group of sequences
         labels = [sequence for row in labels for sequence in row]
@@ -96,7 +96,7 @@ def measure_cost(tuning: Tuning, trainer: Any) -> str:
     trainer.create_optimizer().step()
     trainer.prediction_step(model.eval(), evaluated, False)
     return (
-        f"rows: {len(train):,} for training, {len(tuning.encoded['validation'].dataset):,} for validation\n"
+        f"rows: {len(train):,} for training, {len(tuning.encoded['validation']):,} for validation\n"
         f"tokens: {tokens:,} per epoch, {learnt:,} of them learnt; the longest row has {max(map(len, labels)):,}\n"
         f"memory: {_peak_memory() / 2**30:.1f} GiB at the peak\n"
         f"time: about {minutes:.0f} minutes for {epochs:.3g} epochs at {rate:,.0f} tokens per "

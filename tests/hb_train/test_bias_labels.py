@@ -186,7 +186,7 @@ def test_a_thinking_model_learns_where_its_reply_begins(style):
     ends = end_tokens(model, tokenizer, "chat")
     content = {"id": ["a"], "prompt": [prompt], "completion": ["So sad."], "tag": [tag], "truncated": [False]}
     how = {"context": "chat", "suffix": suffix, "with_tags": True, "max_length": None}
-    row = encode_rows(Dataset.from_dict(content), loaded, **how).dataset[0]
+    row = encode_rows(Dataset.from_dict(content), loaded, **how)[0]
     given = encode_rendered([measured], tokenizer, "chat", is_encoder_decoder=False)[0]
     assert row["input_ids"][: len(given)] == given
     part = split_tokens(row["input_ids"][len(given) :], ends.reader(), tokenizer)

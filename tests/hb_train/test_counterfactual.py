@@ -81,7 +81,7 @@ ROWS = [
 def encoded(loaded, share=0.25):
     columns = ("id", "prompts", "completions", "spans", "names", "after", "truncated")
     rows = Dataset.from_list([{name: row[name] for name in columns} for row in ROWS])
-    return list(encode_groups(rows, loaded, "plain", share, None).dataset)
+    return list(encode_groups(rows, loaded, "plain", share, None))
 
 
 def test_what_all_prompts_share_is_learnt_from_all_of_them(save_small_model):
@@ -399,7 +399,6 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     ("options", "message"),
     [
         (["--anchor_share", "1"], "anchor_share is 1"),
-        (["--labels", "none"], "works only with method sft"),
     ],
 )
 def test_options_without_effect_are_rejected(options, message, pitying_model, own_rows, tmp_path):
