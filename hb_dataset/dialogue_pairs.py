@@ -58,8 +58,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         source = path.name
     if not 1 <= num_replies <= len(pairs):
         raise ValueError(
-            f"num_replies is {num_replies:,}, but {source} has {len(pairs):,} prompt–reply pairs; set a number from 1 "
-            f"to {len(pairs):,}"
+            f"num_replies is {num_replies:,}; set a number from 1 to {len(pairs):,}, the pairs of {source}"
         )
     return Dialogue(
         ids=[pair.id for pair in pairs],
@@ -86,10 +85,7 @@ def _chitchat() -> dict[str, Any]:
     try:
         folder = resources.files("chitchat_dataset")
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
-            f"prompt and reply"
-        ) from error
+        raise ModuleNotFoundError(f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`") from error
     # The file is read directly, because the package's own class would not close the file.
     return json.loads(folder.joinpath("dataset.json").read_text(encoding="utf-8"))
 
@@ -147,8 +143,7 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
             continue
         if len(columns) != 7:
             raise ValueError(
-                f"line {number} of '{path}' has {len(columns)} columns; pass a convos.txt from DSTC-7, in which each "
-                "line has 7 tab-separated columns"
+                f"line {number} of '{path}' has {len(columns)} columns, not 7; pass a convos.txt of DSTC-7"
             )
         last = columns[5].strip().split(" EOS ")[-1]
         rows.append(("" if last == "START" else last, columns[6]))

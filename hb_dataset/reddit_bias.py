@@ -43,10 +43,7 @@ class Phrase(NamedTuple):
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
     """Reads the phrases of each split. Also returns whether the files come from the authors' repository."""
     if not folder.is_dir():
-        raise NotADirectoryError(
-            f"folder '{folder}' does not exist; pass the authors' repository, the folder with the data, or a folder "
-            f"that contains the data in a subfolder '{specification.bias_type}'"
-        )
+        raise NotADirectoryError(f"folder '{folder}' does not exist; pass the authors' repository, or your own folder")
     folders = _folders(folder, specification)
     splits: dict[str, list[Phrase]] = {}
     for name in SPLITS:
@@ -60,9 +57,7 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(
             f"'{folder}' contains no RedditBias split for {specification.bias_type}; add a file named train, "
-            "validation or test (.csv or .txt), or pass the authors' repository, which contains "
-            f"*_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ and *_bias_manual_train.txt in "
-            f"text_files/{name}/"
+            f"validation or test, or pass the authors' repository, with data/{name}/ and text_files/{name}/"
         )
     return splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv"))
 
@@ -95,10 +90,7 @@ def _read_split(
         by_side[COUNTERFACTUAL_COLUMN in read_header(path)].append(path)
     t1, t2 = _only(by_side[False], folder, split), _only(by_side[True], folder, f"{split} (counterfactuals)")
     if t1 is None and t2 is not None:
-        raise ValueError(
-            f"'{folder}' contains the counterfactuals for {split} ({_names([t2], folder)}), but not the original "
-            f"phrases about {specification.group_1}; add the other *_biased_*_reduced.csv to the folder"
-        )
+        raise ValueError(f"{split} has counterfactuals ({_names([t2], folder)}), but no phrases; add the other file")
     return None if t1 is None else _aligned_phrases(t1, t2)
 
 
@@ -130,10 +122,8 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
         rows = read_table(file, (COLUMN,), strict=False)
         sides.append([_without_start_mark(filled_text_in(place, row, COLUMN)) for place, row in rows])
     if len({len(texts) for texts in sides}) > 1:
-        raise ValueError(
-            f"'{path}' has {len(sides[0])} rows, but '{other}' has {len(sides[1])}; a row in one file forms a pair "
-            "with the same row in the other file, so pass files with the same number of rows"
-        )
+        numbers = f"'{path}' has {len(sides[0])} rows, but '{other}' has {len(sides[1])}"
+        raise ValueError(f"{numbers}; pass files of which the same rows form pairs")
     return [Phrase(*texts) for texts in zip(*sides, strict=True)]
 
 
@@ -211,8 +201,8 @@ def _check_identical(rows: Sequence[_Row], what: str, specification: BiasSpecifi
     number = sum(row.text_t1 == row.text_t2 for row in rows)
     if number > MAX_MISFITS * len(rows):
         raise ValueError(
-            f"{number} of {len(rows)} counterfactuals in {what} are identical to their phrases, so these pairs "
-            f"show no difference; check that the phrases contain the terms of '{specification.bias_type}'"
+            f"{number} of {len(rows)} counterfactuals in {what} are identical to their phrases; check that the phrases "
+            f"contain the terms of '{specification.bias_type}'"
         )
     if number:
         _LOG.warning("%s: %d of %d phrases are identical to their counterfactuals", what, number, len(rows))

@@ -99,8 +99,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     folder = VOCABULARIES / "v1.0" if folder is None else Path(folder)
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"the vocabulary folder '{folder}' does not exist; pass a folder that contains one YAML file per axis, "
-            f"{NOUNS_FILE} and {TEMPLATES_FILE} (`holistic-bias new-vocabulary FOLDER` writes them)"
+            f"the vocabulary folder '{folder}' does not exist (`holistic-bias new-vocabulary FOLDER` writes one)"
         )
     contents = ((path.name, path.read_bytes() if path.is_file() else None) for path in sorted(folder.iterdir()))
     return _read(folder, tuple(contents))

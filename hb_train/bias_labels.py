@@ -146,18 +146,12 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     name, digest = model or run.record.settings.model, run.record.model.digest
     in_files = run.record.model.answered_in_files
     if in_files and model is None:
-        raise ValueError(
-            "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
-            "the model that replied"
-        )
+        raise ValueError("the run's replies come from a file; set --model to the model that replied")
     # The digest of a Hub model is its commit. The main branch may have changed since the run.
     revision = None if in_files or name == EMBEDDED or Path(name).exists() else digest
     loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     if not in_files and loaded.digest != digest:
-        raise ValueError(
-            f"model '{name}' did not write these replies: its digest is {loaded.digest}, but the run's model has the "
-            f"digest {digest}; set --model to the folder of the model that replied"
-        )
+        raise ValueError(f"model '{name}' did not write these replies; set --model to the folder of the model that did")
     return loaded
 
 
@@ -171,10 +165,8 @@ def label_rows(replies: pa.Table, values: np.ndarray, is_biased: np.ndarray, ask
     for row, prompt in enumerate(rendered_prompts(replies, asked, None)):
         for tag, prompts in tagged.items():
             if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
-                raise ValueError(
-                    f"in the context of prompt {replies['id'][row].as_py()}, the tag is not the user's last word, so "
-                    "the tuned model could not use it; measure again with --context plain"
-                )
+                name = replies["id"][row].as_py()
+                raise ValueError(f"the tag is not the last word of prompt {name}; measure again with --context plain")
     tags = [BIAS if biased else NO_BIAS for biased in is_biased]
     columns = {
         **{name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")},

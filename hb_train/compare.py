@@ -145,8 +145,7 @@ def _check_options(options: argparse.Namespace, check: Callable[[list[str]], str
     check_least(options, mixture=2)
     if options.mixture and options.no_worse_than:
         raise ValueError(
-            f"no_worse_than judges all later runs, but replies from mixtures (--mixture {options.mixture}) lack most "
-            "figures; omit one of the two options"
+            "--mixture and --no_worse_than are set, but mixtures lack most figures; omit one of the two options"
         )
     for method in options.method:
         push = ["--push_to_hub", "true"] if options.push_to_hub else []

@@ -25,7 +25,6 @@ from trl import ModelConfig, SFTConfig
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
-from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.models.loading import LoadedModel
@@ -66,11 +65,6 @@ class DebiasArguments:
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss. The paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
-    reference_texts: str | None = option(
-        None,
-        "A TXT file with one reference text per line. The perplexity of these texts (LMP) shows the cost of debiasing. "
-        "Default: 200 replies from the chitchat-dataset corpus.",
-    )
 
     def __post_init__(self) -> None:
         check_least(self, lambda_lm=0, lambda_d=0)
@@ -96,16 +90,12 @@ def parse(argv: Sequence[str] | None) -> Any:
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
-    if arguments.reference_texts is None:
-        dialogue = read_dialogue(num_replies=200)
-        references, source = dialogue.replies, dialogue.source
-    else:
-        references, source = read_lines(Path(arguments.reference_texts)), "own texts"
+    ordinary = read_dialogue(num_replies=200)
     loaded = load_base_model(model_args, training_args)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = [phrases["validation"][side] for side in (T1, T2)]
     pairs = plan_texts(validation, loaded, ids=validation[0])
-    reference = plan_texts([references], loaded, ids=references)
+    reference = plan_texts([ordinary.replies], loaded, ids=ordinary.replies)
     max_length = length_limit(loaded, training_args.max_length)
     terms, encoded, counts = _encode(arguments.method, specification, phrases["train"], loaded, max_length)
     description = training_description(arguments, training_args, loaded, model_args)
@@ -118,7 +108,6 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     checkpoint = checkpoint_to_resume(training_args)
 
     before = measure_bias(loaded.model, loaded, pairs.texts, reference.texts)
-    loaded.model.train()
     trainer = make_trainer(arguments, training_args, model_args, loaded, terms, encoded)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
@@ -135,7 +124,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         "before": before,
         "after": after,
         "num_skipped_pairs": pairs.num_skipped,
-        "reference": {"source": source, "num_skipped": reference.num_skipped},
+        "reference": {"source": ordinary.source, "num_skipped": reference.num_skipped},
         "phrases": {"train": counts},
         "num_pairs": len(terms.pairs),
     }
@@ -153,13 +142,11 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
 
     `texts` contains the phrases about the minoritized group, followed by their counterfactuals in the same order.
     """
-    was_training = model.training
     model.eval()
     # The paper's perplexity covers tokens 2…n, without a start token (section 3.1).
     scores = score_perplexity(
         [*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False, progress=False
     )
-    model.train(was_training)
     num_pairs = len(texts) // 2
     bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])
     nll = -(scores.log_likelihoods / scores.num_tokens)[len(texts) :]
@@ -179,9 +166,9 @@ def _encode(
     texts = [*phrases[T1], *(phrases[T2] if method == "cda" else ())]
     encoded, counts = encode_phrases(texts, tokenizer, terms, specification.attributes_1, max_length=max_length)
     if method in MARKS and not any(map(any, encoded[MARKS[method]])):
+        bias_type = specification.bias_type
         raise ValueError(
-            f"the {len(encoded)} training phrases contain no {MARKS[method]} of '{specification.bias_type}', so method "
-            f"{method} learns nothing; pass phrases that contain them, or set --bias_type to the type of these phrases"
+            f"the phrases contain no {MARKS[method]} of '{bias_type}'; set --bias_type to that of the phrases"
         )
     return terms if method == "lmd" else read_terms(specification, tokenizer), encoded, counts
 

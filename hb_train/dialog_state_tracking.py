@@ -161,10 +161,7 @@ def read_state_turns(folder: Path) -> dict[str, list[StateTurn]]:
     for name, file in (("validation", "valListFile"), ("test", "testListFile")):
         path = min(folder.glob(f"{file}.*"), default=None)
         if path is None:
-            raise ValueError(
-                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with data.json, "
-                "valListFile.json and testListFile.json"
-            )
+            raise ValueError(f"'{folder}' has no {file}; set --dialogues to the folder of MultiWOZ 2.0 or 2.1")
         splits |= dict.fromkeys(path.read_text(encoding="utf-8").split(), name)
     turns: dict[str, list[StateTurn]] = {"train": [], "validation": [], "test": []}
     for name, dialogue in json.loads((folder / "data.json").read_text(encoding="utf-8")).items():

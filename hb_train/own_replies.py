@@ -170,12 +170,8 @@ def _write(
         **counts,
     }
     write_json(folder / OWN_REPLIES.record, content)
-    summary = (
-        "\n{num_groups:,} groups with {num_prompts:,} prompts for {num_descriptors:,} descriptors, and {num_anchors:,} "
-        "anchors. {num_empty_replies:,} more replies were empty, and {num_dropped:,} prompts were dropped because the "
-        "reply describes a different descriptor."
-    )
-    print(f"{summary.format(**counts)}\nrows: {folder.resolve()}")
+    print(", ".join(f"{name.removeprefix('num_')}: {number:,}" for name, number in counts.items()))
+    print(f"rows: {folder.resolve()}")
 
 
 if __name__ == "__main__":

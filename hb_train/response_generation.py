@@ -151,10 +151,7 @@ def split_pairs(
     for row in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
         by_prompt.setdefault(row[1], []).append(row)
     if num_test >= len(by_prompt):
-        raise ValueError(
-            f"num_test uses {num_test:,} of the {len(by_prompt):,} different prompts, so none is left for training; "
-            "lower --num_test or raise --num_pairs"
-        )
+        raise ValueError(f"num_test is {num_test:,}; set a number below that of different prompts, {len(by_prompt):,}")
     order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
     in_test = set(order[:num_test])
     train = [row for prompt, rows in by_prompt.items() if prompt not in in_test for row in rows]
@@ -191,9 +188,7 @@ def encode_responses(
             given = [*start, *given[num_over + len(start) :]]
         encoded.append(encode_pair(name, given, reply + ends, limit))
     if not encoded:
-        raise ValueError(
-            f"none of the {len(rows):,} responses is shorter than half of max_length {max_length}; raise --max_length"
-        )
+        raise ValueError(f"no response is shorter than half of max_length {max_length}; raise --max_length")
     return Dataset.from_list(encoded), num_cut, len(rows) - len(encoded)
 
 

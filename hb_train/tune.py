@@ -139,10 +139,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     if record.model.get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
         if arguments.method == "counterfactual":
-            raise ValueError(
-                f"{others}, but method counterfactual needs the model's own replies; run {rows.script}.py with "
-                f"{loaded.name}"
-            )
+            raise ValueError(f"{others}, but method counterfactual needs own replies; run {rows.script}.py")
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
     description = training_description(arguments, training_args, loaded, model_args)
     folder = None
@@ -169,8 +166,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     trainer.accelerator.wait_for_everyone()
     if trainer.state.best_metric is None:
         raise ValueError(
-            f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more steps or epochs, "
-            "and omit --eval_delay"
+            f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more steps"
         )
     check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
     if trainer.is_world_process_zero():

@@ -85,9 +85,7 @@ def endpoint() -> str:
     from huggingface_hub import constants
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
-        raise HubError(
-            "HF_ENDPOINT contains a user name or password, which would be published; remove it from the address"
-        )
+        raise HubError("HF_ENDPOINT contains a user name or password, which would be published; remove it")
     protect_token()
     return constants.ENDPOINT
 
@@ -145,8 +143,8 @@ def publish(
     if tag in repository.tags:
         if missing or outdated:
             raise HubError(
-                f"{repository} already has a tag {tag}, with other content ({', '.join([*missing, *outdated])}). An "
-                f"existing tag is never changed, so nothing was written; publish these files as another version"
+                f"{repository} already has a tag {tag}, with other content ({', '.join([*missing, *outdated])}). Nothing "
+                "was written; publish these files as another version"
             )
         return f"nothing to do ({repository.page(f'commit/{at}')})"
     in_the_way = [path for path in missing if path in present and path not in ours]
@@ -154,9 +152,8 @@ def publish(
     if theirs and not among_other_files:
         raise HubError(
             f"{repository} contains files that no publication of HolisticBias wrote, or that somebody has changed "
-            f"since: {', '.join(sorted(theirs))}. Nothing was written; check that this is the right repository. To "
-            f"publish anyway, add --among_other_files, which replaces {', '.join(in_the_way) or 'no file'} and keeps "
-            "every other file"
+            f"since: {', '.join(sorted(theirs))}. Nothing was written; set the right repository, or --among_other_files, "
+            f"which replaces {', '.join(in_the_way) or 'no file'} and keeps every other file"
         )
     commit = at
     if missing or outdated:

@@ -76,10 +76,7 @@ def frozen_version(version: str | None) -> str:
     frozen = versions.frozen_versions()
     version = version or frozen[-1]
     if version not in frozen:
-        raise ValueError(
-            f"there is no frozen version {version}; publish one of {', '.join(frozen)}, or freeze a version first "
-            "(python hub_scripts/terms/freeze_version.py v2.0)"
-        )
+        raise ValueError(f"there is no frozen version {version}; publish one of {', '.join(frozen)}")
     return version
 
 
@@ -101,7 +98,4 @@ def check_order(repository: hub.Repository, version: str) -> None:
     number = versions.version_number
     newest = max(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number, default=version)
     if version not in repository.tags and number(newest) > number(version):
-        raise ValueError(
-            f"{repository} already has {newest}, so users who set no revision would get the older {version} instead. "
-            f"Nothing was written; publish {version} to a separate repository"
-        )
+        raise ValueError(f"{repository} already has {newest}. Nothing was written; publish {version} to another one")

@@ -44,9 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"the run measured {measured_model(results.record.model)}; check that {options.repo_id} is this model")
     files = evaluation_results(results, options.dataset_id)
     if not files:
-        raise ValueError(
-            f"'{options.run}' has no figures to publish; measure with --measurements likelihood or generation"
-        )
+        raise ValueError(f"'{options.run}' has no figures to publish; measure likelihood or generation")
     contents = {path: text.encode() for path, text in files.items()}
     if options.dry_run is None:
         _publish(results, contents, options)
@@ -65,9 +63,7 @@ def read_settled_results(folder: Path) -> "Results":
     settings, config = vars(results.record.settings), results.record.data.config
     for option in ("vocabulary_dir", "prompts", "axes", "terms"):
         if settings[option] is not None:
-            raise ValueError(
-                f"a run with --{option} {settings[option]} cannot be published; publish a run without this option"
-            )
+            raise ValueError(f"the run has --{option} {settings[option]}; publish a run without this option")
     allowed = [name for version in frozen_versions() for name in version_configs(version)]
     if config not in allowed:
         raise ValueError(f"the run measured {config!r}, which is not published; allowed: {', '.join(allowed)}")
@@ -78,9 +74,7 @@ def check_model(model: Model, repo_id: str) -> None:
     subject = figures_belong_to(model)
     # Old Hub ids, such as "gpt2", have no owner, and repositories may move to another owner.
     if is_on_hub(subject) and last_part(subject.name) != last_part(repo_id):
-        raise ValueError(
-            f"the run measured '{subject.name}', not '{repo_id}'; set --repo_id to the repository of this model"
-        )
+        raise ValueError(f"the run measured '{subject.name}', not '{repo_id}'; set --repo_id to this model")
 
 
 def shown(files: Mapping[str, bytes]) -> str:

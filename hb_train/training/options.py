@@ -110,6 +110,5 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
         raise ValueError("--model_name_or_path is missing; set it to a Hub id, a local folder or 'embedded'")
     if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
         raise ValueError(
-            "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
-            "bfloat16 instead, or tune an adapter with tune.py --use_peft"
+            "quantised weights cannot be trained; set --dtype bfloat16, or tune an adapter (tune.py --use_peft)"
         )

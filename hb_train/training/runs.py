@@ -25,7 +25,7 @@ _NO_SETTINGS = (
     "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "resume_from_checkpoint",
     "save_total_limit", "local_rank", "use_cpu", "deepspeed_plugin", "accelerator_config", "distributed_state",
     "dataloader_num_workers", "dataset_num_proc", "model_init_kwargs", "model_name_or_path", "dataset_name", "dry_run",
-    "reddit_folder", "reference_texts",
+    "reddit_folder",
 )  # fmt: skip
 
 

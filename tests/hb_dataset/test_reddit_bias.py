@@ -196,7 +196,7 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
         ),
         (
             {"y_biased_valid_reduced.csv": "replaced_demo,comments_processed\na,a\n"},
-            r"validation \(y_biased_valid.*, but not",
+            r"validation has counterfactuals \(y_biased_valid.*, but no phrases",
         ),
     ],
 )

@@ -196,7 +196,7 @@ def test_the_loss_of_experts_is_that_of_trl(tmp_path):
     ("options", "message"),
     [
         ([], r"--model_name_or_path is missing"),
-        (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter with"),
+        (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter"),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
     ],
 )
@@ -211,7 +211,7 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(base)
     get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)).save_pretrained(tmp_path / "lora")
     rows = labels_by_hand(tmp_path / "labels", AutoTokenizer.from_pretrained(base), "plain")
-    with pytest.raises(SystemExit, match="lora' is an adapter, which cannot be trained; merge it into its"):
+    with pytest.raises(SystemExit, match="lora' is an adapter; merge it"):
         tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
 
 
