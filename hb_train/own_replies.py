@@ -101,15 +101,14 @@ def reply(arguments: ReplyArguments) -> None:
     layout = engine.layout(context=arguments.context, tag="none", chat=ChatOptions({}, arguments.system_prompt))
     replies = _own_replies(arguments, asked, engine, layout)
     if process_state().is_main_process:
-        columns = (replies[name].to_pylist() for name in ("reply", "truncated"))
         answers = [
-            answer._replace(reply=reply, truncated=cut) for answer, reply, cut in zip(asked, *columns, strict=True)
+            answer._replace(reply=row["reply"], truncated=row["truncated"])
+            for answer, row in zip(asked, replies.to_pylist(), strict=True)
         ]
         rows, num_dropped = group_rows(prompts, groups, answers[: len(groups)], vocabulary)
-        anchors = [*answers[len(groups) :], *(anchor for anchor in anchors if anchor.reply)]
         anchor_rows = [
             GroupRow(id, [reply], [[]], [""], [False], cut, texts=[text], system=system)
-            for id, text, system, reply, cut in anchors
+            for id, text, system, reply, cut in [*answers[len(groups) :], *anchors]
             if reply
         ]
         counts = {

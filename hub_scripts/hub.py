@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.hub_access import protect_token
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ def publish(
     if tag in repository.tags:
         if missing or outdated:
             raise HubError(
-                f"{repository} already has a tag {tag}, with other content ({', '.join([*missing, *outdated])}). Nothing "
-                "was written; publish these files as another version"
+                f"{repository} already has a tag {tag}, with other content ({', '.join([*missing, *outdated])}). "
+                "Nothing was written; publish these files as another version"
             )
         return f"nothing to do ({repository.page(f'commit/{at}')})"
     in_the_way = [path for path in missing if path in present and path not in ours]
@@ -152,8 +153,8 @@ def publish(
     if theirs and not among_other_files:
         raise HubError(
             f"{repository} contains files that no publication of HolisticBias wrote, or that somebody has changed "
-            f"since: {', '.join(sorted(theirs))}. Nothing was written; set the right repository, or --among_other_files, "
-            f"which replaces {', '.join(in_the_way) or 'no file'} and keeps every other file"
+            f"since: {', '.join(sorted(theirs))}. Nothing was written; set the right repository, or "
+            f"--among_other_files, which replaces {', '.join(in_the_way) or 'no file'} and keeps every other file"
         )
     commit = at
     if missing or outdated:
@@ -286,7 +287,9 @@ def new_folder(text: str) -> Path:
     return folder
 
 
-def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
+def publishing_parser(description: str | None, *, other_files: bool = True) -> CommandParser:
+    """Returns a parser with the options that scripts which publish share."""
+    parser = CommandParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--dry_run",
         type=new_folder,
@@ -295,14 +298,14 @@ def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
         "a network connection.",
     )
 
-
-def add_other_files_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--among_other_files",
-        action="store_true",
-        help="Publish even if the repository contains other people's files, or files that somebody changed after "
-        "publication. The published files overwrite files with the same names, and all other files are kept.",
-    )
+    if other_files:
+        parser.add_argument(
+            "--among_other_files",
+            action="store_true",
+            help="Publish even if the repository contains other people's files, or files that somebody changed after "
+            "publication. The published files overwrite files with the same names, and all other files are kept.",
+        )
+    return parser
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
@@ -21,21 +20,20 @@ from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run.record import Model, Record
 from hb_metrics.run.run_record import figures_belong_to, is_on_hub, last_part, measured_model
 from hub_scripts import hub
-from hub_scripts.hub import add_dry_run_option, repo_id, write_files
+from hub_scripts.hub import publishing_parser, repo_id, write_files
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = publishing_parser(__doc__, other_files=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")
     parser.add_argument("--repo_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The model's repository.")
     parser.add_argument(
         "--dataset_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The dataset's repository on the Hub."
     )
     parser.add_argument("--yes", action="store_true", help="Open the pull request.")
-    add_dry_run_option(parser)
     options = parser.parse_args(argv)
     results = read_settled_results(options.run)
     check_model(results.record.model, options.repo_id)

@@ -66,8 +66,6 @@ def read_terms(
         forms = [(t1.lower(), t2.lower()) for pair in specification.pairs for t1, t2 in pair.forms]
         plurals = [(f"{t1}s", f"{t2}s") for t1, t2 in pairs if not (t1.endswith("s") or t2.endswith("s"))]
         pairs = list(dict.fromkeys([*pairs, *forms, *plurals]))
-    if not pairs:
-        raise ValueError(f"specification '{specification.bias_type}' has no pairs of target terms; add one")
     terms = tuple(dict.fromkeys(term for pair in pairs for term in pair))
     tokens = [
         [_tokens_of(case(term), tokenizer, after_space=after_space) for term in terms]
