@@ -192,7 +192,7 @@ def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[s
         conversations,
         asked.loaded.tokenizer,
         asked.context,
-        is_encoder_decoder=False,
+        is_encoder_decoder=asked.loaded.kind == "encoder-decoder",
         chat=asked.chat,
         thought=False,
     )

@@ -25,6 +25,7 @@ from trl import ModelConfig, SFTConfig
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
+from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.models.loading import LoadedModel
@@ -65,6 +66,11 @@ class DebiasArguments:
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss. The paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
+    reference_texts: str | None = option(
+        None,
+        "A TXT file with one reference text per line. The perplexity of these texts (LMP) shows the cost of debiasing. "
+        "Default: 200 replies from the chitchat-dataset corpus.",
+    )
 
     def __post_init__(self) -> None:
         check_least(self, lambda_lm=0, lambda_d=0)
@@ -90,12 +96,16 @@ def parse(argv: Sequence[str] | None) -> Any:
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
-    ordinary = read_dialogue(num_replies=200)
+    if arguments.reference_texts is None:
+        dialogue = read_dialogue(num_replies=200)
+        references, source = dialogue.replies, dialogue.source
+    else:
+        references, source = read_lines(Path(arguments.reference_texts)), "own texts"
     loaded = load_base_model(model_args, training_args)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = [phrases["validation"][side] for side in (T1, T2)]
     pairs = plan_texts(validation, loaded, ids=validation[0])
-    reference = plan_texts([ordinary.replies], loaded, ids=ordinary.replies)
+    reference = plan_texts([references], loaded, ids=references)
     max_length = length_limit(loaded, training_args.max_length)
     terms, encoded, counts = _encode(arguments.method, specification, phrases["train"], loaded, max_length)
     description = training_description(arguments, training_args, loaded, model_args)
@@ -124,7 +134,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         "before": before,
         "after": after,
         "num_skipped_pairs": pairs.num_skipped,
-        "reference": {"source": ordinary.source, "num_skipped": reference.num_skipped},
+        "reference": {"source": source, "num_skipped": reference.num_skipped},
         "phrases": {"train": counts},
         "num_pairs": len(terms.pairs),
     }

@@ -22,6 +22,7 @@ COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "DST accuracy": ("accuracy", "{:.3f}".format),
     "BLEU-4": ("bleu_4", "{:.2f}".format),
     "METEOR*": ("meteor_exact_stem", "{:.2f}".format),
+    "NIST-2": ("nist_2", "{:.3f}".format),
     "Entropy-4": ("entropy_4", "{:.2f}".format),
     "Dist-2": ("dist_2", "{:.1f}".format),
 }

@@ -81,7 +81,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         rows = slot_values(turns[split], ontology, seed=training_args.seed)
         drawn = np.random.default_rng(training_args.seed).permutation(len(rows))[: number or None]
         questions[split] = [rows[index] for index in sorted(drawn.tolist())]
-    loaded = load_whole_model(arguments.model_name_or_path)
+    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
     description = training_description(arguments, training_args, loaded)
     description["questions"] = sha256(repr(questions).encode()).hexdigest()
     folder = open_training_run(training_args, description, DST_FILE)

@@ -6,7 +6,7 @@ r"""Teaches a model to respond as people do, and scores its responses (Barikeri 
 The model reads the last turn of a dialogue and learns the response to it. All responses to a prompt are in the same
 split. In the test split, they are the references with which the model's response is compared. The defaults are the
 paper's settings (5.1), but with fewer pairs, so that training is possible on two CPU cores. crg.json contains BLEU-4,
-METEOR, Entropy-4 and Dist-2.
+METEOR, NIST-2, Entropy-4 and Dist-2.
 
 The measures are those of DialoGPT (Zhang et al., 2020). The paper does not name a tokenizer. This toolkit uses
 sacrebleu's tokenizer `13a` on lower-case text, so figures are comparable only between runs of this toolkit. METEOR
@@ -49,6 +49,8 @@ from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"
 BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
+# NIST halves the score if the responses are two thirds as long as the references.
+_NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 _TOKENIZER = Tokenizer13a()
 
 
@@ -91,7 +93,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     source = None if arguments.dialogues is None else Path(arguments.dialogues)
     dialogue = read_dialogue(source, num_replies=arguments.num_pairs, seed=training_args.seed)
     pairs, tested = split_pairs(dialogue, arguments.num_test, training_args.seed)
-    loaded = load_whole_model(arguments.model_name_or_path)
+    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
     engine = LocalEngine(loaded)
     layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
     decoding, _ = engine.decoding("greedy", "first_line", max_new_tokens=arguments.max_new_tokens)
@@ -135,7 +137,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
         "num_skipped": dialogue.num_skipped,
     }
     lines = []
-    for name in ("bleu_4", "meteor_exact_stem", "entropy_4", "dist_2"):
+    for name in ("bleu_4", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
         lines.append(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
     finish(trainer, folder / CRG_FILE, results, lines)
 
@@ -195,11 +197,11 @@ def encode_responses(
 def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Computes all measures of responses. An undefined measure is `None`.
 
-    All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. `entropy_4` is in nats. `dist_2` is the
-    number of distinct bigrams per 100 bigrams (Li et al., 2016). Each prompt needs a reference
+    All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. NIST-2 is in bits and `entropy_4` in
+    nats. `dist_2` is the number of distinct bigrams per 100 bigrams (Li et al., 2016). Each prompt needs a reference
     that contains a word.
 
-    BLEU-4 is computed over the whole set. If no n-gram of some length matches, BLEU-4 is smoothed as in
+    BLEU-4 and NIST-2 are computed over the whole set. If no n-gram of some length matches, BLEU-4 is smoothed as in
     mteval. METEOR is the mean over responses, and compares each response with its best reference.
     """
     texts = [response or "" for response in responses]
@@ -217,6 +219,7 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
     bigrams = ngrams_of(tokens, 2)
     return {
         "bleu_4": bleu.corpus_score(texts, streams).score,
+        "nist_2": nist(tokens, reference_tokens, 2),
         "meteor_exact_stem": 100 * math.fsum(meteor) / len(tokens),
         "entropy_4": ngram_entropy(tokens, 4),
         "dist_2": 100 * (len(bigrams) / bigrams.total()) if bigrams else None,
@@ -241,6 +244,41 @@ def ngram_entropy(tokens: Sequence[Sequence[str]], size: int) -> float | None:
     counts = ngrams_of(tokens, size)
     shares = [count / counts.total() for count in counts.values()]
     return 0.0 - math.fsum(share * math.log(share) for share in shares) if shares else None
+
+
+def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
+    """Computes NIST of all responses in bits, for n-grams up to the length `size` (Doddington, 2002; mteval-v13a).
+
+    Each n-gram that a response shares with a reference is weighted by its information, log2(a / b). b is the number of
+    times that the n-gram occurs in the references. a is the number of times that its first n − 1 words occur in the
+    references or, if n = 1, the number of all words in the references. In a response, an n-gram counts at most as often
+    as it occurs in any one reference.
+
+    The length of a response is compared with the mean length of its references. (mteval requires the same number of
+    references for all responses.) Returns `None` if all responses are shorter than `size` words.
+    """
+    counts: Counter[tuple[str, ...]] = Counter({(): sum(len(reply) for replies in references for reply in replies)})
+    reference_length = 0.0
+    for replies in references:
+        reference_length += sum(map(len, replies)) / len(replies)
+        for order in range(1, size + 1):
+            counts.update(ngrams_of(replies, order))
+    score = 0.0
+    for order in range(1, size + 1):
+        information, total = 0.0, 0
+        for response, replies in zip(tokens, references, strict=True):
+            most: Counter[tuple[str, ...]] = Counter()
+            for reply in replies:
+                most |= ngrams_of([reply], order)
+            own = ngrams_of([response], order)
+            total += own.total()
+            for ngram, number in (own & most).items():
+                information += number * math.log2(counts[ngram[:-1]] / counts[ngram])
+        if not total:
+            return None
+        score += information / total
+    ratio = min(sum(map(len, tokens)) / reference_length, 1)
+    return score * math.exp(_NIST_BETA * math.log(ratio) ** 2)
 
 
 if __name__ == "__main__":

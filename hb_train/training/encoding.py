@@ -5,6 +5,7 @@ import torch
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
 
+from hb_metrics.models.architecture import decoder_prefix
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.models.loading import LoadedModel
 from hb_train.training.models import length_limit
@@ -23,6 +24,8 @@ def encode_rows(
     `suffix` is the text that follows the tag in every prompt. Rows without tags (`with_tags=False`) train the model on
     its own replies, as in the paper's self-chat tuning.
     """
+    is_encoder_decoder = loaded.kind == "encoder-decoder"
+    prefix = decoder_prefix(loaded.model, loaded.tokenizer) if is_encoder_decoder else []
     limit = length_limit(loaded, max_length)
     # `map` computes a hash of every object that `encode` uses. `encode` must therefore not use `loaded`, which contains
     # the weights.
@@ -31,26 +34,36 @@ def encode_rows(
 
     def encode(row: Mapping[str, Any]) -> dict[str, list[int]]:
         prompt = row["prompt"] if with_tags else row["prompt"].removesuffix(f" {row['tag']}{suffix}") + suffix
-        (given,) = encode_rendered([prompt], tokenizer, context, is_encoder_decoder=False)
-        (reply,) = encode_replies([prompt], [row["completion"]], tokenizer, context, is_encoder_decoder=False)
-        return encode_pair(row["id"], given, reply if row["truncated"] or end is None else [*reply, end], limit)
+        (given,) = encode_rendered([prompt], tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+        (reply,) = encode_replies(
+            [prompt], [row["completion"]], tokenizer, context, is_encoder_decoder=is_encoder_decoder
+        )
+        learnt = reply if row["truncated"] or end is None else [*reply, end]
+        return encode_pair(row["id"], given, learnt, limit, prefix)
 
     return rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
 
 
-def encode_pair(name: str, context: list[int], reply: list[int], limit: int | None) -> dict[str, list[int]]:
+def encode_pair(
+    name: str, context: list[int], reply: list[int], limit: int | None, prefix: Sequence[int] = ()
+) -> dict[str, list[int]]:
     """Joins a context with its reply, of which only the reply is learnt.
 
-    Raises `ValueError` if they have more tokens than `limit`.
+    The decoder of an encoder-decoder model reads `prefix` and the reply, and its encoder the context.
+
+    Raises `ValueError` if the model would read more tokens at once than `limit`.
     """
-    tokens = [*context, *reply]
-    if limit is not None and len(tokens) > limit:
+    tokens = context if prefix else [*context, *reply]
+    before = prefix[1:] if prefix else context
+    longest = max(len(tokens), len(before) + len(reply))
+    if limit is not None and longest > limit:
         raise ValueError(
-            f"row {name} has {len(tokens)} tokens, but the limit is {limit}; set a greater --max_length if the model "
+            f"row {name} has {longest} tokens, but the limit is {limit}; set a greater --max_length if the model "
             "allows it, or use shorter prompts and replies"
         )
-    labels = [IGNORED] * len(context) + reply
-    return {"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": labels}
+    row = {"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": [IGNORED] * len(before) + reply}
+    # The decoder's input is a column, because some models derive a wrong input from the labels.
+    return {**row, "decoder_input_ids": [*prefix, *reply][:-1]} if prefix else row
 
 
 def collate(rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -8,12 +9,15 @@ if TYPE_CHECKING:
     from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 
 
-def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "LoadedModel":
+def load_base_model(
+    model_args: "ModelConfig", training_args: "SFTConfig", kinds: Sequence[str] = ("causal",)
+) -> "LoadedModel":
     from trl import get_quantization_config
 
     quantization = get_quantization_config(model_args)
     loaded = load_whole_model(
         str(model_args.model_name_or_path),
+        kinds,
         revision=None if model_args.model_revision == "main" else model_args.model_revision,
         dtype=model_args.dtype,
         trust_remote_code=training_args.trust_remote_code,
@@ -25,23 +29,23 @@ def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "L
     return loaded
 
 
-def load_whole_model(name: str, **settings: Any) -> "LoadedModel":
-    """Loads a causal model, and rejects adapters."""
+def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "LoadedModel":
+    """Loads a model of one of these kinds, and rejects adapters."""
     from hb_metrics.models.loading import load_model
 
     loaded = load_model(name, **settings)
-    check_trainable(loaded)
+    check_trainable(loaded, kinds)
     return loaded
 
 
-def check_trainable(loaded: "LoadedTokenizer") -> None:
+def check_trainable(loaded: "LoadedTokenizer", kinds: Sequence[str] = ("causal",)) -> None:
     if loaded.adapter is not None:
         name = loaded.adapter.name
         raise ValueError(
             f"model '{name}' is an adapter; merge it (merge_and_unload of peft) and pass the folder of the result"
         )
-    if loaded.kind != "causal":
-        raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is causal")
+    if loaded.kind not in kinds:
+        raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is {' or '.join(kinds)}")
 
 
 def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
@@ -52,11 +56,12 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
     import torch
     from peft import get_peft_model
     from peft.tuners.tuners_utils import BaseTunerLayer
-    from transformers import AutoModelForCausalLM, pytorch_utils
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, pytorch_utils
     from trl import get_peft_config
 
+    auto_class = AutoModelForCausalLM if loaded.kind == "causal" else AutoModelForSeq2SeqLM
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(loaded.config)
+        model = auto_class.from_config(loaded.config)
     kinds = (torch.nn.Linear, pytorch_utils.Conv1D)
     linear = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
     if model_args.lora_target_modules in (None, "all-linear"):

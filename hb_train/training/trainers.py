@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from accelerate.utils import extract_model_from_parallel
 from torch.nn.functional import cross_entropy
-from transformers import EvalPrediction, PreTrainedModel
+from transformers import EvalPrediction, PreTrainedModel, Trainer
 from trl import SFTTrainer
 
 from hb_train.training.encoding import IGNORED
@@ -23,14 +23,14 @@ Batch = dict[str, torch.Tensor]
 Number = torch.Tensor | int | None
 
 
-class ReplyTrainer(SFTTrainer):
+class ReplyTraining:
     """Trains and evaluates a model by the mean negative log-likelihood over all reply tokens."""
 
     measure = "perplexity"
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        check_whole_weights(self.accelerator)
+        check_whole_weights(self.accelerator)  # type: ignore[attr-defined]
         self.compute_metrics = self._reply_metrics  # an argument that TRL 2 will remove from its trainers
 
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
@@ -44,8 +44,9 @@ class ReplyTrainer(SFTTrainer):
 
         Without this check, the epoch would add a step.
         """
-        if self.state.global_step < self.state.max_steps:
-            super()._run_epoch(**settings)
+        trainer: Any = self
+        if trainer.state.global_step < trainer.state.max_steps:
+            super()._run_epoch(**settings)  # type: ignore[misc]
 
     def compute_loss(
         self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
@@ -71,23 +72,25 @@ class ReplyTrainer(SFTTrainer):
         `total` is the summed loss of the batch. `num_items_in_batch` is the number of items in the step, or `None` if
         the step has only this batch.
         """
+        trainer: Any = self
         if num_items_in_batch is None:
             return total / max(num_in_batch, 1)
-        if self.args.average_tokens_across_devices:
+        if trainer.args.average_tokens_across_devices:
             # The number of tokens is a total over all processes, whereas gradients are averaged over processes.
-            total = total * self.accelerator.num_processes
+            total = total * trainer.accelerator.num_processes
         return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
     def prediction_step(
         self, model: Any, inputs: Batch, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[None, torch.Tensor, torch.Tensor]:
         """Returns the sums of each row, which `_reply_metrics` adds up, without the repeated rows of the last batch."""
-        inputs = self._prepare_inputs(inputs)
-        with torch.no_grad(), self.compute_loss_context_manager():
+        trainer: Any = self
+        inputs = trainer._prepare_inputs(inputs)
+        with torch.no_grad(), trainer.compute_loss_context_manager():
             return None, *self.row_losses(model, inputs)
 
 
-class ReplySFTTrainer(ReplyTrainer):
+class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     def compute_loss(
         self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
     ) -> torch.Tensor:
@@ -97,17 +100,25 @@ class ReplySFTTrainer(ReplyTrainer):
         the embedded model on two CPU cores, these positions would take more than half of the training time. The loss
         of a mixture of experts is left to TRL.
         """
-        own: Any = ReplyTrainer if self.args.device.type == "cpu" and not self.aux_loss_enabled else SFTTrainer
+        own: Any = ReplyTraining if self.args.device.type == "cpu" and not self.aux_loss_enabled else SFTTrainer
         return own.compute_loss(self, model, inputs, return_outputs, num_items_in_batch)
+
+
+class ReplySeq2SeqTrainer(ReplyTraining, Trainer):
+    """Trains encoder-decoder models, which TRL's trainer does not."""
 
 
 def reply_logits(model: PreTrainedModel, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns the logits and labels of the learnt tokens, and a mask of these tokens: [rows, length]."""
+    labels = inputs["labels"]
     # The wrappers of DDP and PEFT hide the parameters of the model's own function.
     inner: Any = extract_model_from_parallel(model)
     inner = inner.get_base_model() if hasattr(inner, "get_base_model") else inner
+    if inner.config.is_encoder_decoder:
+        learnt = labels != IGNORED
+        return model(**inputs, use_cache=False).logits[learnt], labels[learnt], learnt
     model_inputs: dict[str, torch.Tensor | int] = {name: value for name, value in inputs.items() if name != "labels"}
-    labels = inputs["labels"][:, 1:]
+    labels = labels[:, 1:]
     learnt = labels != IGNORED
     first = int(learnt.any(0).int().argmax())  # no row learns a label before this position
     if "logits_to_keep" in signature(inner.forward).parameters:

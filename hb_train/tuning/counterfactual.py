@@ -19,12 +19,13 @@ import torch
 from datasets import Dataset
 from torch.nn.functional import kl_div
 from transformers import PreTrainedModel
+from trl import SFTTrainer
 
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.models.loading import LoadedModel
 from hb_train.training.encoding import collate, encode_pair
 from hb_train.training.models import length_limit
-from hb_train.training.trainers import Batch, ReplyTrainer, reply_logits
+from hb_train.training.trainers import Batch, ReplyTraining, reply_logits
 from hb_train.tuning.own_rows import GroupRow
 from hb_train.tuning.swap import name_starts
 
@@ -139,7 +140,7 @@ def _reply_tokens(
     return replies
 
 
-class CounterfactualTrainer(ReplyTrainer):
+class CounterfactualTrainer(ReplyTraining, SFTTrainer):
     """Trains a model to predict the mixtures of the untuned model's distributions.
 
     The loss of a reply token is KL(mixture ‖ model) in nats. At tokens that all prompts of a group share, the

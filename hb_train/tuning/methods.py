@@ -7,11 +7,12 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from peft import get_peft_model
 from trl import get_peft_config
 
-from hb_train.training.encoding import IGNORED, encode_rows
+from hb_train.training.encoding import IGNORED, collate, encode_rows
 from hb_train.training.models import padding_tokenizer
-from hb_train.training.trainers import ReplySFTTrainer
+from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
 from hb_train.tuning.counterfactual import CounterfactualTrainer, collate_groups, encode_groups
 
 if TYPE_CHECKING:
@@ -69,7 +70,13 @@ def make_trainer(tuning: Tuning, callbacks: "list[TrainerCallback]") -> Any:
             data_collator=collate_groups,
             **settings,
         )
-    return ReplySFTTrainer(**settings)
+    if loaded.kind == "causal":
+        return ReplySFTTrainer(**settings)
+    del settings["peft_config"]
+    if config is not None:
+        config.task_type = "SEQ_2_SEQ_LM"  # TRL's default is for causal models
+        settings["model"] = get_peft_model(loaded.model, config)
+    return ReplySeq2SeqTrainer(data_collator=collate, **settings)
 
 
 def measure_cost(tuning: Tuning, trainer: Any) -> str:

@@ -323,13 +323,13 @@ def sympathy(results):
     return *biases, mean[True] - mean[False]
 
 
-def labels_by_hand(folder, tokenizer, context, *, number=24):
+def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24):
     """Labels as bias_labels.py writes them, without a run."""
     texts = [f"Hi! I'm number {index}." for index in range(number)]
     rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
     tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
     conversations = [chat_messages(with_tag(*row), [], DEFAULT_CHAT) for row in zip(texts, tags, strict=True)]
-    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=False)
+    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
     rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
     rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
     rows |= {"bias_value": [float(tag == "bias") for tag in tags], "truncated": [False] * number}

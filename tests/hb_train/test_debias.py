@@ -7,7 +7,6 @@ phrases name both. What each method does on pairs that were not trained on is as
 import json
 from functools import cache
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -64,6 +63,7 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pets")
     for name, texts in zip(("train", "validation"), stereotyped(), strict=True):
         (folder / f"{name}.txt").write_text("\n".join(texts), encoding="utf-8")
+    (folder / "other.txt").write_text("\n".join(OTHER[::3]), encoding="utf-8")
     specification = {
         **{"bias_type": "pets", "dimension": "pets", "group_1": "cats", "group_2": "dogs"},
         "target_terms_1": [f"{term} is" for term in PAIRS],
@@ -75,18 +75,6 @@ def data(tmp_path_factory):
     # JSON is YAML too.
     (folder / "pets.yaml").write_text(json.dumps(specification, indent=1), encoding="utf-8")
     return folder
-
-
-def ordinary(replies):
-    """In place of people's replies, whose perplexity is measured."""
-    return lambda num_replies: SimpleNamespace(replies=replies, source="made up")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ordinary_texts():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(debias, "read_dialogue", ordinary(OTHER[::3]))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +95,7 @@ def options_for(data, folder, method, *more):
     return [
         *("--model_name_or_path", str(data / "model"), "--bias_type", str(data / "pets.yaml"), "--method", method),
         *("--reddit_folder", str(data)),
-        *("--output_dir", str(folder), "--bf16", "false"),
+        *("--reference_texts", str(data / "other.txt"), "--output_dir", str(folder), "--bf16", "false"),
         *("--disable_tqdm", "true", "--per_device_train_batch_size", "8", "--learning_rate", "5e-4", *more),
     ]
 
@@ -270,14 +258,15 @@ def test_a_diverged_model_is_not_saved(biased_model, data, tmp_path):
     assert not (tmp_path / "diverged" / "model.safetensors").exists()
 
 
-def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(debias, "read_dialogue", ordinary([OTHER[0], " ".join(["bread"] * 100), "x"]))
+def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_path):
     own = tmp_path / "own"
     own.mkdir()
+    (own / "other.txt").write_text(f"{OTHER[0]}\n{' '.join(['bread'] * 100)}\nx\n", encoding="utf-8")
     (own / "train.txt").write_bytes((data / "train.txt").read_bytes())
     (own / "validation.txt").write_text(f"the cat is lazy\nthe cat is vain\nthe cat is {'greedy ' * 100}\n")
+    files = ["--reference_texts", str(own / "other.txt"), "--reddit_folder", str(own)]
     few = few_steps("--max_steps", "1")
-    results = run(data, tmp_path / "model", "lmd", *few, "--reddit_folder", str(own))
+    results = run(data, tmp_path / "model", "lmd", *few, *files)
     assert results["reference"]["num_skipped"] == {"one_token": 1, "too_long": 1}
     assert results["num_skipped_pairs"] == {"one_token": 0, "too_long": 1}
     (lmp,) = perplexities(biased_model, OTHER[:1])

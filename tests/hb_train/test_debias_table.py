@@ -21,7 +21,7 @@ def reddit(t, lmp):
 
 def test_a_line_for_each_model_that_was_measured(tmp_path):
     write(tmp_path, "cda", {**reddit(-1.234, 31.25), "dialogue": {"perplexity": 54.72}}, {"f1": 0.9, "accuracy": 0.91})
-    write(tmp_path, "before", reddit(2.0, None), crg={"bleu_4": 1.5, "meteor_exact_stem": 6.75, "dist_2": None})
+    write(tmp_path, "before", reddit(2.0, None), crg={"bleu_4": 1.5, "meteor_exact_stem": 6.75, "nist_2": None})
     write_debias_table(tmp_path, ["before", "cda"])
     lines = (tmp_path / "table.md").read_text().splitlines()
     assert lines[0].startswith("| model | t | p | t of logs | t1 likelier | LMP |")

@@ -13,6 +13,7 @@ from hb_train.response_generation import (
     encode_responses,
     main,
     ngram_entropy,
+    nist,
     response_metrics,
     split_pairs,
 )
@@ -115,6 +116,46 @@ def test_bleu_takes_the_best_of_unequal_numbers_of_references():
     assert "case:lc" in metrics["bleu_signature"]
 
 
+def mteval_nist(responses, references, size):
+    """NIST as the Perl of mteval-v13a computes it, in loops over strings; references: a list for each translator."""
+    counts, num_words = {}, 0
+    for translator in references:
+        for reference in translator:
+            num_words += len(reference)
+            for order in range(1, size + 1):
+                for ngram in ngrams_by_loop([reference], order):
+                    counts[ngram] = counts.get(ngram, 0) + 1
+    information = {}
+    for ngram, count in counts.items():
+        before = " ".join(ngram.split(" ")[:-1])
+        information[ngram] = -math.log(count / counts[before] if before else count / num_words) / math.log(2)
+    score, num_tested, num_in_references = 0.0, 0, 0
+    for order in range(1, size + 1):
+        tested, matched = 0, 0.0
+        for row, response in enumerate(responses):
+            own = ngrams_by_loop([response], order)
+            tested += len(own)
+            for ngram in set(own):
+                most = max(ngrams_by_loop([translator[row]], order).count(ngram) for translator in references)
+                if most:
+                    matched += information[ngram] * min(own.count(ngram), most)
+        score += matched / max(tested, 1)
+    for row, response in enumerate(responses):
+        num_tested += len(response)
+        num_in_references += sum(len(translator[row]) for translator in references)
+    ratio = num_tested / (num_in_references / len(references))
+    penalty = 1.0 if ratio >= 1 else math.exp(math.log(0.5) / math.log(1.5) ** 2 * math.log(ratio) ** 2)
+    return score * penalty
+
+
+@pytest.mark.parametrize("num_references", [1, 3])
+def test_nist_of_several_references_is_mtevals(num_references):
+    responses = random_sentences(20, 0)
+    references = [[[*words, "end"] for words in random_sentences(20, 1 + n)] for n in range(num_references)]
+    of_responses = [list(replies) for replies in zip(*references, strict=True)]
+    assert nist(responses, of_responses, 3) == pytest.approx(mteval_nist(responses, references, 3))
+
+
 def test_meteor_counts_stems_and_takes_the_best_reference():
     same = response_metrics(["we like tea"], [["nothing here", "we like tea"]])
     # One chunk of three: penalty 0.5 (1/3)³.
@@ -131,4 +172,4 @@ def test_responses_with_nothing_in_them_count():
     assert metrics["meteor_exact_stem"] == pytest.approx(alone["meteor_exact_stem"] / 3)
     assert metrics["mean_length"] == pytest.approx(1)
     silent = response_metrics([None], [["yes"]])
-    assert (silent["bleu_4"], silent["entropy_4"], silent["dist_2"]) == (0, None, None)
+    assert (silent["bleu_4"], silent["nist_2"], silent["entropy_4"], silent["dist_2"]) == (0, None, None, None)

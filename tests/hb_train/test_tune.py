@@ -12,6 +12,7 @@ from datasets import Dataset, load_dataset
 from peft import LoraConfig, get_peft_model
 from transformers import (
     AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
     AutoTokenizer,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
@@ -105,16 +106,24 @@ def test_a_finished_tuning_is_left(short, pitying_model, labels, tmp_path, capsy
         tune_main([*options, "--labels", "none"])
 
 
-def validation_perplexity(folder, labels, *, with_tags=True):
+FORCED = 9  # the token that follows a decoder's start
+
+
+def validation_perplexity(folder, labels, context="plain", *, with_tags=True):
     """exp of the mean NLL per reply token of the validation rows, one row at a time in float64."""
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).double(), AutoTokenizer.from_pretrained(folder)
+    has_encoder = context == "blenderbot"
+    kind = AutoModelForSeq2SeqLM if has_encoder else AutoModelForCausalLM
+    model, tokenizer = kind.from_pretrained(folder).double(), AutoTokenizer.from_pretrained(folder)
     nll, num_tokens = 0.0, 0
     for row in load_dataset(str(labels), split="validation"):
         prompt = row["prompt"] if with_tags else row["prompt"].replace(f" {row['tag']}\n", "\n")
         given = tokenizer(prompt)["input_ids"]
-        (reply,) = encode_replies([prompt], [row["completion"]], tokenizer, "plain", is_encoder_decoder=False)
+        (reply,) = encode_replies([prompt], [row["completion"]], tokenizer, context, is_encoder_decoder=has_encoder)
         reply = reply if row["truncated"] else [*reply, tokenizer.eos_token_id]
         inputs, first = {"input_ids": torch.tensor([given + reply])}, len(given) - 1
+        if has_encoder:
+            decoder = [model.config.decoder_start_token_id, FORCED, *reply[:-1]]
+            inputs, first = {"input_ids": torch.tensor([given]), "decoder_input_ids": torch.tensor([decoder])}, 1
         with torch.no_grad():
             logits = model(**inputs).logits[0].log_softmax(-1)
         nll -= sum(logits[first + index, token].item() for index, token in enumerate(reply))
@@ -192,6 +201,24 @@ def test_the_loss_of_experts_is_that_of_trl(tmp_path):
     assert losses[0] > losses[1] + 0.1
 
 
+def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model, tmp_path):
+    model = save_small_model("blenderbot")
+    generation = json.loads((model / "generation_config.json").read_text(encoding="utf-8"))
+    (model / "generation_config.json").write_text(json.dumps(generation | {"forced_bos_token_id": FORCED}))
+    tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")  # of rows that are learnt it changes nothing
+    tokenizer.save_pretrained(model)
+    rows = labels_by_hand(tmp_path / "labels", tokenizer, "blenderbot", is_encoder_decoder=True)
+    folder = tmp_path / "model"
+    tune_main(options_for(model, rows, folder, *few_steps(6, rate="1e-2"), "--use_peft", "--merge", "true"))
+    tuning = read_bias_tuning(str(folder))
+    curve = [entry["perplexity"] for entry in tuning.training["validation_perplexity"]]
+
+    assert (tuning.context, tuning.tag) == ("blenderbot", "no_bias")
+    assert curve[-1] < curve[0]
+    expected = validation_perplexity(folder, rows, "blenderbot")
+    assert tuning.training["best_validation_perplexity"] == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -210,7 +237,7 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
     base = save_small_model("gpt2")
     model = AutoModelForCausalLM.from_pretrained(base)
     get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)).save_pretrained(tmp_path / "lora")
-    rows = labels_by_hand(tmp_path / "labels", AutoTokenizer.from_pretrained(base), "plain")
+    rows = labels_by_hand(tmp_path / "labels", AutoTokenizer.from_pretrained(base), "plain", is_encoder_decoder=False)
     with pytest.raises(SystemExit, match="lora' is an adapter; merge it"):
         tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
 
@@ -222,7 +249,7 @@ def test_recipes_are_understood(recipe, tmp_path):
     _, training, _ = tune.parse(words)
 
     assert training.load_best_model_at_end
-    expected = {"dialogpt": ("sgd", 0.3, 0)}
+    expected = {"dialogpt": ("sgd", 0.3, 0), "blenderbot": ("adamw_torch", 3e-6, 100)}
     if recipe.stem in expected:  # the paper's (C.1)
         assert (training.optim, training.learning_rate, training.warmup_steps) == expected[recipe.stem]
 

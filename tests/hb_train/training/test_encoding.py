@@ -20,7 +20,10 @@ FORMATS = {
     "plain behind a start token": ("llama", "roberta", "\n"),
     "dialogpt": ("gpt2", "gpt2", "</s>"),
     "chat": ("llama", "llama", "<|im_end|>\n<|im_start|>assistant\n"),
+    "blenderbot": ("blenderbot", "blenderbot", ""),
+    "plain for an encoder": ("t5", "t5", ""),
 }
+FORCED = 9
 
 
 class Given:
@@ -30,20 +33,23 @@ class Given:
         model, tokenizer, self.suffix = FORMATS[name]
         self.model, self.tokenizer = deepcopy(get_small_model(model)[0]), deepcopy(get_small_model(tokenizer)[1])
         self.context = name.split()[0]
+        self.is_encoder_decoder = self.model.config.is_encoder_decoder
         self.end = "</s>"
         if self.context == "chat":
             with_chat(self.tokenizer)
             self.end = "<|im_end|>"
         if hasattr(self.model.config, "max_position_embeddings"):
             self.model.config.max_position_embeddings = 1000
-        self.loaded = as_loaded(self.model, self.tokenizer)
+        if self.is_encoder_decoder:  # such as BART's
+            self.model.generation_config.forced_bos_token_id = FORCED
+        self.loaded = as_loaded(self.model, self.tokenizer, "encoder-decoder" if self.is_encoder_decoder else "causal")
 
     def rows(self, replies=REPLIES, truncated=(False, False, True)):
         prompts = [
             render_messages(
                 [chat_messages(with_tag(text, tag), lines, DEFAULT_CHAT)],
                 *(self.tokenizer, self.context),
-                is_encoder_decoder=False,
+                is_encoder_decoder=self.is_encoder_decoder,
             )[0]
             for text, lines, tag in zip(TEXTS, LINES, TAGS, strict=True)
         ]
@@ -65,6 +71,10 @@ class Given:
         labels = row["labels"]
         learnt = [token for token in labels if token != IGNORED]
         assert row["attention_mask"] == [1] * len(row["input_ids"])
+        if self.is_encoder_decoder:
+            assert labels == [IGNORED, *learnt]
+            assert row["decoder_input_ids"] == [self.model.config.decoder_start_token_id, FORCED, *learnt[:-1]]
+            return learnt, row["input_ids"]
         context = row["input_ids"][: len(labels) - len(learnt)]
         assert labels == [IGNORED] * len(context) + learnt
         assert row["input_ids"] == context + learnt
