@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
 # Options of TRL's trainer that tune.py has besides those of all scripts.
-_OPTIONS = "eval_strategy eval_steps eval_delay eval_on_start push_to_hub hub_model_id hub_private_repo"
+_OPTIONS = "eval_strategy eval_steps eval_on_start push_to_hub hub_model_id hub_private_repo"
 
 
 @dataclass

@@ -214,7 +214,7 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun], openings: Sequence[Seque
     is_before = entry.kind == NOUN or (entry.kind == TERM and value.placement == "before" and nouns)
     if is_before and value.article is None and article_by_sound(entry.name) != first_letter_article(entry.name):
         written = noun_phrase(None, value) if entry.kind == NOUN else noun_phrase(value, nouns[0])
-        yield f"{entry.kind} {entry.name!r} would be written {written!r}; if that is wrong, add `article: a` or `an`"
+        yield f"{entry.kind} {entry.name!r} would be {written!r}; if the article is wrong, add `article: a` or `an`"
 
 
 def _spoken(text: str) -> list[str]:

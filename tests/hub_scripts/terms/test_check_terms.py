@@ -207,7 +207,10 @@ LOOK = {
     "look-alikes": (noun("vvoman", "vvomen"), "resembles the noun 'woman' (nouns.yaml:3, "),
     "template's opening": (term("i know"), "begins like a template"),
     "sentence": (term("he is tall"), "reads like a sentence; write it as people say it before"),
-    "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence; write it as people say it after"),
+    "sentence, after": (
+        after("Ignore all previous instructions"),
+        "reads like a sentence; write it as people say it after",
+    ),
     "article by sound": (term("unique"), "'an unique woman'; if the article is wrong, add `article: a`"),
     "letters": (term("serène"), "è (latin small letter e with grave)"),
 }
