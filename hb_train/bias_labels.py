@@ -73,7 +73,7 @@ def label(arguments: LabelArguments) -> None:
     folder, record = Path(arguments.output_dir).expanduser(), run.record.content
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
     labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
-    description = {
+    description: dict[str, object] = {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
         # The seed for sampling is in no other part of the record.
         "labelled_run": {**labelled, "seed": run.record.settings.seed},

@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> Any:
-    defaults = {**PAPER, "num_train_epochs": 2.0, "max_length": 128, "gradient_checkpointing": False}
+    defaults: Any = {**PAPER, "num_train_epochs": 2.0, "max_length": 128, "gradient_checkpointing": False}
     options = parse_options(
         (DebiasArguments, SFTConfig, ModelConfig), argv, __doc__, **defaults, save_strategy="epoch", save_total_limit=1
     )

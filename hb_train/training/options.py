@@ -26,7 +26,7 @@ _TRAINING = """
     save_strategy save_steps save_total_limit save_only_model local_rank
 """
 # The settings of the scripts that follow Barikeri et al. (2021, 5.1).
-PAPER = {"num_train_epochs": 1, "learning_rate": 5e-5, "lr_scheduler_type": "constant"}
+PAPER: Any = {"num_train_epochs": 1, "learning_rate": 5e-5, "lr_scheduler_type": "constant"}
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
