@@ -125,9 +125,7 @@ def _check_options(options: argparse.Namespace, check: Callable[[list[str]], str
         raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
     check_least(options, mixture=2)
     if options.mixture and options.no_worse_than:
-        raise ValueError(
-            "--mixture and --no_worse_than are set, but mixtures lack most figures; omit one of the two options"
-        )
+        raise ValueError("mixtures lack most figures that no_worse_than judges; omit one of the two options")
     for method in options.method:
         push = ["--push_to_hub", "true"] if options.push_to_hub else []
         words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]

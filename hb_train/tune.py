@@ -149,9 +149,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     if trainer.state.best_metric is None:
-        raise ValueError(
-            f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more steps"
-        )
+        raise ValueError(f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more")
     check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
     if trainer.is_world_process_zero():
         _save(folder, trainer, tuning)

@@ -92,9 +92,7 @@ class GenBiasCallback(TrainerCallback):
         """Checks the options, and moves this callback before all other callbacks, because they may read its figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
-            raise ValueError(
-                "eval_strategy is 'no', but Gen Bias is measured at evaluations; set eval_strategy='steps'"
-            )
+            raise ValueError("eval_strategy is 'no', so Gen Bias is never measured; set eval_strategy='steps'")
         if name in GEN_BIAS and args.greater_is_better:
             raise ValueError(f"greater_is_better is True, but the lowest '{name}' is best; set greater_is_better=False")
         handler = self.trainer.callback_handler
@@ -121,9 +119,7 @@ class GenBiasCallback(TrainerCallback):
                 written = reply_to_rows(plan, loaded, own)
             except ValueError as error:  # for example, because the weights are not finite
                 step = self.trainer.state.global_step
-                logger.warning(
-                    "step %d: the model could not reply, so this evaluation has no Gen Bias (%s)", step, error
-                )
+                logger.warning("step %d: the model could not reply, so there is no Gen Bias (%s)", step, error)
                 written = [""] * len(own)
         replies = [reply for _, reply in sorted(gather_object(list(zip(own, written, strict=True))))]
         rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
@@ -162,9 +158,9 @@ def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: i
     most, of_term = max(cells.values(), default=0), per_cell * num_templates
     if len(names) < num_templates or not 1 <= per_cell <= most or not 2 <= number // of_term <= len(set(terms)):
         raise ValueError(
-            f"num_replies is {number}, replies_per_cell is {per_cell} and num_templates is {num_templates}; set "
-            f"num_templates to at most {len(names)}, replies_per_cell to at most {most}, and num_replies to a number "
-            f"from {2 * of_term} to {len(set(terms)) * of_term}"
+            f"num_replies is {number}, replies_per_cell {per_cell} and num_templates {num_templates}; set num_templates "
+            f"to at most {len(names)}, replies_per_cell to at most {most}, and num_replies to a number from {2 * of_term} "
+            f"to {len(set(terms)) * of_term}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(rows_of(drawn, DescriptorKey))
