@@ -158,9 +158,9 @@ def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: i
     most, of_term = max(cells.values(), default=0), per_cell * num_templates
     if len(names) < num_templates or not 1 <= per_cell <= most or not 2 <= number // of_term <= len(set(terms)):
         raise ValueError(
-            f"num_replies is {number}, replies_per_cell {per_cell} and num_templates {num_templates}; set num_templates "
-            f"to at most {len(names)}, replies_per_cell to at most {most}, and num_replies to a number from {2 * of_term} "
-            f"to {len(set(terms)) * of_term}"
+            f"num_replies is {number}, replies_per_cell is {per_cell} and num_templates is {num_templates}; set "
+            f"num_templates to at most {len(names)}, replies_per_cell to at most {most}, and num_replies to a number "
+            f"from {2 * of_term} to {len(set(terms)) * of_term}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(rows_of(drawn, DescriptorKey))
