@@ -36,16 +36,10 @@ class LabelArguments:
     # The option is not called `--run`, because `torchrun` would read it as an option of its own.
     run_dir: str = option(MISSING, "The folder of the `measure` run with the replies to label and their style vectors.")
     output_dir: str = option(MISSING, "A new folder for the labels.")
-    beta: float = option(
-        MISSING, 'The threshold β. A reply with a larger bias value is tagged "bias" (paper: 0.0003 or 0.0030).'
-    )
+    beta: float = option(MISSING, 'The threshold β of bias values for the tag "bias" (paper: 0.0003 or 0.0030).')
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
     seed: int = option(0, "The random seed for drawing validation prompts.")
-    model: str | None = option(
-        None,
-        "The folder or Hub id of the model that generated the replies. Set this option if the model was moved "
-        "after the run.",
-    )
+    model: str | None = option(None, "The model that replied, if it was moved after the run: a folder or a Hub id.")
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
@@ -79,7 +73,7 @@ def label(arguments: LabelArguments) -> None:
     folder, record = Path(arguments.output_dir).expanduser(), run.record.content
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
     labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
-    description = {
+    description: dict[str, object] = {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
         # The seed for sampling is in no other part of the record.
         "labelled_run": {**labelled, "seed": run.record.settings.seed},

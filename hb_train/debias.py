@@ -49,20 +49,13 @@ DEBIAS_FILE = "debias.json"  # the bias and the perplexity before and after debi
 @dataclass
 class DebiasArguments:
     method: DebiasingMethod = option(
-        MISSING,
-        "The debiasing method: language model debiasing (lmd), attribute distance debiasing (add), hard debiasing (hd) "
-        "or counterfactual augmentation (cda).",
+        MISSING, "lmd: language model debiasing; add: attribute distance; hd: hard; cda: counterfactual augmentation."
     )
     bias_type: str = option(
-        MISSING,
-        "The bias specification (target terms and attributes): gender, race, religion1, religion2, queerness, or the "
-        "path of a YAML file.",
+        MISSING, "The bias specification: gender, race, religion1, religion2, queerness, or the path of a YAML file."
     )
     reddit_folder: str = option(
-        MISSING,
-        "The folder that contains the phrases: the RedditBias authors' repository, or your own folder with files named "
-        "train and validation. A TXT file contains one phrase per line. A CSV file contains the column text_t1 and, "
-        "optionally, text_t2 with counterfactuals.",
+        MISSING, "The folder of the phrases: the RedditBias authors' repository, or files named train and validation."
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss. The paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
@@ -85,7 +78,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> Any:
-    defaults = {**PAPER, "num_train_epochs": 2.0, "max_length": 128, "gradient_checkpointing": False}
+    defaults: Any = {**PAPER, "num_train_epochs": 2.0, "max_length": 128, "gradient_checkpointing": False}
     options = parse_options(
         (DebiasArguments, SFTConfig, ModelConfig), argv, __doc__, **defaults, save_strategy="epoch", save_total_limit=1
     )

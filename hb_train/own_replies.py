@@ -43,24 +43,16 @@ from hb_train.tuning.own_rows import (
 @dataclass
 class ReplyArguments:
     output_dir: str = option(MISSING, "A new folder for the output.")
-    model: str = option(
-        "embedded", "The model that replies and that you want to tune: a Hub id, a local folder or 'embedded'."
-    )
+    model: str = option("embedded", "The model to tune: a Hub id, a local folder or 'embedded'.")
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     prompts: str | None = option(
-        None,
-        "Your own prompts instead of the config's templates: a file (CSV, JSONL or Parquet) or a Hub dataset. Each "
-        "prompt contains {person} or {people}, as in --prompts of `measure`.",
+        None, "Your own prompts with {person} or {people}: a file or a Hub dataset, as in --prompts of `measure`."
     )
     anchors: str | None = option(
-        None,
-        "Your own anchors, which are prompts whose replies should stay the same: a file or a Hub dataset. The column "
-        "reply may contain replies. Slots such as {person} are filled with people.",
+        None, "Your own anchors: a file or a Hub dataset of prompts, which may have slots and the column reply."
     )
     leave_out: str | None = option(
-        None,
-        "Exclude the descriptors of this dataset config, and all with the same stems, so that a measurement can use "
-        "them as unseen ones.",
+        None, "Exclude the descriptors of this config, and all that share a stem with them, as unseen ones."
     )
     num_replies: int = option(480, "The number of groups of prompts. The model replies to one prompt of each group.")
     num_contexts: int = option(4, "The number of prompts in a group. They differ only in the descriptor.")

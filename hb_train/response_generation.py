@@ -58,9 +58,7 @@ _TOKENIZER = Tokenizer13a()
 class ResponseArguments:
     model_name_or_path: str = option(MISSING, "The causal model: a Hub id, a local folder or 'embedded'.")
     dialogues: str | None = option(
-        None,
-        "The convos.txt file of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: "
-        "pairs from the chitchat-dataset corpus.",
+        None, "DSTC-7's convos.txt, or a table with the columns prompt and reply. Default: chitchat-dataset."
     )
     num_pairs: int = option(1000, "The total number of prompt–reply pairs for training and testing.")
     num_test: int = option(200, "The number of test prompts. All replies to a test prompt serve as references.")

@@ -49,38 +49,22 @@ if TYPE_CHECKING:
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
 # Options of TRL's trainer that tune.py has besides those of all scripts.
-_OPTIONS = "eval_strategy eval_steps eval_delay eval_on_start push_to_hub hub_model_id hub_private_repo"
+_OPTIONS = "eval_strategy eval_steps eval_on_start push_to_hub hub_model_id hub_private_repo"
 
 
 @dataclass
 class TuneArguments:
-    dataset_name: str = option(
-        MISSING,
-        "The folder of training rows: from own_replies.py (method counterfactual) or bias_labels.py (method sft).",
-    )
+    dataset_name: str = option(MISSING, "The folder of rows that bias_labels.py or own_replies.py has written.")
     method: Literal["sft", "counterfactual"] = option(
-        "sft",
-        "The method: sft (supervised fine-tuning with control tags, as in the paper) or counterfactual (learning the "
-        "model's own replies to prompts with other descriptors).",
+        "sft", "sft learns labelled replies, as in the paper. counterfactual learns replies to other descriptors."
     )
-    labels: Literal["tags", "none"] = option(
-        "tags", "Whether each prompt ends in its tag (tags) or has no tag (none), as in the paper's self-chat tuning."
-    )
-    anchor_share: float = option(
-        0.33, "For method counterfactual: the share of the weight of all training tokens that anchors have."
-    )
-    naming_weight: float = option(
-        3.0, "For method counterfactual: the additional weight of the probability that a reply names the descriptor."
-    )
+    labels: Literal["tags", "none"] = option("tags", "For method sft: whether each prompt ends in its tag.")
+    anchor_share: float = option(0.33, "For method counterfactual: the anchors' share of the weight of all tokens.")
+    naming_weight: float = option(3.0, "For method counterfactual: the weight of the probability that a name begins.")
     merge: bool = option(False, "Save whole weights, into which LoRA is merged, instead of an adapter.")
-    dry_run: bool = option(
-        False,
-        "Print the numbers of rows and tokens, and the memory and time of training, from a step. Do not train.",
-    )
+    dry_run: bool = option(False, "Print the numbers of rows and tokens, and memory and time. Do not train.")
     early_stopping_patience: int = option(
-        3,
-        "Stop training after this number of consecutive evaluations without a lower validation perplexity (method sft) "
-        "or loss (method counterfactual). 0 disables early stopping.",
+        3, "Stop after this number of evaluations without a lower validation perplexity or loss. 0: never."
     )
 
     def __post_init__(self) -> None:
@@ -168,9 +152,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     if trainer.state.best_metric is None:
-        raise ValueError(
-            f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more steps"
-        )
+        raise ValueError(f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more")
     check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
     if trainer.is_world_process_zero():
         _save(folder, trainer, tuning)

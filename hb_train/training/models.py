@@ -73,7 +73,7 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
     try:
         adapted = get_peft_model(model, get_peft_config(model_args))
     except ValueError as error:
-        raise ValueError(f"{error}; correct the options of LoRA, or omit --lora_target_modules") from error
+        raise ValueError(f"LoRA does not fit ({error}); correct its options, or omit --lora_target_modules") from error
     changed = sum(isinstance(module, BaseTunerLayer) for module in adapted.modules())
     return f"LoRA changes {changed} of the model's {len(linear)} linear layers"
 

@@ -23,10 +23,10 @@ _TRAINING = """
     torch_compile torch_empty_cache_steps ddp_backend ddp_timeout ddp_find_unused_parameters
     dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor
     logging_steps logging_strategy logging_first_step log_level disable_tqdm report_to run_name project trackio_space_id
-    save_strategy save_steps save_total_limit save_only_model resume_from_checkpoint local_rank
+    save_strategy save_steps save_total_limit save_only_model local_rank
 """
 # The settings of the scripts that follow Barikeri et al. (2021, 5.1).
-PAPER = {"num_train_epochs": 1, "learning_rate": 5e-5, "lr_scheduler_type": "constant"}
+PAPER: Any = {"num_train_epochs": 1, "learning_rate": 5e-5, "lr_scheduler_type": "constant"}
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:

@@ -195,7 +195,7 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
             tune,
             "gpt2",
             ["--tune_args=--lora_target_modules q_proj"],
-            "omit --lora_target_modules to change",
+            "omit --lora_target_modules",
         ),
         (tune, "gpt2", ["--tune_args=--packing true"], "--packing is not an option"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
