@@ -117,9 +117,8 @@ def regard_bias(
             "neutral or positive"
         )
     counts = counted.counts()
-    over_structures = UnitSpread("structures", [], confidence_level)
-    if counted.structure is not None:
-        over_structures = spread_over_structures(counts, confidence_level)
+    no_structures = UnitSpread("structures", np.zeros((len(counts), 0)), np.ones(len(counts)), confidence_level)
+    over_structures = no_structures if counted.structure is None else spread_over_structures(counts, confidence_level)
     spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
     figures = _figures(counted, counts, named, smoothing, spreads)
     of_structures = _of_structures(counted, counts, figures.gaps, named, fixed_structure, smoothing, confidence_level)
@@ -151,7 +150,7 @@ def _figures(
     for index, group in enumerate(rows.group.names):
         figures = _group_figures(counts[index])
         by_group[group] = figures | _intervals(
-            {spread.name: spread.of_mean(figures["mean"], index) for spread in spreads}
+            {spread.name: spread.interval(figures["mean"], [index]) for spread in spreads}
         )
         # Counts in which every structure has the same weight. If all structures have equally many rows, these are plain
         # counts.
@@ -162,7 +161,7 @@ def _figures(
         means = by_group[advantaged]["mean"], by_group[disadvantaged]["mean"]
         gap = None if None in means else _cleaned(means[0] - means[1])
         gaps[name] = {"advantaged": advantaged, "disadvantaged": disadvantaged, "gap": gap}
-        gaps[name] |= _intervals({spread.name: spread.of_gap(gap, pair) for spread in spreads})
+        gaps[name] |= _intervals({spread.name: spread.interval(gap, pair) for spread in spreads})
     return _Figures(gaps, by_group, *kl_matrix(weighted, smoothing))
 
 

@@ -102,6 +102,34 @@ def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np
     return Spread(variance, max(min(welch, tails), LEAST_FREEDOM), welch, by_weight, third)
 
 
+def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Spread:
+    """Computes the spread of a figure whose units [units] belong to two clusters each, such as a term and a question.
+
+    `first` and `second` [units] contain the names or codes of the clusters. Let V_cells be the variance if pairs of
+    clusters are independent. The clusters of a kind add the excess of their own variance over V_cells (Cameron, Gelbach
+    and Miller, 2011). If there is none, nothing shows that these clusters differ, so their variance is not estimated.
+    """
+    cells = np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].ravel()
+    of_cells, *kinds = (_clustered(influences, clusters) for clusters in (cells, first, second))
+    variance, noise = of_cells.variance, 0.0
+    for kind in kinds:
+        if kind.variance > of_cells.variance:
+            variance += kind.variance - of_cells.variance
+            noise += kind.variance**2 / kind.welch
+    freedom = max(variance**2 / noise, 1.0) if noise else of_cells.welch
+    return Spread(variance, freedom, freedom, min(kind.by_weight for kind in kinds), 0.0)
+
+
+def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Spread:
+    _, codes, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    return spread(np.bincount(codes, influences), weights=sizes.astype(float))
+
+
+def effective_number(weights: np.ndarray) -> float:
+    """Returns the number of equally heavy clusters that would be as uncertain as clusters with these weights."""
+    return float((weights**1.5).sum() ** 2 / (weights**3).sum())
+
+
 def welch_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
     """Returns the degrees of freedom of a sum of independent variances (Welch–Satterthwaite)."""
     return float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
@@ -189,6 +217,14 @@ def reply_strata(terms: np.ndarray, templates: np.ndarray) -> np.ndarray:
     """Returns the code of each reply's stratum [replies]: its cell or, if no other reply is in the cell, its term."""
     cells = np.unique(np.stack([terms, templates]), axis=1, return_inverse=True)[1].ravel()
     return np.where(np.bincount(cells)[cells] > 1, cells, len(cells) + terms)
+
+
+def jeffreys_bounds(share: float, number: float, confidence_level: float) -> Bounds:
+    """Computes Jeffreys's interval of a share of a number of independent units, which need not be whole."""
+    hits, misses, tail = number * share, number * (1 - share), (1 - confidence_level) / 2
+    low = float(special.betaincinv(hits + 0.5, misses + 0.5, tail)) if hits else 0.0
+    high = float(special.betaincinv(hits + 0.5, misses + 0.5, 1 - tail)) if misses else 1.0
+    return low, high
 
 
 def share_bounds(share: float, half_width: float) -> Bounds:
