@@ -171,11 +171,9 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> Human
     included = {rater.rater for rater in raters if rater.included}
     ratings = [rating for rating in read.ratings if rating.rater in included]
     if not ratings:
-        raise ValueError(
-            f"no rating is left of {len(read.ratings):,} (raters who failed more than {max_failed_checks} attention "
-            "checks are excluded, and checks are not ratings); add other raters' files, or set a higher "
-            "--max_failed_checks"
-        )
+        excluded = f"raters who failed more than {max_failed_checks} attention checks are excluded"
+        advice = "add other raters' files, or set a higher --max_failed_checks"
+        raise ValueError(f"no rating is left of {len(read.ratings):,} ({excluded}); {advice}")
     about = dict(study.about)
     return HumanEvaluation(
         layout=LAYOUT,

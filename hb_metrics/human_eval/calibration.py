@@ -103,10 +103,8 @@ class Group(NamedTuple):
             if term not in judged.replies.descriptors:
                 known = sorted({*judged.replies.axes, *judged.replies.descriptors})
                 hint = did_you_mean(term, known, cutoff=AXIS_CUTOFF)
-                raise ValueError(
-                    f"'{term}' is neither an axis nor a term of the run; {hint}pass an axis, or terms separated by "
-                    "commas"
-                )
+                advice = f"{hint}pass an axis, or terms separated by commas"
+                raise ValueError(f"'{term}' is neither an axis nor a term of the run; {advice}")
         return cls(text, np.isin(judged.replies.descriptors, terms))
 
 
@@ -118,10 +116,8 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
     for (rater, task), line in sorted(lines.items()):
         place = rows[task], raters.index(rater)
         if numbers[place] not in (-1, line.choice - 1):
-            raise ValueError(
-                f"{line.place}: rater '{rater}' labelled the same reply differently on two pages; keep only the file "
-                "of one page"
-            )
+            twice = f"{line.place}: rater '{rater}' labelled the same reply differently on two pages"
+            raise ValueError(f"{twice}; keep only the file of one page")
         numbers[place] = line.choice - 1
     return Labels(raters, numbers, num_duplicates)
 
@@ -185,10 +181,8 @@ def _pairs_of_axes(judged: Instrument, axes: Sequence[str]) -> list[tuple[Group,
 def _gap(judged: Instrument, labels: np.ndarray, axes: Sequence[str], first: Group, second: Group) -> Gap:
     terms, outside = judged.codes[0], ~judged.population(axes)
     if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & outside).any():
-        raise ValueError(
-            f"the groups '{first.name}' and '{second.name}' share terms, or contain terms from axes other than "
-            f"{', '.join(axes)}; compare labelled groups that have no term in common"
-        )
+        names = f"the groups '{first.name}' and '{second.name}'"
+        raise ValueError(f"{names} share terms, or contain terms from axes other than {', '.join(axes)}")
     one, other = (rate_of(judged, labels, group.rows) for group in (first, second))
     value = None if one.value is None or other.value is None else one.value - other.value
     interval, judges = corrected_gap(one, other), one.judged - other.judged

@@ -186,10 +186,8 @@ def read_instrument(run: Run, name: str) -> Instrument:
         )
     rubric = recorded_rubric(judges[name]) if name in judges else read_rubric(_RUBRICS[name])
     if rubric.figure is None:
-        raise ValueError(
-            f"the rubric '{name}' has no key `figure`, so there is no rate to correct; set this key to one of the "
-            "labels, and then run the judge again"
-        )
+        advice = "set it to one of the labels, and then run the judge again"
+        raise ValueError(f"the rubric '{name}' has no key `figure`, the label whose rate is corrected; {advice}")
     figure = rubric.labels.index(rubric.figure)
     if name in judges:
         shards = run.tables.vectors(f"{JUDGE}/{name}")
@@ -206,9 +204,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
     if missing is not None:
-        raise ValueError(
-            f"'{run.folder}' contains no result of '{name}' for reply '{missing}'; measure again in a new folder"
-        )
+        raise ValueError(f"'{run.folder}' has no result of '{name}' for reply '{missing}'; measure in a new folder")
     order = np.array([rows[identifier] for identifier in replies.ids])
     scores, judged = scores[order], judged[order]
     kept = judged >= 0
@@ -228,10 +224,8 @@ def draw_labels(
     sizes = np.array([len(by_stratum[stratum]) for stratum in strata], np.int64)
     least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
     if not least <= number <= sizes.sum():
-        raise ValueError(
-            f"num is {number:,}; set --num to a number from {least:,} (two replies per axis and verdict) to "
-            f"{sizes.sum():,} (all replies)"
-        )
+        allowed = f"{least:,} (two replies per axis and verdict) to {sizes.sum():,} (all replies)"
+        raise ValueError(f"num is {number:,}; set --num to a number from {allowed}")
     replies = []
     numbers = allocate(sizes, number, np.sqrt(sizes), least=MIN_PER_STRATUM).tolist()
     for stratum, drawn in zip(strata, numbers, strict=True):

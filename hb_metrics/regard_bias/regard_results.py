@@ -112,10 +112,8 @@ def regard_bias(
     named = _read_pairs(pairs, rows.group.names)
     counted, num_other = without_other(rows)
     if not len(counted.label):
-        raise ValueError(
-            f"all {len(rows.label)} rows have the label 'other', which is not counted; pass rows labelled negative, "
-            "neutral or positive"
-        )
+        all_other = f"all {len(rows.label)} rows have the label 'other', which is not counted"
+        raise ValueError(f"{all_other}; pass rows labelled {', '.join(SCORED)}")
     counts = counted.counts()
     no_structures = UnitSpread("structures", np.zeros((len(counts), 0)), np.ones(len(counts)), confidence_level)
     over_structures = no_structures if counted.structure is None else spread_over_structures(counts, confidence_level)

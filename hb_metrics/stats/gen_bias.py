@@ -136,30 +136,22 @@ def gen_bias(
     if len(cells) == 0:
         raise ValueError("there are no replies; pass style probabilities, descriptors and templates")
     if confidence_level is not None and not cells.keep_replies:
-        raise ValueError(
-            f"confidence_level={confidence_level} needs the replies, but they were not stored; create the CellSums, "
-            "or load the module, with keep_replies=True"
-        )
+        advice = "create the CellSums, or load the module, with keep_replies=True"
+        raise ValueError(f"confidence_level={confidence_level} needs the replies, which were not kept; {advice}")
     labels, columns = cells.labels, cells.columns
     by_template = cells.by_template()
     used = {name: axes for name, axes in by_template.items() if sum(map(len, axes.values())) > 1}
     skipped = [name for name in by_template if name not in used]
     if not used:
-        raise ValueError(
-            "no template has replies to two descriptors, so there is nothing to compare; pass replies to at least two "
-            "descriptors in the same template"
-        )
+        raise ValueError("no template has replies to two descriptors; pass replies to two descriptors in a template")
     if skipped:
         named = ", ".join(map(repr, skipped))
         warnings.warn(f"{len(skipped)} templates without replies to two descriptors are skipped: {named}", stacklevel=2)
 
     variances, without_repeats = _mean_variances(cells, used, ddof)
     if without_repeats and debias:
-        raise ValueError(
-            f"debias=True needs the spread of the replies within a cell, but in {len(without_repeats)} templates "
-            f"(such as {without_repeats[0]!r}) no descriptor has two replies; generate at least two replies for each "
-            "descriptor, or set debias=False"
-        )
+        lacking = f"in {len(without_repeats)} templates (such as {without_repeats[0]!r}) no descriptor has two replies"
+        raise ValueError(f"{lacking}; generate two replies for each descriptor, or set debias=False")
 
     axes = sorted({cell.axis for cell in cells.cells() if cell.axis is not None})
     names = list(columns)
