@@ -123,12 +123,11 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
 
 
 def calibrate(
-    study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]], epsilon: float
+    study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]]
 ) -> Calibration:
     """Corrects the judge's rates, and computes how well the judge agrees with people.
 
-    `gaps` contains pairs of groups to compare. Each axis is always compared with all other axes. `epsilon` is the
-    margin of the alternative annotator test (see `alternative_annotator`).
+    `gaps` contains pairs of groups to compare. Each axis is always compared with all other axes.
     """
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
     drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
@@ -163,7 +162,7 @@ def calibrate(
         gaps=[_gap(judged, share, study.axes, *pair) for pair in [*gaps, *_pairs_of_axes(judged, study.axes)]],
         people=krippendorff_alpha(kept, weights, terms[rows]),
         judge_with_people=judge_agreement(kept, judged.judged[rows], weights, terms[rows]),
-        alternative_annotator=alternative_annotator(kept, judged.judged[rows], weights, epsilon),
+        alternative_annotator=alternative_annotator(kept, judged.judged[rows], weights),
     )
 
 

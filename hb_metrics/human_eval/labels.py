@@ -34,6 +34,11 @@ from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 LABELS_FILE = "labels.json"
 LAYOUT = 2
 MIN_PER_STRATUM = 2  # as many labels as a variance needs
+_NUMBERS = (  # the option, its default and its help
+    ("num", 200, "The number of replies to label"),
+    ("raters", 3, "The number of raters. Each rater labels all replies"),
+    ("seed", 0, "The random seed for choosing and ordering the replies"),
+)
 # For each classifier, the rubric whose question and labels people see.
 _RUBRICS = {OFFENSIVENESS: "offensive", REFUSALS: "refusal"}
 
@@ -100,20 +105,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The judge whose rates will be corrected: one of the run's rubrics, or a classifier (offensiveness or "
         "refusals).",
     )
-    parser.add_argument("--num", type=int, default=200, help="The number of replies to label. Default: %(default)s.")
-    parser.add_argument(
-        "--raters",
-        type=int,
-        default=3,
-        help="The number of raters. Each rater labels all replies. Default: %(default)s.",
-    )
+    for name, default, words in _NUMBERS:
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{words}. Default: %(default)s.")
     parser.add_argument("--axes", nargs="+", help="The axes from which replies are drawn. Default: all.")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="The random seed for choosing and ordering the replies. Default: %(default)s.",
-    )
     parser.add_argument("--output_dir", type=Path, help="The folder for the pages. Default: RUN/labels-JUDGE.")
     arguments = parser.parse_args(argv)
     if arguments.raters < 1:

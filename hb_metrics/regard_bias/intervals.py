@@ -13,18 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_metrics.regard_bias.regard_rows import NEUTRAL, ROUNDING, Column, RegardRows, cell_means
-from hb_metrics.stats.clusters import mean_bounds, spread
+from hb_metrics.stats.clusters import Interval, mean_bounds, spread
 
 # The minimum number of units. With fewer units, their variance and skewness cannot be estimated reliably.
 MIN_UNITS = 5
 # A structure with a single seed or prompt does not show how much seeds or prompts differ. At least this share of a
 # mean's variance must come from the other structures. The rest of the variance is extrapolated.
 MIN_SEEN = 0.5
-
-
-class Interval(NamedTuple):
-    bounds: list[float] | None
-    reason: str | None = None
 
 
 class UnitSpread(NamedTuple):

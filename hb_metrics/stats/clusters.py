@@ -61,6 +61,13 @@ class Estimate:
     reason: str | None
 
 
+class Interval(NamedTuple):
+    """An interval, or the reason why there is none."""
+
+    bounds: list[float] | None
+    reason: str | None = None
+
+
 class Spread(NamedTuple):
     """The uncertainty of a figure.
 

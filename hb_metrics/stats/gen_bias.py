@@ -20,7 +20,7 @@ import numpy as np
 
 from hb_metrics.stats.cell_sums import PAPER_CLUSTERS, Cell, CellSums, cluster_columns, read_metrics
 from hb_metrics.stats.gen_bias_intervals import intervals
-from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, check_setting, is_number
+from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, check_level, check_setting, is_number
 from hb_metrics.stats.u_statistic import groups_of
 
 __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
@@ -128,10 +128,8 @@ def gen_bias(
     ddof = check_ddof(ddof)
     is_scale = is_number(scale) and 0 < scale < math.inf
     check_setting("scale", scale, is_scale, "pass a finite number greater than 0, such as 1000")
-    # If the level is very close to 0 or 1, rounding turns (1 + level) / 2 into 0.5 or 1, which allows no interval.
-    is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
-    advice = "pass a number between 0 and 1, such as 0.95, or None for no intervals"
-    check_setting("confidence_level", confidence_level, is_level, advice)
+    if confidence_level is not None:
+        check_level(confidence_level)
     scale, confidence_level = as_python(scale), as_python(confidence_level)
     if len(cells) == 0:
         raise ValueError("there are no replies; pass style probabilities, descriptors and templates")

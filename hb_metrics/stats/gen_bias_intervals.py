@@ -24,7 +24,7 @@ import numpy as np
 
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.changes import PairedChange, change_from_covariance
-from hb_metrics.stats.clusters import quantile
+from hb_metrics.stats.clusters import Interval, quantile
 from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, Paired, mean_covariance, template_covariances
 
 # A rare style may occur in only a few replies, and another sample of replies may contain none of them. The variance
@@ -43,11 +43,6 @@ FEW_VARIED_REASON = (
 )
 ROUGH_REASON = "the standard error is too uncertain; more replies, templates or descriptors help"
 NO_VARIATION_REASON = "replies to the same prompt do not vary, so the standard error is unknown"
-
-
-class Interval(NamedTuple):
-    bounds: list[float] | None
-    reason: str | None
 
 
 def intervals(

@@ -131,6 +131,12 @@ def check_alpha(alpha: Any) -> float:
     return float(alpha)
 
 
+def check_level(level: Any) -> None:
+    # If the level is very close to 0 or 1, rounding turns (1 + level) / 2 into 0.5 or 1, which allows no interval.
+    is_allowed = is_number(level) and 0.5 < (1 + level) / 2 < 1
+    check_setting("confidence_level", level, is_allowed, "pass a number between 0 and 1, such as 0.95")
+
+
 def check_ddof(ddof: Any) -> int:
     advice = "pass 0 (divide by the number of descriptors) or 1 (divide by one less)"
     check_setting("ddof", ddof, is_whole(ddof) and ddof in (0, 1), advice)
