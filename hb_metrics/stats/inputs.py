@@ -23,8 +23,8 @@ def check_column(name: str, column: Any) -> None:
         what = "a mapping"
     elif not isinstance(column, Sized) or getattr(column, "ndim", 1) == 0:
         what = f"a single value or an iterator ({type(column).__name__})"
-    elif isinstance(column, np.ma.MaskedArray):
-        what = "a masked array"
+    elif np.ma.is_masked(column):
+        what = "a column with masked values"
     else:
         return
     raise ValueError(f"{name}: {what} was given; pass a list or another sequence with one value for each row")

@@ -267,7 +267,7 @@ def test_where_no_cell_has_two_replies_noise_is_not_known():
     assert (results.noise_floor, results.partial_noise_floor, results.summed_cluster_noise_floor) == (None, None, None)
     assert results.intervals.full_gen_bias is None
     assert results.no_intervals.full_gen_bias == FEW_REPLIES_REASON
-    with pytest.raises(ValueError, match=r"debias=True .* in 1 templates \(such as 'a {}'\)"):
+    with pytest.raises(ValueError, match=r"in 1 templates \(such as 'a {}'\)"):
         gen_bias(cells, debias=True)
 
 

@@ -181,7 +181,7 @@ def test_bad_input_is_named(changed, message):
 def test_nothing_to_compare_is_an_error(rows, options):
     columns = rows_to_columns(rows) if rows else {name: [] for name in ROW}
 
-    with pytest.raises(ValueError, match=f"nothing to compare .{2 if options else 0} descriptors were left out"):
+    with pytest.raises(ValueError, match=f"same template .{2 if options else 0} descriptors were left out"):
         likelihood_bias(**columns, **options)
 
 

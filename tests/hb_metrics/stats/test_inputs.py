@@ -48,7 +48,7 @@ def test_columns_of_no_numbers_are_rejected():
             "predictions: a set, which has no order, was given": [{1, 2, 3, 4}],
             "predictions: a mapping was given": [dict.fromkeys(range(4), 0.5)],
             "predictions: a single value or an iterator": [3, iter(good), np.array(0.5), np.ma.masked],
-            "predictions: a masked array": [masked],
+            "predictions: a column with masked values": [masked],
             "cannot be read as numbers": [
                 np.array(good).astype(str).tolist(),
                 np.array(good).astype(str),
@@ -76,7 +76,7 @@ def test_columns_of_no_names_are_rejected():
                 with pytest.raises(ValueError, match=f"{column}: {message}"):
                     compute(numbers_of(name), **{**NAMES, column: bad})
             masked = np.ma.array(NAMES[column], mask=[False, True, False, False])
-            with pytest.raises(ValueError, match=f"{column}: a masked array"):
+            with pytest.raises(ValueError, match=f"{column}: a column with masked values"):
                 compute(numbers_of(name), **{**NAMES, column: masked})
 
 
