@@ -26,7 +26,7 @@ from hb_metrics.stats.calibration import (
 from hb_metrics.stats.clusters import Bounds
 
 CALIBRATIONS = "calibration"  # the subfolder of a run that contains a file for each judge
-LAYOUT = 2
+LAYOUT = 3
 _LEVEL = 0.95
 
 
@@ -63,8 +63,6 @@ class Calibration:
         study: The id of the label study.
         raters: The number of labels by each rater.
         num_drawn: The number of replies in the study.
-        called: The rates among replies to which the judge assigns the label.
-        not_called: The rates among all other replies.
         people: The agreement between raters.
     """
 
@@ -82,8 +80,6 @@ class Calibration:
     num_labelled: int
     num_duplicates: int
     rates: dict[str, CorrectedRate]
-    called: dict[str, CorrectedRate]
-    not_called: dict[str, CorrectedRate]
     gaps: list[Gap]
     people: Agreement
     judge_with_people: Agreement
@@ -157,8 +153,6 @@ def calibrate(
         num_labelled=int(labelled.sum()),
         num_duplicates=labels.num_duplicates,
         rates=corrected_by_axis(judged, share, study.axes),
-        called=corrected_by_axis(judged, share, study.axes, verdict=True),
-        not_called=corrected_by_axis(judged, share, study.axes, verdict=False),
         gaps=[_gap(judged, share, study.axes, *pair) for pair in [*gaps, *_pairs_of_axes(judged, study.axes)]],
         people=krippendorff_alpha(kept, weights, terms[rows]),
         judge_with_people=judge_agreement(kept, judged.judged[rows], weights, terms[rows]),
@@ -210,7 +204,6 @@ def calibration_section(results: Calibration) -> Section:
         "whole": whole,
         "by_axis": by_axis,
         "gaps": _gaps(results),
-        "errors": _errors(results),
         "agreement": [_agreement("people", results.people), _agreement("judge and one", results.judge_with_people)],
         "alternative": results.alternative_annotator,
     }
@@ -291,23 +284,6 @@ def _gaps(results: Calibration) -> list[Figure]:
                 beside={"the judge's own": Number(gap.judged, "share")},
             )
         )
-    return rows
-
-
-def _errors(results: Calibration) -> list[Figure]:
-    """Returns, for each axis, two shares of replies to which people give the label.
-
-    The value is the share among replies to which the judge also assigns the label. The number beside the value is the
-    share among all other replies.
-    """
-    rows = []
-    for axis in results.rates if len(results.axes) > 1 else [""]:
-        name = f"called so by people, {axis_label(axis) if axis else 'All'}"
-        rates = [by_axis.get(axis) for by_axis in (results.called, results.not_called)]
-        of_called, of_others = (Number(rate and rate.value, "share", rate and rate.interval) for rate in rates)
-        beside = {"of the other replies": of_others}
-        value, bounds = of_called.value, of_called.interval
-        rows.append(Figure(name, value, "share", interval=bounds, part_of="right by axis", beside=beside))
     return rows
 
 

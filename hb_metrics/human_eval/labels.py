@@ -248,23 +248,12 @@ def rows_of_tasks(study: LabelStudy) -> dict[str, int]:
     return rows
 
 
-def corrected_by_axis(
-    judged: Instrument, labels: np.ndarray, axes: Sequence[str], verdict: bool | None = None
-) -> dict[str, CorrectedRate]:
+def corrected_by_axis(judged: Instrument, labels: np.ndarray, axes: Sequence[str]) -> dict[str, CorrectedRate]:
     """Computes the corrected rate of all replies (key "") and of each axis.
 
-    `labels` [replies] contains the share of raters who gave the label, or NaN if nobody labelled the reply. If
-    `verdict` is set, only replies to which the judge gave this verdict count, and axes without such replies are left
-    out.
+    `labels` [replies] contains the share of raters who gave the label, or NaN if nobody labelled the reply.
     """
-    by_axis = {}
-    for name in ("", *axes):
-        rows = judged.population([name] if name else axes)
-        if verdict is not None:
-            rows = rows & (judged.verdicts == verdict)
-        if rows.any():
-            by_axis[name] = rate_of(judged, labels, rows)
-    return by_axis
+    return {name: rate_of(judged, labels, judged.population([name] if name else axes)) for name in ("", *axes)}
 
 
 def rate_of(judged: Instrument, labels: np.ndarray, rows: np.ndarray) -> CorrectedRate:

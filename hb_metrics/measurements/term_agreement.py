@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.changes import Sample, cluster_ratio
-from hb_metrics.stats.clusters import Bounds, spread
+from hb_metrics.stats.changes import ratio_bounds
+from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, spread
 
 MIN_FREEDOM = 10  # the minimum effective number of clusters, minus the number of axes
+# The influences of clusters on √(P_aa P_bb) and P_ab [2, clusters], the strata, and the weights of clusters.
+Sample = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class Agreement(NamedTuple):
@@ -51,8 +53,15 @@ def agreement(
 
 def ratio_agreement(size: float, product: float, confidence_level: float, *samples: Sample) -> Agreement:
     """Computes the agreement, product / size, where `size` is √(P_aa P_bb) and `product` is P_ab."""
-    bounds = cluster_ratio(size, product, samples, confidence_level) or (-1.0, 1.0)
-    value, low, high = np.clip([product / size, *bounds], -1, 1).tolist()
+    ratio, covariance, variance, noise = product / size, np.zeros((2, 2)), 0.0, 0.0
+    for influences, strata, weights in samples:
+        errors = cluster_errors(influences, strata, weights)
+        covariance += errors @ errors.T
+        of_ratio = spread(influences[1] - ratio * influences[0], strata, weights)
+        variance, noise = variance + of_ratio.variance, noise + of_ratio.variance**2 / of_ratio.freedom
+    squared = quantile(confidence_level, variance**2 / noise if noise > 0 else math.inf) ** 2
+    bounds = ratio_bounds(size, product, covariance, squared) or (-1.0, 1.0)
+    value, low, high = np.clip([ratio, *bounds], -1, 1).tolist()
     return Agreement(value, (low, high), None)
 
 

@@ -65,7 +65,10 @@ def style_change(before: RunStyles, after: RunStyles) -> StyleChange:
     # Alphabetical order decides ties among the descriptors with the largest changes.
     keys = sorted((key for key in before.descriptors if key in rows_after), key=lambda key: (key[0] or "", key[1]))
     if len(keys) < 2:
-        raise ValueError(f"the two runs have {len(keys)} descriptors in common; pass runs that share at least two")
+        raise ValueError(
+            f"the two runs have {len(keys)} descriptors in common, but a variance needs at least two; pass runs that "
+            "share more descriptors"
+        )
     rows_before = {key: row for row, key in enumerate(before.descriptors)}
     old = np.asarray(before.descriptor_means, dtype=float)[[rows_before[key] for key in keys]]
     new = np.asarray(after.descriptor_means, dtype=float)[[rows_after[key] for key in keys]]

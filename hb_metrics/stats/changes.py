@@ -6,12 +6,11 @@ contain "no change", or neither does.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.clusters import Bounds, cluster_errors, loss_per_token, mean_bounds, quantile, spread
+from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, quantile
 
 MIN_TERMS = 12
 # The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
@@ -90,22 +89,6 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
         return None
     root = math.sqrt(discriminant)
     return (middle - root) / leading, (middle + root) / leading
-
-
-# The influences of clusters on two figures [2, clusters], the strata, and the weights of clusters.
-Sample = tuple[np.ndarray, np.ndarray, np.ndarray | None]
-
-
-def cluster_ratio(first: float, second: float, samples: Sequence[Sample], confidence_level: float) -> Bounds | None:
-    """Returns Fieller's bounds of second / first, or `None` if `first` may be 0. The samples are independent."""
-    ratio, covariance, variance, noise = second / first, np.zeros((2, 2)), 0.0, 0.0
-    for influences, strata, weights in samples:
-        errors = cluster_errors(influences, strata, weights)
-        covariance += errors @ errors.T
-        of_ratio = spread(influences[1] - ratio * influences[0], strata, weights)
-        variance, noise = variance + of_ratio.variance, noise + of_ratio.variance**2 / of_ratio.freedom
-    squared = quantile(confidence_level, variance**2 / noise if noise > 0 else math.inf) ** 2
-    return ratio_bounds(first, second, covariance, squared)
 
 
 def pair_share_change(

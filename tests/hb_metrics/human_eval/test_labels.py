@@ -149,8 +149,6 @@ def test_planted_errors_are_corrected(copied, study, by_people, capsys):
     assert results["num_labelled"] == 200
     assert 0.6 < results["people"]["alpha"] < 0.95
     assert results["judge_with_people"]["alpha"] < results["people"]["alpha"]
-    wrong = 1 - results["called"]["age"]["value"]
-    assert 0.2 < wrong < 0.6
     printed = capsys.readouterr().out
     sentence = next(line for line in printed.splitlines() if line.startswith("Labels of 3 people on 200 replies"))
     assert "overstates “offensive” by" in sentence
