@@ -18,8 +18,7 @@ Whether there is an interval depends only on the number and the weights of the c
 a rule that rejects outlying values would keep the samples that miss the outlying clusters.
 
 The t-interval is computed on a scale on which errors are nearly symmetric: the logit of a share, or the logarithm of a
-sum of squares. The interval of a mean is instead shifted and widened by the skewness of the influences (the inverted
-Cornish-Fisher expansion).
+sum of squares. The interval of a mean is instead shifted and widened by the skewness of the influences.
 """
 
 import math
@@ -112,9 +111,9 @@ def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np
 def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Spread:
     """Computes the spread of a figure whose units [units] belong to two clusters each, such as a term and a question.
 
-    `first` and `second` [units] contain the names or codes of the clusters. Let V_cells be the variance if pairs of
-    clusters are independent. The clusters of a kind add the excess of their own variance over V_cells (Cameron, Gelbach
-    and Miller, 2011). If there is none, nothing shows that these clusters differ, so their variance is not estimated.
+    `first` and `second` [units] contain the clusters' names. Let V_cells be the variance if pairs of clusters are
+    independent. The clusters of a kind add the excess of their own variance over V_cells (Cameron, Gelbach and Miller,
+    2011). If there is none, nothing shows that these clusters differ, so their variance is not estimated.
     """
     cells = np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].ravel()
     of_cells, *kinds = (_clustered(influences, clusters) for clusters in (cells, first, second))
@@ -130,11 +129,6 @@ def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Sp
 def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Spread:
     _, codes, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     return spread(np.bincount(codes, influences), weights=sizes.astype(float))
-
-
-def effective_number(weights: np.ndarray) -> float:
-    """Returns the number of equally heavy clusters that would be as uncertain as clusters with these weights."""
-    return float((weights**1.5).sum() ** 2 / (weights**3).sum())
 
 
 def welch_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
@@ -281,8 +275,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     change in the figure when the cell changes (for U-statistics, the projection). It includes the chance error of the
     cell's replies. The variance over terms, V_terms, and the variance over templates, V_templates, come from the sums
     of these influences over the other factor. Both contain the variance V_cells of single cells. If terms and templates
-    are both drawn again, the variance is therefore V_terms + V_templates − V_cells (Owen, 2007,
-    https://doi.org/10.1214/07-AOAS122). No variance is set below V_cells, which contains the variance between replies.
+    are both drawn again, the variance is therefore V_terms + V_templates − V_cells (Owen, 2007). No variance is set
+    below V_cells, which contains the variance between replies.
 
     The sampling noise of Gen Bias is subtracted from the bounds of its plain value.
     """
