@@ -37,8 +37,7 @@ LEAST_FREEDOM = 2.0
 MIN_DIALOGUES = 30
 # The minimum effective number of replies, minus the number of cells, for the interval of a mean.
 MIN_REPLIES_OF_MEAN = 30
-# For other terms and templates: the minimum effective number of terms minus the number of axes, and the minimum number
-# of templates. With fewer, intervals contain the true value too rarely.
+# For other terms and templates: the minimum effective number of terms minus that of axes, and the minimum of templates.
 MIN_FREEDOM = 15
 MIN_TEMPLATES = 4
 # The influences of terms on squares or products of their effects have heavier tails than the effects, and a sample
@@ -201,8 +200,7 @@ def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, S
 def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> Estimate:
     """Computes the mean of replies. The interval is for other replies to the same terms and templates.
 
-    `values` [replies] are at least 0, and so are the bounds. `strata` contains the code of each reply's stratum (see
-    `reply_strata`): [replies].
+    `values` [replies] are at least 0, and so are the bounds. `strata` [replies] are those of `reply_strata`.
     """
     mean, of_mean = float(values.mean()), spread(values / len(values), strata)
     if of_mean.by_weight < MIN_REPLIES_OF_MEAN:
