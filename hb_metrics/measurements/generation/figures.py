@@ -237,8 +237,6 @@ def turn_figures(turns: Turns) -> list[Figure]:
     ]
     if turns.change is not None:
         figures.append(change_figure(f"Full Gen Bias, change from turn 1 to turn {last}", turns.change, level))
-        if last > 2 and turns.slope is not None:
-            figures.append(change_figure("Full Gen Bias, slope per turn", turns.slope, level))
         figures += _axes_at_last(turns)
     for turn, of_turn in enumerate(turns.name_groups or [], start=1):
         figure = names_figure(of_turn)
@@ -341,9 +339,6 @@ def _since(turns: Turns, change: Figure) -> str:
         words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
     else:
         words = f"grew by {change.words}"
-    if last > 2 and turns.slope is not None and turns.slope.interval is not None:
-        slope = change_figure("", turns.slope, change.confidence_level)
-        words += f", with a slope of {slope.shown} per turn ({slope.shown_interval})"
     return f"From turn 1 to turn {last}, Full Gen Bias {words}"
 
 

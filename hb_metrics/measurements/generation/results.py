@@ -116,7 +116,6 @@ class Turns:
         num_ended: The number of conversations that ended early.
         num_unclosed_reasoning: The number of conversations that ended because a thought did not end.
         change: The change in debiased Full Gen Bias from the first turn to the last. `None` if a value is unknown.
-        slope: Its slope per turn.
         change_by_axis: The change for the terms of each axis.
     """
 
@@ -127,7 +126,6 @@ class Turns:
     served: ServedCounts | None = None
     by_turn: list[Biases]
     change: PairedChange | None
-    slope: PairedChange | None
     change_by_axis: dict[str, PairedChange]
     uptake: TurnShares
     refusals: TurnShares

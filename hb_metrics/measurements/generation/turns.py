@@ -45,7 +45,7 @@ def turn_results(
         groups_of_names(prompts, *of_turn, level) for of_turn in zip(replies, vectors, strict=True) if is_of_names
     ]
     by_turn = [gen_biases(of_turn, replies[0], level) for of_turn in vectors]
-    change, slope, change_by_axis = _changes(vectors, replies[0], by_turn, level)
+    change, change_by_axis = _changes(vectors, replies[0], by_turn, level)
     return Turns(
         name_groups=of_names if is_of_names else None,
         num_conversations=len(turns[-1].ids),
@@ -54,7 +54,6 @@ def turn_results(
         served=served_counts(tables),
         by_turn=by_turn,
         change=change,
-        slope=slope,
         change_by_axis=change_by_axis,
         uptake=turn_shares(named, level),
         refusals=turn_shares(refused, level),
@@ -67,22 +66,22 @@ def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray, le
 
 def _changes(
     vectors: Sequence[np.ndarray], replies: Replies, by_turn: Sequence[Biases], confidence_level: float
-) -> tuple[PairedChange | None, PairedChange | None, dict[str, PairedChange]]:
-    """Computes the change in Full Gen Bias from the first turn to the last, its slope per turn, and the change by axis.
+) -> tuple[PairedChange | None, dict[str, PairedChange]]:
+    """Computes the change in Full Gen Bias from the first turn to the last, for all terms and by axis.
 
     `vectors` contains an array [conversations, styles] for each turn, and `replies` contains the replies of the first
     turn. If there is a template in which no term has two replies, the change is unknown.
     """
-    debiased = [of_turn.debiased for of_turn in by_turn if of_turn.debiased is not None]
-    if not debiased:
-        return None, None, {}
-    values: dict[str | None, Any] = {None: [of_turn.full_gen_bias for of_turn in debiased]}
-    for axis in debiased[0].by_axis or {}:
-        values[axis] = [(of_turn.by_axis or {})[axis] for of_turn in debiased]
+    first, last = by_turn[0].debiased, by_turn[-1].debiased
+    if first is None or last is None:
+        return None, {}
+    values: dict[str | None, Any] = {None: (first.full_gen_bias, last.full_gen_bias)}
+    for axis, value in (first.by_axis or {}).items():
+        values[axis] = value, (last.by_axis or {})[axis]
     cells = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-    change, slope = turn_changes(vectors, cells, values, confidence_level)
+    change = turn_changes(vectors[0], vectors[-1], cells, values, confidence_level)
     by_axis = {axis: _rounded(of_axis) for axis, of_axis in change.items() if axis is not None}
-    return _rounded(change[None]), _rounded(slope[None]), by_axis
+    return _rounded(change[None]), by_axis
 
 
 def _rounded(change: PairedChange) -> PairedChange:

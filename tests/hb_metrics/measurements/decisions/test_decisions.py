@@ -609,8 +609,8 @@ def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
     ("changed", "problem"),
     [
         ({name: [] for name in ("predictions", "descriptors", "prompts", "axes")}, "predictions is empty"),
-        ({"predictions": [1, 1.5]}, r"1\.5 was given in row 1"),
-        ({"predictions": [-0.5, 1]}, r"-0\.5 was given in row 0"),
+        ({"predictions": [1, 1.5]}, r"in row 1 is 1\.5"),
+        ({"predictions": [-0.5, 1]}, r"in row 0 is -0\.5"),
         ({"confidence_level": "0.95"}, "confidence_level is '0.95'"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": "a"}, "seed is 'a'"),
