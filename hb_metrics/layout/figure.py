@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from hb_metrics.layout import numbers
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 
 Unit = Literal["share", "small_share", "points", "bias", "mean", "signed", "effect", "nats", "count", "p_value"]
 Bounds = tuple[float, float]
@@ -85,7 +86,6 @@ class Figure(NamedTuple):
     meaning: str = ""
     interval: Bounds | None = None
     no_interval: str | None = None
-    confidence_level: float | None = None
     part_of: str = ""
     is_main: bool = True
     beside: Mapping[str, Number] = MappingProxyType({})
@@ -131,14 +131,30 @@ class Figure(NamedTuple):
         The result is empty for figures that never have an interval.
         """
         if self.interval is not None:
-            level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
-            return f"{level}interval {self.shown_interval}"
+            return f"{CONFIDENCE_LEVEL:.0%} interval {self.shown_interval}"
         return f"no interval: {self.no_interval}" if self.no_interval else ""
 
     @property
     def words(self) -> str:
         """Returns the value with its interval, for a sentence: "10.8 (95% interval 7.4 to 14.8)"."""
         return f"{self.shown} ({self.interval_words})" if self.interval_words else self.shown
+
+
+class Estimated(Protocol):
+    """A value with its interval, or with the reason why it has none."""
+
+    @property
+    def value(self) -> float | None: ...
+
+    @property
+    def interval(self) -> Bounds | None: ...
+
+    @property
+    def reason(self) -> str | None: ...
+
+
+def estimated(name: str, estimate: Estimated, unit: Unit, **more: Any) -> Figure:
+    return Figure(name, estimate.value, unit, interval=estimate.interval, no_interval=estimate.reason, **more)
 
 
 def written(value: float | None, unit: Unit) -> str:

@@ -13,12 +13,10 @@ from hb_metrics.measurements.means import Means
 from hb_metrics.measurements.offensiveness.results import Offensiveness
 from hb_metrics.measurements.reddit.results import Reddit
 from hb_metrics.measurements.regard.results import Regard
-from hb_metrics.run.record import Record
+from hb_metrics.run.record import CONFIDENCE_LEVEL, Record
 from hb_metrics.run.run_folder import RESULTS_FILE, check_layout, read_json
 from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import to_json, value_from_json
-
-CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
 
 
 # `MEASUREMENTS` does not replace this list: type checkers must know the attributes, and `--help` must not import the

@@ -13,7 +13,8 @@ from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Run
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Bounds, Over, quantile

@@ -165,8 +165,8 @@ def _side_effects(before: Run, after: Run) -> SideEffects | None:
     effects = read_json(path) if path.is_file() else {}
     if (effects.get("before"), effects.get("after")) != (run_digest(before.folder), run_digest(after.folder)):
         return None
-    drift, entropy, level = effects["drift"], effects["entropy"], effects["confidence_level"]
-    figure = Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]), confidence_level=level)
+    drift, entropy = effects["drift"], effects["entropy"]
+    figure = Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]))
     if "missing" in entropy:
         return SideEffects(figure, None, entropy["missing"])
     change = PairedChange(**{name: value for name, value in entropy.items() if name in PairedChange._fields})

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_type_hints
 
 from hb_metrics.run.typed_json import Excerpt, value_from_json
 
+CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
+
 
 @dataclass(frozen=True)
 class Layout(Excerpt):

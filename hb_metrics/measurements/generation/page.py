@@ -29,7 +29,7 @@ from hb_metrics.measurements.generation.results import SHORT, Generation, Refusa
 from hb_metrics.measurements.generation.terms import chooser_content, frequency_section, shown_pair, terms_section
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import ALPHA, uneven_sentence
-from hb_metrics.run.record import GenerationSettings, Record
+from hb_metrics.run.record import CONFIDENCE_LEVEL, GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
 from hb_metrics.stats.clusters import quantile
 
@@ -166,8 +166,7 @@ def clear_axes(axes: list[Figure]) -> list[Figure]:
     for axis in known:
         assert axis.value is not None
         assert axis.interval is not None
-        assert axis.confidence_level is not None
-        ratio = quantile(1 - ALPHA / len(known)) / quantile(axis.confidence_level)
+        ratio = quantile(1 - ALPHA / len(known)) / quantile(CONFIDENCE_LEVEL)
         if axis.interval[0] > max(0.0, axis.value * (1 - 1 / ratio)):
             clear.append(axis)
     return clear
@@ -281,7 +280,7 @@ def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Sect
         "rows": rows,
         "refusals": refusals,
         "num_shown": NUM_TERMS,
-        "level": share(generation.refusals.refusals.confidence_level, 0),
+        "level": f"{CONFIDENCE_LEVEL:.0%}",
         "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
     plots = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]

@@ -24,9 +24,7 @@ from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation.results import Frequency, Generation
 from hb_metrics.measurements.generation.styles import MedianPair, Term
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias
-from hb_metrics.reply_checks.phrase_rates import GroupRates, PhraseRates, phrase_rates
-from hb_metrics.reply_checks.style_change import StyleChange, style_change
+from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.run.replies import Replies, reply_id, reply_number
 from hb_metrics.run.run_folder import REPLIES
 from hb_metrics.stats.bias_values import DescriptorKey
@@ -35,7 +33,6 @@ MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choos
 NUM_NAMED = 6
 _NEVER = 12  # the percentage of the plot's width that is reserved for terms that never occur
 _HEIGHT = 340
-NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
 
 
 class Point(NamedTuple):
@@ -215,24 +212,7 @@ def _named(point: Point) -> Mark:
 def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
     first, second = before.results.generation, after.results.generation
     replies = after.tables.replies() if after.tables.has(REPLIES) else None
-    styles = _style_change(before, after)
-    changed = [] if isinstance(styles, str) else styles.styles
-    falling = [style for style in changed if style.variance.change < 0][:NUM_STYLES]
-    rising = [style for style in changed if style.variance.change > 0][-NUM_STYLES:]
-    context = {
-        "parroting": [first.parroting.by_template, second.parroting.by_template],
-        "parroting_rho": parroting_change_correlation(first, second),
-        "rates": [first.phrase_rates, second.phrase_rates],
-        "groups": {} if replies is None else _group_rates(first.phrase_rates, replies),
-        "styles": styles,
-        "known": first.by_descriptor,
-        "shown": None if isinstance(styles, str) else {"decreases": falling, "increases": rising},
-    }
-    sections = [
-        section("styles", "Styles", "generation/comparison_styles.html.jinja", context),
-        section("examples-of-both", "Replies side by side", "generation/comparison_terms.html.jinja", {}),
-        section("checks", "Reply checks", "generation/comparison_checks.html.jinja", context),
-    ]
+    sections = [section("examples-of-both", "Replies side by side", "generation/comparison_terms.html.jinja", {})]
     reading = render("generation/comparison_reading.html.jinja", {})
     return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})
 
@@ -240,13 +220,6 @@ def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
 def _terms_of_both(first: Generation, second: Generation) -> list[tuple[Term, Term]]:
     after = {term.key: term for term in second.by_descriptor}
     return [(term, after[term.key]) for term in first.by_descriptor if term.key in after]
-
-
-def parroting_change_correlation(first: Generation, second: Generation) -> Correlation:
-    """Correlates the change in the share of parroting replies with the first run's mean bias value (C.2.1)."""
-    terms = _terms_of_both(first, second)
-    changes = {term.key: later.parroting_share - term.parroting_share for term, later in terms}
-    return correlation_with_bias(changes, {term.key: term.mean_bias_value for term, _ in terms})
 
 
 def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:
@@ -287,20 +260,3 @@ def term_changes(first: Generation, second: Generation, replies: Replies | None)
         ],
         "pairs": [pairs.get(row.key, []) for row, _ in terms],
     }
-
-
-def _group_rates(first: PhraseRates, replies: Replies) -> dict[str, list[GroupRates]]:
-    groups = {name: group.descriptors for name, group in first.groups.items()}
-    rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups)
-    return {name: [group, rates.groups[name]] for name, group in first.groups.items()}
-
-
-def _style_change(before: Run, after: Run) -> StyleChange | str:
-    """Compares styles, or returns the reason why they cannot be compared."""
-    styles = before.tables.style_means(), after.tables.style_means()
-    if styles[0] is None or styles[1] is None:
-        return "the folder of one of the runs contains no style_means.parquet"
-    try:
-        return style_change(styles[0], styles[1])
-    except ValueError as error:
-        return str(error)

@@ -16,6 +16,7 @@ from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_p
 from hb_metrics.measurements.likelihood.figures import CONTRAST
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -37,9 +38,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if isinstance(scored, str):
         return FigureChanges({}, scored)
     alpha, tests = first.results.likelihood.likelihood_bias.alpha, tests_of(scored)
-    by_name = {
-        name: _change(tests, chosen, alpha, first.confidence_level) for name, chosen in tests.by_figure().items()
-    }
+    by_name = {name: _change(tests, chosen, alpha) for name, chosen in tests.by_figure().items()}
     return FigureChanges(by_name | _contrast_changes(first, scored))
 
 
@@ -73,7 +72,7 @@ def _contrast_changes(first: Run, scores: Sequence[pa.Table]) -> dict[str, Paire
             continue
         (before, without), (after, others) = (spread_without_nouns(of_run.mean(axis=0), group) for of_run in rows)
         covariance = np.cov(np.stack([without, others]), ddof=0) * (number - 1)
-        by_name[name] = change_from_covariance(before, after, covariance, number - 1, first.confidence_level)
+        by_name[name] = change_from_covariance(before, after, covariance, number - 1, CONFIDENCE_LEVEL)
     return by_name
 
 
@@ -99,18 +98,19 @@ def tests_of(scores: Sequence[pa.Table]) -> PairTests:
     return PairTests(of_runs, np.array([axis_names.index(str(key.axis)) for key in keys]), axis_names)
 
 
-def _change(tests: PairTests, chosen: np.ndarray, alpha: float, level: float) -> PairedChange:
+def _change(tests: PairTests, chosen: np.ndarray, alpha: float) -> PairedChange:
     before, after = (of_run[chosen] for of_run in tests.of_runs)
     terms, codes = np.unique(before[["first", "second"]], return_inverse=True)
     firsts, seconds = codes.reshape(-1, 2).T
     _, groups = np.unique(tests.groups[terms], return_inverse=True)
     significant = (before["p"] < alpha).to_numpy(), (after["p"] < alpha).to_numpy()
-    return pair_share_change(firsts, seconds, groups, significant, level)
+    return pair_share_change(firsts, seconds, groups, significant, CONFIDENCE_LEVEL)
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    level = run.confidence_level
-    return {name: generalised(influences, over, level) for name, influences in likelihood_influences(run).items()}
+    return {
+        name: generalised(influences, over, CONFIDENCE_LEVEL) for name, influences in likelihood_influences(run).items()
+    }
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:

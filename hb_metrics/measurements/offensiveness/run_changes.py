@@ -20,7 +20,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     before, after = classified_replies(first), classified_replies(second)
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
-    by_name = reply_share_changes("Offensive replies", before, after, first.confidence_level)
+    by_name = reply_share_changes("Offensive replies", before, after)
     return FigureChanges({}, OTHER_TERMS_REASON) if by_name is None else FigureChanges(by_name)
 
 
@@ -28,7 +28,7 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     classified = classified_replies(run)
     if classified is None:
         return {}
-    return generalised_shares("Offensive replies", classified, over, run.confidence_level)
+    return generalised_shares("Offensive replies", classified, over)
 
 
 def classified_replies(run: Run) -> FlaggedReplies | None:

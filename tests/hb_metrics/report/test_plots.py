@@ -109,7 +109,7 @@ def test_a_chart_of_nothing_is_a_chart():
     ],
 )
 def test_each_unit_is_written_in_its_way(unit, value, text, bounds, interval, change):
-    figure = Figure("name", value, unit, interval=bounds, confidence_level=0.95)
+    figure = Figure("name", value, unit, interval=bounds)
 
     assert (figure.shown, figure.shown_interval) == (text, interval)
     assert figure.words == f"{text} (95% interval {interval})"

@@ -113,7 +113,7 @@ def test_a_classifier_without_clusters_has_none(results):
 
 
 def full(value, bounds, no_interval=None):
-    debiased = Figure("Full Gen Bias, debiased", value, "bias", "", bounds, no_interval, 0.95)
+    debiased = Figure("Full Gen Bias, debiased", value, "bias", "", bounds, no_interval)
     return {figure.name: figure for figure in (debiased, Figure("Full Gen Bias, plain", 9.5, "bias"))}
 
 
