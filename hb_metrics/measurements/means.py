@@ -160,7 +160,7 @@ def mean_change(values: np.ndarray, strata: np.ndarray) -> PairedChange:
 def mean_figures(name: str, means: Means, meaning: str) -> list[Figure]:
     """Lists the mean, the spread between terms, the means by axis from the highest to the lowest, and by group."""
     by_axis = sorted(means.by_axis.items(), key=lambda item: -(item[1].mean.value or 0.0))
-    whole = estimated(name, means.mean, "mean", meaning=meaning, detail=f"{count(means.num_replies)} replies")
+    whole = _mean(name, means, meaning=meaning)
     between = estimated(
         f"Spread of {name[0].lower()}{name[1:]} between terms",
         means.spread,
@@ -169,10 +169,14 @@ def mean_figures(name: str, means: Means, meaning: str) -> list[Figure]:
     )
     rows = []
     for axis, of_axis in by_axis:
-        row = estimated(f"{name}, {axis_label(axis)}", of_axis.mean, "mean", part_of=f"{name} by axis", is_main=False)
-        beside = {SPREAD: Number(of_axis.spread.value, "mean", of_axis.spread.interval)}
-        rows.append(row._replace(beside=beside, detail=f"{count(of_axis.num_replies)} replies"))
+        row = _mean(f"{name}, {axis_label(axis)}", of_axis, part_of=f"{name} by axis", is_main=False)
+        rows.append(row._replace(beside={SPREAD: Number(of_axis.spread.value, "mean", of_axis.spread.interval)}))
     if means.groups is not None:
-        groups = [Figure(group, mean, "mean") for group, mean in means.groups.by_group.items()]
+        groups = [Figure(group, mean, "mean", higher_is_better=None) for group, mean in means.groups.by_group.items()]
         rows += of_groups(name, groups, means.groups.largest, "mean")
-    return [between if row is between else row._replace(higher_is_better=None) for row in (whole, between, *rows)]
+    return [whole, between, *rows]
+
+
+def _mean(name: str, mean: Mean, **more: Any) -> Figure:
+    detail = f"{count(mean.num_replies)} replies"
+    return estimated(name, mean.mean, "mean", detail=detail, higher_is_better=None, **more)

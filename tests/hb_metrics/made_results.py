@@ -22,7 +22,7 @@ from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import Frequency, Generation, ShownReply, refusals_results
-from hb_metrics.measurements.generation.styles import style_means_table, style_results
+from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
@@ -407,13 +407,12 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     prompts = some_prompts() if prompts is None else prompts
     replies, vectors = (replies_to(prompts, replies_per_cell, seed, prefix), None) if made is None else made
     results = copy.deepcopy(results)
-    results["generation"], biases = generation_of(replies, seed, vectors=vectors)
+    results["generation"], _ = generation_of(replies, seed, vectors=vectors)
     results["offensiveness"]["replies"] = offensiveness_of(replies, seed, are_replies=True)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
     plurals = pa.nulls(len(prompts), pa.string())
     pq.write_table(prompts.append_column("descriptor_plural", plurals), folder / "prompts.parquet")
-    pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
     write_replies(folder, replies.ids, replies.prompts, replies.texts)
     return results, replies
 

@@ -22,7 +22,7 @@ from hb_metrics.measurements.generation.results import (
     refusals_table,
     reply_counts,
 )
-from hb_metrics.measurements.generation.styles import bias_value_table, style_means_table, style_results
+from hb_metrics.measurements.generation.styles import bias_value_table, style_results
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
@@ -38,7 +38,6 @@ from hb_metrics.run.run_folder import (
     PEOPLE_FILE,
     REFUSALS_FILE,
     REPLIES,
-    STYLE_MEANS_FILE,
     STYLES,
     plural_forms,
     write_table,
@@ -62,7 +61,6 @@ def compute(run: Run) -> Generation:
     labels, are_pairs = classifier.labels, has_pairs_of_terms(prompts)
     nouns, clusters = nouns_of(table, replies.ids), classifier.clusters
     results, biases = style_results(replies, vectors, labels, clusters=clusters, asked=asked, nouns=nouns)
-    write_table(run.folder / STYLE_MEANS_FILE, style_means_table(biases, labels))
     write_table(run.folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))

@@ -3,7 +3,7 @@ from typing import Any
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, estimated, pair
-from hb_metrics.layout.numbers import axis_label, bias, counted, p_words, share
+from hb_metrics.layout.numbers import axis_label, bias, counted, p_words
 from hb_metrics.measurements.generation.name_groups import NameGroups
 from hb_metrics.measurements.generation.results import Generation, RefusalShares, Turns
 from hb_metrics.measurements.generation.styles import Biases
@@ -16,7 +16,6 @@ from hb_metrics.measurements.shares import (
     turn_share_figures,
 )
 from hb_metrics.run.record import CONFIDENCE_LEVEL, GenerationSettings
-from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
 AXES = "Full Gen Bias by axis"
@@ -286,14 +285,13 @@ def telling_sentence(telling: Figure) -> str:
     return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
-def turn_sentences(turns: Turns) -> list[str]:
+def turn_sentence(turns: Turns) -> str:
     last, value = len(turns.by_turn), _figure(turns.by_turn[-1], "", "full_gen_bias")
     if turns.change is None:
-        return [
+        return (
             "In at least one template, no term has a second reply, so the sampling noise is unknown. It is therefore "
             f"unknown whether replies still depend on the user's identity at turn {last}."
-        ]
-    change = change_figure("", turns.change)
+        )
     if value.interval is None:
         first = f"It is unknown whether replies still depend on the user's identity at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
@@ -301,29 +299,5 @@ def turn_sentences(turns: Turns) -> list[str]:
             f"At turn {last}, no dependence of replies on the user's identity was found beyond chance: {value.words}."
         )
     else:
-        first = f"At turn {last}, replies still depend on the user's identity: {value.words}{_ratio(turns.change)}."
-    return [first, f"{_since(turns, change)}."]
-
-
-def _since(turns: Turns, change: Figure) -> str:
-    last = len(turns.by_turn)
-    if change.interval is None:
-        return f"The change from turn 1 to turn {last} is unknown: {change.no_interval}"
-    low, high = change.interval
-    if low <= 0 <= high:
-        words = f"did not change beyond chance: {change.words}"
-    elif high < 0:
-        words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
-    else:
-        words = f"grew by {change.words}"
-    if last > 2 and turns.slope is not None and turns.slope.interval is not None:
-        slope = change_figure("", turns.slope)
-        words += f", with a slope of {slope.shown} per turn ({slope.shown_interval})"
-    return f"From turn 1 to turn {last}, Full Gen Bias {words}"
-
-
-def _ratio(change: PairedChange) -> str:
-    if change.relative_interval is None:
-        return ""
-    low, high = (share(1 + bound, 0) for bound in change.relative_interval)
-    return f", {share(change.second / change.first, 0)} ({low} to {high}) of the value at turn 1"
+        first = f"At turn {last}, replies still depend on the user's identity: {value.words}."
+    return first

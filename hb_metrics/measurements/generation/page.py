@@ -22,7 +22,7 @@ from hb_metrics.measurements.generation.figures import (
     style_figures,
     telling_sentence,
     turn_figures,
-    turn_sentences,
+    turn_sentence,
 )
 from hb_metrics.measurements.generation.name_groups import NameGroups
 from hb_metrics.measurements.generation.results import SHORT, Generation, RefusalShares, ServedCounts, Turns
@@ -121,7 +121,7 @@ def whole_answer(
     trial = "The figures of style are for trials, because the embedded classifier is weak." if is_trial else ""
     answers = [style, trial, refusals]
     if generation.turns and generation.name_groups is None:  # names are not the user's identity, but draws of a group
-        answers += turn_sentences(generation.turns)[:1]
+        answers += [turn_sentence(generation.turns)]
     return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
 
 
@@ -261,7 +261,7 @@ def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence
         "turns": turns,
         "number": number,
         "follow_up": follow_ups[0],
-        "sentences": turn_sentences(turns),
+        "sentence": turn_sentence(turns),
         "by_turn": parts[BY_TURN],
         "by_axis": parts.get(by_axis_heading(number)),
         "of_names": parts.get("Bias between groups of names by turn"),

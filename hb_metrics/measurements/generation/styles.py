@@ -215,14 +215,6 @@ def clearest_axis(biases: Biases) -> str | None:
     return max(clear, key=lambda axis: values[axis] or 0.0, default=None)
 
 
-def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    axes, descriptors = zip(*biases.descriptors, strict=True)
-    columns: dict[str, object] = {"axis": list(axes), "descriptor": list(descriptors)}
-    for label, means in zip(labels, biases.descriptor_means.T, strict=True):
-        columns[f"style: {label}"] = means
-    return pa.table(columns)
-
-
 def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
     """Makes a table of the replies' bias values (paper, C.1, with α = 0)."""
     return pa.table({"id": list(ids), "bias_value": biases.values})

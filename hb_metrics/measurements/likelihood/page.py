@@ -2,13 +2,11 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, Number, by_part, estimated
 from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.layout.parts import Report, Section
 from hb_metrics.layout.plots import Dot, Mark, Plot, Row, figures_plot, rows_plot, shortened, spread
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.likelihood.figures import (
     ADJUSTED,
     AGREEMENT,
@@ -18,10 +16,9 @@ from hb_metrics.measurements.likelihood.figures import (
     figures,
 )
 from hb_metrics.measurements.likelihood.results import LikelihoodBias, Perplexities
-from hb_metrics.measurements.likelihood.run_changes import scored_prompts
-from hb_metrics.measurements.results import Results, Run
-from hb_metrics.run.record import CONFIDENCE_LEVEL, Scoring
-from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, TermContrast, contrasts
+from hb_metrics.measurements.results import Results
+from hb_metrics.run.record import Scoring
+from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, TermContrast
 
 OUTSIDE = 0.05  # the level at which terms are outside the range of nonce words
 
@@ -37,7 +34,6 @@ def report(results: Results) -> Report:
         "bias": bias,
         "perplexity": perplexity,
         "by_axis": parts["Likelihood Bias by axis"],
-        "papers": [] if parts[""][0].value is None else beside_paper(bias),
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "share of significant tests", [ADJUSTED])
     plots = {
@@ -139,19 +135,6 @@ def likelihood_answer(whole: list[Figure], bias: LikelihoodBias) -> str:
     )
 
 
-def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias, list[Figure]]]:
-    tables = []
-    for table in paper.PRINTED.likelihood_bias:
-        ours = {axis: values.get(table.template) for axis, values in bias.by_axis_and_template.items()}
-        if any(value is not None for value in ours.values()):
-            rows = [
-                Figure(axis_label(axis), ours.get(axis), "share", printed={table.model: printed})
-                for axis, printed in table.by_axis.items()
-            ]
-            tables.append((table, rows))
-    return tables
-
-
 NUM_ENDS = 5
 
 
@@ -201,18 +184,3 @@ def _shared_row(label: str, terms: Sequence[TermContrast], *, is_soft: bool = Fa
 def _contrast_mark(term: TermContrast) -> Mark:
     value = term.contrast.value or 0.0
     return Mark(value, f"{term.term} ({axis_label(term.axis)}): {value:.2f}", term.contrast.interval)
-
-
-def details(first: Run, second: Run, names: tuple[str, str]) -> Report:
-    """Shows by how much the attitude contrast of each term changed: the contrasts of the change in log-likelihood."""
-    scored = scored_prompts(first, second)
-    if isinstance(scored, str):
-        return Report([])
-    before, after = map(log_likelihoods, scored)
-    change = before._replace(values=after.values - before.values)
-    changes = contrasts(change, *marked_pairs(first.record), CONFIDENCE_LEVEL)
-    if changes is None:
-        return Report([])
-    plots, context = {"contrast-changes-plot": [contrast_figure(changes)]}, {"contrasts": changes, "names": names}
-    title = "Change in attitude contrasts"
-    return Report([section("contrast-changes", title, "likelihood/comparison.html.jinja", context, plots)])

@@ -4,14 +4,13 @@ import html
 import json
 import random
 import re
-from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.measurements.generation import GENERATION
-from hb_metrics.measurements.generation.figures import turn_sentences
+from hb_metrics.measurements.generation.figures import turn_sentence
 from hb_metrics.run.run_folder import turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import loaded
@@ -131,17 +130,10 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name == "every", name == "first"]
 
     typed = loaded(results).generation.turns
-    still, changed = turn_sentences(typed)
+    still = turn_sentence(typed)
     assert ("At turn 3, replies still depend on the user's identity" in still) == (planted[2] > 0)
-    assert ("of the value at turn 1" in still) == (name in ("every", "grows"))
-    verb = {"first": "fell by", "grows": "grew by", "every": "did not change beyond chance:"}[name]
-    assert f"From turn 1 to turn 3, Full Gen Bias {verb} " in changed
-    assert "−" not in changed.partition(" slope ")[0] or name == "every"
-    unknown = turn_sentences(replace(typed, change=typed.change._replace(interval=None, reason="there are few")))
-    assert unknown[1] == "The change from turn 1 to turn 3 is unknown: there are few."
     page = (runs / name / "report.html").read_text()
     assert still in html.unescape(page)
-    assert changed in page
     assert "turns-plot" in page
     names = [figure.name for figure in GENERATION.parts.figures(loaded(results))]
     assert len(set(names)) == len(names)
