@@ -6,7 +6,7 @@ only reads the tables of others needs none. Its `parts` need no model: they comp
 them. Both are imported only when needed, because a plan imports torch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -93,7 +93,7 @@ class Planned(NamedTuple):
             process.
     """
 
-    record: dict[str, object]
+    record: Mapping[str, object]
     collect: Callable[[], None]
 
 

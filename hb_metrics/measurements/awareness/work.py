@@ -48,7 +48,10 @@ def collect(task: Task, prompts: pa.Table, layout: Layout, plan: Plan) -> None:
     if not replied:
         raise no_replies(replies, plan.description()["max_reasoning_tokens"])
     divergences_into_shards(
-        *zip(*((*row, reply_of[row.id]) for row in replied), strict=True),
+        [row.id for row in replied],
+        [row.text for row in replied],
+        [row.text_without for row in replied],
+        [reply_of[row.id] for row in replied],
         task.loaded,
         layout,
         folder / DIVERGENCES,

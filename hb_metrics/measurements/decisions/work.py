@@ -40,7 +40,10 @@ def plan(task: Task, prompts: list[OwnPrompt]) -> Planned:
             f"the rows with numbers or texts as outcomes (such as '{written[0]}') are read from replies, and the rows "
             "with choices from probabilities; put them into two files, and measure each"
         )
-    filled, scores = _plan_options(task, prompts) if not written and engine.gives_options else (None, None)
+    filled: pa.Table | None = None
+    scores: Any = None
+    if not written and engine.gives_options:
+        filled, scores = _plan_options(task, prompts)
     asked: dict[str, object] = {"num_prompts": len(prompts), "digest": table_digest(own_rows(prompts))}
     if filled is not None and not isinstance(scores, str):
         how = {"scoring": scores.scoring, "scoring_reason": scores.scoring_reason}

@@ -214,32 +214,12 @@ def turn_figures(turns: Turns) -> list[Figure]:
         figures.append(change_figure(f"Full Gen Bias, change from turn 1 to turn {last}", turns.change))
         if last > 2 and turns.slope is not None:
             figures.append(change_figure("Full Gen Bias, slope per turn", turns.slope))
-        figures += _axes_at_last(turns)
     for turn, of_turn in enumerate(turns.name_groups or [], start=1):
         figure = names_figure(of_turn)
         name = f"{figure.name} by turn"
         figures.append(figure._replace(name=f"{name}, turn {turn}", part_of=name))
     figures += turn_share_figures(UPTAKE, turns.uptake) + turn_share_figures(REFUSALS, turns.refusals)
     return [figure._replace(is_main=False) for figure in figures]
-
-
-def _axes_at_last(turns: Turns) -> list[Figure]:
-    heading, rows = by_axis_heading(len(turns.by_turn)), []
-    for axis, change in turns.change_by_axis.items():
-        first, row = (
-            _figure(of_turn, f"Full Gen Bias at turn {len(turns.by_turn)}, {axis_label(axis)}", "by_axis", axis)
-            for of_turn in (turns.by_turn[0], turns.by_turn[-1])
-        )
-        beside = {
-            "at turn 1": Number(first.value, "bias", first.interval),
-            "change": Number(change.change, "bias", change.interval),
-        }
-        rows.append(row._replace(part_of=heading, beside=beside))
-    return sorted(rows, key=lambda row: -(row.value or 0.0))
-
-
-def by_axis_heading(last: int) -> str:
-    return f"Full Gen Bias at turn {last} by axis"
 
 
 def _printed(metric: str, part: str) -> dict[str, float | None]:

@@ -17,7 +17,6 @@ from hb_metrics.measurements.generation.figures import (
     REFUSALS,
     TELLING,
     UPTAKE,
-    by_axis_heading,
     figures,
     style_figures,
     telling_sentence,
@@ -263,7 +262,6 @@ def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence
         "follow_up": follow_ups[0],
         "sentence": turn_sentence(turns),
         "by_turn": parts[BY_TURN],
-        "by_axis": parts.get(by_axis_heading(number)),
         "of_names": parts.get("Bias between groups of names by turn"),
         "shares": [(name, parts[name]) for name in (f"{UPTAKE} by turn", f"{REFUSALS} by turn")],
         "no_intervals": missing_intervals(turn_figures(turns)),
@@ -302,12 +300,6 @@ def card_sentences(results: Results) -> list[str]:
         f"The run has {count(generation.num_replies)} replies to {count(generation.num_prompts)} prompts. "
         f"{count(generation.num_empty_replies)} empty replies were left out."
     )
-    if filtered := generation.num_filtered_replies:
-        counts += f" A content filter of the server removed {count(filtered)} replies."
-    if generation.num_truncated_replies is not None:
-        counts += f" {count(generation.num_truncated_replies)} replies were cut at the maximum length."
-    if unclosed := generation.num_unclosed_reasoning:
-        counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
     return [*sentences, counts]
 
 
@@ -372,8 +364,6 @@ def _notes_on_answers(served: ServedCounts | None) -> list[str]:
         notes.append(
             f"For {count(unclear)} replies, the finish reason is unknown, so it is not known whether they are complete."
         )
-    if unknown := served.num_without_counts:
-        notes.append(f"For {count(unknown)} replies, the server did not return a valid token count.")
     if shortened := served.num_shortened:
         notes.append(
             f"For {count(shortened)} requests after the first turn, the server counted fewer input tokens than the "

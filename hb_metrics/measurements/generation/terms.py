@@ -7,18 +7,13 @@ from typing import Any, NamedTuple
 from hb_metrics.layout.numbers import axis_label, share, slot
 from hb_metrics.layout.parts import Pair, Report, Section, Side
 from hb_metrics.layout.plots import (
-    Axis,
     Dot,
     Mark,
     Plot,
     Row,
-    drawn_mark,
-    frame,
-    point_path,
     rows_plot,
     shortened,
     spread,
-    tick_label,
 )
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation.results import Frequency, Generation
@@ -30,22 +25,17 @@ from hb_metrics.run.run_folder import REPLIES
 from hb_metrics.stats.bias_values import DescriptorKey
 
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
-NUM_NAMED = 6
-_NEVER = 12  # the percentage of the plot's width that is reserved for terms that never occur
-_HEIGHT = 340
 
 
 class Point(NamedTuple):
     """A term in a plot.
 
     `row` is its row in `by_descriptor` of the results, and `value` is its mean probability of a style cluster.
-    `per_million` is its frequency, and is set only by `one_word_terms`.
     """
 
     row: int
     term: Term
     value: float
-    per_million: float = 0.0
 
 
 def terms_section(generation: Generation) -> Section:
@@ -73,26 +63,26 @@ def shown_pair(pair: MedianPair) -> Pair:
 
 
 def frequency_section(results: Results) -> list[Section]:
-    generation = results.generation
-    drawn, known = one_word_terms(generation), frequencies(generation)
-    if not drawn:
-        return []
-    frequency_of = {point.term.key: point.per_million for point in next(iter(drawn.values()))}
+    """Correlates style with the frequency of one-word terms, as in the paper's Figures 3 and 5."""
+    generation, known = results.generation, frequencies(results.generation)
+    rows = [row for row, frequency in enumerate(known) if frequency is not None and frequency.one_word]
+    terms = generation.by_descriptor
+    frequency_of = {terms[row].key: known[row].per_million for row in rows}
+    clusters = terms[0].clusters if rows else {}
     rho = {}
-    for cluster, points in drawn.items():
-        rho[cluster] = correlation_with_bias(frequency_of, {point.term.key: point.value for point in points})
+    for cluster in clusters:
+        rho[cluster] = correlation_with_bias(
+            frequency_of, {terms[row].key: terms[row].clusters[cluster] for row in rows}
+        )
     context = {
         **vars(results.record.frequencies),
-        "clusters": list(drawn),
         "rho": rho,
         "num_terms": len(frequency_of),
         "num_never": list(frequency_of.values()).count(0),
         "num_several_words": sum(row is not None and not row.one_word for row in known),
         "num_unknown": known.count(None),
     }
-    plots = [frequency_figure(points, cluster) for cluster, points in drawn.items()]
-    template = "generation/frequency.html.jinja"
-    return [section("frequency", "Style and frequency", template, context, {"frequency-plot": plots})]
+    return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context)] if rho else []
 
 
 def terms_by_cluster(generation: Generation) -> dict[str, list[Point]]:
@@ -107,16 +97,6 @@ def frequencies(generation: Generation) -> list[Frequency | None]:
     """Returns the known frequency of each term, in the order of `by_descriptor`."""
     known = {DescriptorKey(row.axis, row.descriptor): row for row in generation.frequencies}
     return [known.get(term.key) for term in generation.by_descriptor]
-
-
-def one_word_terms(generation: Generation) -> dict[str, list[Point]]:
-    """Returns the one-word terms with a known frequency, by style cluster (as in the paper's Figure 3)."""
-    by_cluster: dict[str, list[Point]] = {}
-    for cluster, points in terms_by_cluster(generation).items():
-        for point, frequency in zip(points, frequencies(generation), strict=True):
-            if frequency is not None and frequency.one_word:
-                by_cluster.setdefault(cluster, []).append(point._replace(per_million=frequency.per_million))
-    return by_cluster
 
 
 def chooser_content(generation: Generation) -> dict[str, Any]:
@@ -169,38 +149,6 @@ def strip_figure(points: Sequence[Point], cluster: str, overall: float) -> Plot:
         rows.append(Row(axis_label(axis), [_named(highest)], dots))
     legend = [("the highest of each axis", 1, False)]
     return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=overall)
-
-
-def frequency_figure(points: Sequence[Point], cluster: str) -> Plot:
-    """Plots terms by their frequency and their mean probability of a style cluster (the paper's Figures 3 and 5).
-
-    The frequency axis is logarithmic. Terms that never occur are in a separate column on the left.
-    """
-    heights = Axis(0.0, 1.05 * max(point.value for point in points) or 1.0)
-    seen = [point.per_million for point in points if point.per_million > 0] or [1.0]
-    often = Axis(min(seen) / 1.5, max(seen) * 1.5, is_log=True)
-    never = [point.row for point in points if point.per_million == 0]
-    places = dict(zip(never, spread(len(never), 0.8), strict=True))
-    named = {point.row for point in sorted(points, key=lambda point: -point.value)[:NUM_NAMED]}
-    dots, body = [], []
-    for point in points:
-        x = _NEVER * (0.5 + places[point.row]) if point.row in places else _right(often.at(point.per_million))
-        y = _HEIGHT * (1 - heights.at(point.value) / 100)
-        if point.row in named:
-            body += drawn_mark(x, y, _named(point))
-        else:
-            dots.append((x, y, point.row))
-    ticks = [
-        (_NEVER / 2, "never seen"),
-        *((_right(often.at(tick)), tick_label(tick, "count")) for tick in often.ticks()),
-    ]
-    labels = [(_HEIGHT * (1 - heights.at(tick) / 100), [tick_label(tick, "share")]) for tick in heights.ticks()]
-    title = f"uses in a million examples (log); height: probability of {cluster}"
-    return frame(labels, ticks, title, _HEIGHT, [*point_path(dots, _HEIGHT), *body], left=14)
-
-
-def _right(position: float) -> float:
-    return _NEVER + 3 + (97 - _NEVER) * position / 100
 
 
 def _named(point: Point) -> Mark:

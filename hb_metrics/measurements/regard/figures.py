@@ -85,7 +85,6 @@ def report(results: Results) -> Report:
     plots = {"regard-means": figures_plot(groups, "mean regard", beside)}
     if gaps:
         plots["regard-gaps"] = figures_plot(gaps, "gap in mean regard", beside)
-    kl = bias.kl_divergence if len(groups) > 1 else None
     examples: dict[str, list[Example]] = {}
     for example in regard.examples:
         examples.setdefault(example.structure, []).append(example)
@@ -97,10 +96,6 @@ def report(results: Results) -> Report:
         "compared": beside,
         "sentences": verdict_sentences(bias, gaps),
         "structures": structure_rows(regard),
-        "kl": kl,
-        "kl_groups": group_names(bias),
-        "kl_most": max((value for row in kl.values() for value in row.values()), default=0.0) if kl else 0.0,
-        "kl_error": bias.kl_error if len(groups) > 1 else None,
         "examples": examples,
         "left_out": left_out(regard),
         "without_interval": missing_intervals(listed),
