@@ -16,7 +16,7 @@ from hb_metrics.measurements.regard.results import Regard
 from hb_metrics.run.record import CONFIDENCE_LEVEL, Record
 from hb_metrics.run.run_folder import RESULTS_FILE, check_layout, read_json
 from hb_metrics.run.tables import Tables
-from hb_metrics.run.typed_json import to_json, value_from_json
+from hb_metrics.run.typed_json import from_json, to_json
 
 
 # `MEASUREMENTS` does not replace this list: type checkers must know the attributes, and `--help` must not import the
@@ -88,7 +88,7 @@ def results_from_json(content: dict[str, Any], place: str = "results") -> Result
         if name != "run":
             if name not in kinds:
                 raise ValueError(f"{place}.{name} is not a measurement of this release; analyse or measure again")
-            measured[name] = value_from_json(kinds[name], part, f"{place}.{name}")
+            measured[name] = from_json(kinds[name], part, f"{place}.{name}")
     return Results(Record(content["run"], f"{place}.run"), **measured)
 
 

@@ -59,7 +59,7 @@ def figures(results: Results) -> list[Figure]:
 
 def _full(generation: Generation, asked: GenerationSettings) -> list[Figure]:
     plain, debiased = generation.gen_bias, generation.debiased
-    noise, scale = plain.noise_floor, plain.scale
+    noise, scale = plain.noise_floor, f"{plain.scale:g}"
     number = f"{plain.mean_replies_per_cell:.3g}"
     per_cell = f"{number} {'reply' if number == '1' else 'replies'} per cell"
     common = (
