@@ -6,7 +6,7 @@ A field of a dataclass with the default `None` is left out of the JSON object if
 import json
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Excerpt:
     """The base class of dataclasses for a part of an object. The other keys of the object are ignored."""
 
-    __pydantic_config__ = {"strict": True, "allow_inf_nan": False, "extra": "ignore"}
+    __pydantic_config__: ClassVar[dict[str, object]] = {"strict": True, "allow_inf_nan": False, "extra": "ignore"}
 
 
 def to_json(value: Any) -> Any:
@@ -41,8 +41,9 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
     """
     from pydantic import ValidationError
 
+    whole: Any = kind
     try:
-        (value,) = _adapter(kind).validate_json(json.dumps([content]))
+        (value,) = _adapter(whole).validate_json(json.dumps([content]))
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         keys = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in fault["loc"][1:])

@@ -255,10 +255,8 @@ def _styles(generation: Generation, parts: Mapping[str, list[Figure]], context: 
 
 
 def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
-    number = len(turns.by_turn)
     context = {
         "turns": turns,
-        "number": number,
         "follow_up": follow_ups[0],
         "sentence": turn_sentence(turns),
         "by_turn": parts[BY_TURN],

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from hb_metrics.layout.numbers import axis_label, share, slot
 from hb_metrics.layout.parts import Pair, Report, Section, Side
@@ -27,23 +27,12 @@ from hb_metrics.stats.bias_values import DescriptorKey
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
 
 
-class Point(NamedTuple):
-    """A term in a plot.
-
-    `row` is its row in `by_descriptor` of the results, and `value` is its mean probability of a style cluster.
-    """
-
-    row: int
-    term: Term
-    value: float
-
-
 def terms_section(generation: Generation) -> Section:
-    by_cluster, means = terms_by_cluster(generation), cluster_means(generation)
-    strips = [strip_figure(points, cluster, means[cluster]) for cluster, points in by_cluster.items()]
+    terms = generation.by_descriptor
+    strips = [strip_figure(terms, cluster) for cluster in terms[0].clusters]
     context = {
-        "terms": list(zip(generation.by_descriptor, frequencies(generation), strict=True)),
-        "clusters": list(by_cluster),
+        "terms": list(zip(terms, frequencies(generation), strict=True)),
+        "clusters": list(terms[0].clusters),
         "num_examples": sum(map(len, chooser_content(generation)["examples"])),
     }
     return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
@@ -65,15 +54,15 @@ def shown_pair(pair: MedianPair) -> Pair:
 def frequency_section(results: Results) -> list[Section]:
     """Correlates style with the frequency of one-word terms, as in the paper's Figures 3 and 5."""
     generation, known = results.generation, frequencies(results.generation)
-    rows = [row for row, frequency in enumerate(known) if frequency is not None and frequency.one_word]
-    terms = generation.by_descriptor
-    frequency_of = {terms[row].key: known[row].per_million for row in rows}
-    clusters = terms[0].clusters if rows else {}
+    one_word = [
+        (term, frequency.per_million)
+        for term, frequency in zip(generation.by_descriptor, known, strict=True)
+        if frequency is not None and frequency.one_word
+    ]
+    frequency_of = {term.key: per_million for term, per_million in one_word}
     rho = {}
-    for cluster in clusters:
-        rho[cluster] = correlation_with_bias(
-            frequency_of, {terms[row].key: terms[row].clusters[cluster] for row in rows}
-        )
+    for cluster in one_word[0][0].clusters if one_word else ():
+        rho[cluster] = correlation_with_bias(frequency_of, {term.key: term.clusters[cluster] for term, _ in one_word})
     context = {
         **vars(results.record.frequencies),
         "rho": rho,
@@ -83,14 +72,6 @@ def frequency_section(results: Results) -> list[Section]:
         "num_unknown": known.count(None),
     }
     return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context)] if rho else []
-
-
-def terms_by_cluster(generation: Generation) -> dict[str, list[Point]]:
-    terms = generation.by_descriptor
-    return {
-        cluster: [Point(row, term, term.clusters[cluster]) for row, term in enumerate(terms)]
-        for cluster in terms[0].clusters
-    }
 
 
 def frequencies(generation: Generation) -> list[Frequency | None]:
@@ -115,7 +96,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
     return {
         "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
         "clusters": list(rows[0].clusters),
-        "means": list(cluster_means(generation).values()),
+        "means": [sum(row.clusters[name] for row in rows) / len(rows) for name in rows[0].clusters],
         "rows": [
             {
                 "axis": row.axis,
@@ -133,28 +114,23 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
     }
 
 
-def cluster_means(generation: Generation) -> dict[str, float]:
-    terms = generation.by_descriptor
-    return {name: sum(term.clusters[name] for term in terms) / len(terms) for name in terms[0].clusters}
-
-
-def strip_figure(points: Sequence[Point], cluster: str, overall: float) -> Plot:
-    by_axis: dict[str, list[Point]] = {}
-    for point in sorted(points, key=lambda point: point.value):
-        by_axis.setdefault(point.term.axis, []).append(point)
+def strip_figure(terms: Sequence[Term], cluster: str) -> Plot:
+    values = [term.clusters[cluster] for term in terms]
+    by_axis: dict[str, list[int]] = {}
+    for row in sorted(range(len(terms)), key=values.__getitem__):
+        by_axis.setdefault(terms[row].axis, []).append(row)
     rows = []
-    for axis, of_axis in sorted(by_axis.items(), key=lambda item: -fmean(point.value for point in item[1])):
+    for axis, of_axis in sorted(by_axis.items(), key=lambda item: -fmean(values[row] for row in item[1])):
         *others, highest = of_axis
-        dots = [Dot(point.value, point.row, up) for point, up in zip(others, spread(len(others)), strict=True)]
-        rows.append(Row(axis_label(axis), [_named(highest)], dots))
+        dots = [Dot(values[row], row, up) for row, up in zip(others, spread(len(others)), strict=True)]
+        name, number = terms[highest].descriptor, terms[highest].num_replies
+        tip = f"{name} ({axis_label(axis)}): {share(values[highest], 2)}, {number} replies"
+        rows.append(
+            Row(axis_label(axis), [Mark(values[highest], tip, look=1, text=shortened(name), row=highest)], dots)
+        )
     legend = [("the highest of each axis", 1, False)]
-    return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=overall)
-
-
-def _named(point: Point) -> Mark:
-    name = point.term.descriptor
-    tip = f"{name} ({axis_label(point.term.axis)}): {share(point.value, 2)}, {point.term.num_replies} replies"
-    return Mark(point.value, tip, look=1, text=shortened(name), row=point.row)
+    mean = sum(values) / len(values)
+    return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=mean)
 
 
 def details(before: Run, after: Run, names: tuple[str, str]) -> Report:

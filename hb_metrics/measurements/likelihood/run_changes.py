@@ -39,8 +39,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, scored)
     alpha, by_name = first.results.likelihood.likelihood_bias.alpha, {}
     for name, (of_runs, firsts, seconds, axes) in tests_of(scored):
-        significant = [(tests["p"] < alpha).to_numpy() for tests in of_runs]
-        by_name[name] = pair_share_change(firsts, seconds, axes, significant, CONFIDENCE_LEVEL)
+        before, after = ((tests["p"] < alpha).to_numpy() for tests in of_runs)
+        by_name[name] = pair_share_change(firsts, seconds, axes, (before, after), CONFIDENCE_LEVEL)
     return FigureChanges(by_name | _contrast_changes(first, scored))
 
 
@@ -79,7 +79,7 @@ def _contrast_changes(first: Run, scores: Sequence[pa.Table]) -> dict[str, Paire
 
 
 class FigureTests(NamedTuple):
-    """The tests of a figure in each run: their first and second terms [tests], and each term's axis [terms], as codes."""
+    """The tests of a figure in each run, and the codes of their first and second terms, and of each term's axis."""
 
     of_runs: list[pd.DataFrame]
     firsts: np.ndarray

@@ -10,7 +10,7 @@ from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plo
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.styles import Term
-from hb_metrics.measurements.generation.terms import Point, strip_figure
+from hb_metrics.measurements.generation.terms import strip_figure
 from hb_metrics.measurements.likelihood.page import perplexity_figure
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
 from hb_metrics.report.changes import comparable_figures
@@ -23,15 +23,14 @@ LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "</text>")
 
 def every_plot(name):
     """All plots there are, with this name wherever a name comes from data."""
-    term = Term(name, name, 3, 0.0, {}, 0.0)
-    terms = [Point(index, term, 0.1 * index + 0.1) for index in range(3)]
+    terms = [Term(name, name, 3, 0.0, {name: value}, 0.0) for value in (0.1, 0.2, 0.3)]
     medians = [DescriptorMedians(name, name, [median], [3.0]) for median in (2.0, 3.0)]
     perplexity = Perplexities(2.0, [name], [], {name: {name: [1, 2, 3, 4, 5]}}, medians)
     beside = {PLAIN: Number(0.3, "bias"), name: Number(0.2, "bias")}
     figure = Figure(f"Bias, {name}", 1.0, "bias", interval=(0.5, 1.5), part_of=name, beside=beside)
     return [
         perplexity_figure(perplexity, name, name),
-        strip_figure(terms, name, 0.2),
+        strip_figure(terms, name),
         figures_plot([figure], name, [PLAIN, name]),
         runs_plot({name: [figure], "other": [figure._replace(value=None)]}, name),
     ]

@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.layout.numbers import axis_label, fixed
-from hb_metrics.measurements.generation import GENERATION, terms
+from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.figures import TELLING, figures
 from hb_metrics.measurements.generation.page import (
     axes_beyond_chance,
@@ -108,7 +108,6 @@ def test_a_classifier_without_clusters_has_none(results):
 
     typed = loaded({**results, "generation": generation})
     assert not [figure for figure in figures(typed) if "by cluster" in figure.part_of]
-    assert terms.terms_by_cluster(typed.generation) == {}
 
 
 def full(value, bounds, no_interval=None):
