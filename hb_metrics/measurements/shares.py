@@ -12,7 +12,7 @@ from hb_metrics.layout.figure import Bounds, Figure, Unit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import FlaggedReplies, RatedReplies
+from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
@@ -41,7 +41,7 @@ def shares_by_axis(name: str, shares: Shares | ComparedShares) -> list[Figure]:
     return rows
 
 
-def reply_share_changes(name: str, before: FlaggedReplies, after: FlaggedReplies) -> dict[str, PairedChange] | None:
+def reply_share_changes(name: str, before: RatedReplies, after: RatedReplies) -> dict[str, PairedChange] | None:
     """Computes the changes in the share of flagged replies, for all terms and each axis.
 
     Replies to the same prompt are paired.
@@ -50,7 +50,7 @@ def reply_share_changes(name: str, before: FlaggedReplies, after: FlaggedReplies
         The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
         is the name of the figure for all terms.
     """
-    paired = paired_replies(RatedReplies(*before), RatedReplies(*after))
+    paired = paired_replies(before, after)
     if paired is None:
         return None
     states = np.where(np.isnan(paired.values), 2, paired.values).astype(int)
@@ -94,25 +94,18 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     return PairedReplies(values, terms, text_codes("template", templates)[0], keys)
 
 
-def generalised_shares(name: str, flagged: FlaggedReplies, over: Over) -> dict[str, Generalised]:
-    """Computes intervals for a share of replies among all terms, and among the terms of each axis.
+def generalised_means(name: str, rated: RatedReplies, over: Over) -> dict[str, Generalised]:
+    """Computes intervals for a mean, or a share, of all terms and of the terms of each axis.
 
     The intervals generalise to other terms or templates. The keys of the result are the names of the figures. `name` is
-    the name of the figure for all terms.
+    the name of the figure for all terms. Values that are not flags are above 0.
     """
-    return generalised_means(name, RatedReplies(*flagged), over, are_shares=True)
-
-
-def generalised_means(
-    name: str, rated: RatedReplies, over: Over, *, are_shares: bool = False
-) -> dict[str, Generalised]:
-    """Computes intervals for a mean of values above 0, as `generalised_shares` does for shares."""
     keys, sums, sizes = cell_sums(rated)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)
     by_name = {}
     for figure, members in axis_groups(name, axes, names.tolist()).items():
         influences = share_influences(sums[members].T, sizes[members].T, axes[members])
-        if not are_shares:
+        if rated.values.dtype != bool:
             influences = influences._replace(noise=0.0)  # a logarithmic scale, because such means are skewed
         by_name[figure] = generalised(influences, over, CONFIDENCE_LEVEL)
     return by_name
@@ -147,7 +140,7 @@ class GroupShares:
     confidence_level: float = CONFIDENCE_LEVEL
 
 
-def group_shares(flagged: FlaggedReplies, prompts: pa.Table) -> GroupShares | None:
+def group_shares(flagged: RatedReplies, prompts: pa.Table) -> GroupShares | None:
     """Computes the share of flagged replies in each group of names, and the largest difference.
 
     Prompts and names are both random. A group's share is the mean over prompts of the mean over names. The result is
@@ -155,7 +148,7 @@ def group_shares(flagged: FlaggedReplies, prompts: pa.Table) -> GroupShares | No
     """
     if not has_names(prompts) or not flagged.replies.ids:
         return None
-    sums, largest = group_sums(RatedReplies(*flagged), prompts)
+    sums, largest = group_sums(flagged, prompts)
     by_group = {group: GroupShare(total / number, int(total), number) for group, (total, number) in sums.items()}
     return GroupShares(by_group, largest)
 
@@ -237,7 +230,7 @@ class TurnShares:
     change: PairedChange | None
 
 
-def turn_shares(turns: Sequence[FlaggedReplies]) -> TurnShares:
+def turn_shares(turns: Sequence[RatedReplies]) -> TurnShares:
     """Computes a share of replies by turn. All turns must contain the same conversations."""
     by_turn = [reply_shares(flagged, CONFIDENCE_LEVEL) for flagged in turns]
     changes = reply_share_changes("all", turns[0], turns[-1])

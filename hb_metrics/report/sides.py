@@ -19,7 +19,7 @@ from hb_metrics.stats.changes import PairedChange
 
 EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py
 BIAS, UPTAKE, ENTROPY = "Full Gen Bias, debiased", "Replies that name the term", "Entropy of replies"
-LABELS = {BIAS: "Full Gen Bias", UPTAKE: "Uptake"}  # of figures that have another label in the table
+SHOWN_AS = {BIAS: "Full Gen Bias", UPTAKE: "Uptake"}  # of figures that have another label in the table
 # The meaning of each figure in the table, by the figure's name. The table has the same order.
 SIDES = {
     BIAS: "debiased, ×1000: how much the style of replies depends on the term; lower is better",
@@ -93,7 +93,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
         if before is not None:
             rows.append(
                 SidesRow(
-                    LABELS.get(figure, figure), before, [_cells(of_run.get(figure)) for of_run in by_name], meaning
+                    SHOWN_AS.get(figure, figure), before, [_cells(of_run.get(figure)) for of_run in by_name], meaning
                 )
             )
         if figure == UPTAKE:
@@ -180,7 +180,7 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: SideEffe
             "one of the runs, no term has a second reply, so sampling noise cannot be subtracted. To compare them, "
             "measure again with at least two replies per term and template."
         )
-    shown = {LABELS.get(figure, figure): rows[figure] for figure in SIDES if figure in rows}
+    shown = {SHOWN_AS.get(figure, figure): rows[figure] for figure in SIDES if figure in rows}
     parts = change_words(shown, changes.missing)
     if effects is not None and effects.missing is not None:
         parts.append(f"the entropy of replies is unknown, because {effects.missing}")

@@ -32,7 +32,7 @@ from hb_metrics.measurements.results import Results, results_from_json
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.replies import FlaggedReplies, RatedReplies, Replies, reply_number, whole_prompts
+from hb_metrics.run.replies import RatedReplies, Replies, reply_number, whole_prompts
 from hb_metrics.run.run_folder import LAYOUT
 from hb_metrics.run.schema import about_prompts
 from hb_metrics.run.typed_json import to_json
@@ -166,7 +166,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
     ]
     rules = read_refusal_rules()
     found = refusals_results(replies, match_rules(replies.texts, rules), rules)
-    names = reply_shares(FlaggedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
+    names = reply_shares(RatedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
     terms = zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)))
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": known}

@@ -28,7 +28,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
+from hb_metrics.run.replies import RatedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     FREQUENCIES_FILE,
@@ -74,7 +74,7 @@ def compute(run: Run) -> Generation:
         num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
         **vars(results),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
-        uptake=reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), CONFIDENCE_LEVEL),
+        uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, *forms)), CONFIDENCE_LEVEL),
         nouns=noun_bias(kernels, PAIRS_REASON if are_pairs else None),
         name_groups=groups_of_names(prompts, replies, vectors) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, are_pairs=are_pairs, prompts=prompts),

@@ -96,7 +96,7 @@ def whole_answer(
     """
     generation = results.generation
     refusals = refusals_answer(generation, parts)
-    style = generation_answer(whole, names)
+    style = names or generation_answer(whole)
     differs = style_differs(whole, generation.name_groups)
     clear = clear_axes(parts.get(AXES, []))
     if differs == "no" and clear and generation.name_groups is None:  # other axes hide the difference
@@ -124,35 +124,22 @@ def whole_answer(
     return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
 
 
-def generation_answer(whole: Mapping[str, Figure], names: str = "") -> str:
-    """Describes differences in style. `names` describes those between groups of names, if there are such groups."""
+def generation_answer(whole: Mapping[str, Figure]) -> str:
+    """Describes differences in style between terms."""
     full, telling = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
-    size = "" if telling is None else telling_sentence(telling)
-    if (names and (full is None or full.interval is None)) or (
-        full is None and telling is not None and telling.interval
-    ):
-        value = ""
-    elif full is None:
-        plain = whole["Full Gen Bias, plain"].shown
-        value = (
-            f"Full Gen Bias ×1000 is {plain}, but contains sampling noise. To subtract the noise, at least one term "
-            "needs a second reply in each template."
+    text = {
+        "yes": "Replies to different people differ in style beyond chance.",
+        "no": "No difference in the style of replies was found beyond chance, but a small one is possible.",
+    }.get(style_differs(whole), "It is not known whether the style of replies differs between people.")
+    parts = [text] if telling is None else [text, telling_sentence(telling)]
+    if full is not None:
+        parts.append(f"Full Gen Bias ×1000, minus sampling noise, is {full.words}. Equal treatment gives 0.")
+    elif telling is None or not telling.interval:
+        parts.append(
+            f"Full Gen Bias ×1000 is {whole['Full Gen Bias, plain'].shown}, but contains sampling noise. To subtract "
+            "the noise, at least one term needs a second reply in each template."
         )
-    else:
-        value = f"Full Gen Bias ×1000, minus sampling noise, is {full.words}. Equal treatment gives 0."
-    match style_differs(whole):
-        case "yes":
-            text = "Replies to different people differ in style beyond chance."
-            if names:
-                text = "Replies to single names differ in style beyond chance, which does not show that groups differ."
-        case "no":
-            between = " between single names" if names else ""
-            text = (
-                f"No difference in the style of replies{between} was found beyond chance, but a small one is possible."
-            )
-        case _:
-            text = "" if names else "It is not known whether the style of replies differs between people."
-    return " ".join(filter(None, [names, text, size, value]))
+    return " ".join(parts)
 
 
 def clear_axes(axes: list[Figure]) -> list[Figure]:

@@ -20,7 +20,7 @@ from hb_metrics.measurements.shares import GroupShares, TurnShares, group_shares
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares, refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
+from hb_metrics.run.replies import RatedReplies, Replies, prompt_ids
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import PairedChange
 
@@ -249,7 +249,7 @@ def refusals_results(
     """
     of_both = []
     for indices, of_kind in ((matches.refusals, rules.refusals), (matches.disclaimers, rules.disclaimers)):
-        flagged = FlaggedReplies(replies, indices >= 0)
+        flagged = RatedReplies(replies, indices >= 0)
         shares = refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
         phrases = [*(rule.phrase for rule in of_kind), "(marked as a refusal by the server)"]

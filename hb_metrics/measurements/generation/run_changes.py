@@ -13,9 +13,9 @@ from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_k
 from hb_metrics.measurements.generation.results import Generation
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_shares, reply_share_changes
+from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means, reply_share_changes
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
+from hb_metrics.run.replies import RatedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
 from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
@@ -68,7 +68,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     return FigureChanges(by_name, unlike)
 
 
-def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
+def refusal_flags(run: Run, replies: Replies) -> dict[str, RatedReplies]:
     """Flags refusals and disclaimers among a run's non-empty replies.
 
     The result is empty if the run has no file of refusals.
@@ -76,7 +76,7 @@ def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
     table, flagged = run.tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
     for kind in KINDS if table is not None else ():
         flag_of = by_id(table, kind.removesuffix("s"))
-        flagged[kind.capitalize()] = FlaggedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))
+        flagged[kind.capitalize()] = RatedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))
     return flagged
 
 
@@ -93,9 +93,9 @@ def _noun_changes(before: _Replies, after: _Replies) -> dict[str, PairedChange]:
     return by_name
 
 
-def naming(table: pa.Table) -> FlaggedReplies:
+def naming(table: pa.Table) -> RatedReplies:
     replies = nonempty_replies(table)
-    return FlaggedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
+    return RatedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
 
 
 def _unlike(first: Run, second: Run) -> str | None:
@@ -141,9 +141,9 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
         )
     table = run.tables.reply_table()
     replies, generation = nonempty_replies(table), run.results.generation
-    by_name = generalised_shares(UPTAKE, naming(table), over)
+    by_name = generalised_means(UPTAKE, naming(table), over)
     for name, flagged in refusal_flags(run, replies).items():
-        by_name |= generalised_shares(name, flagged, over)
+        by_name |= generalised_means(name, flagged, over)
     if generation.debiased is not None:
         vectors = run.tables.vectors_of(STYLES, replies.ids)
         by_name |= _generalised_bias(replies, vectors, over, generation.gen_bias.scale)

@@ -16,7 +16,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import turn_shares
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
+from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.gen_bias_intervals import rounded, turn_changes
@@ -35,9 +35,9 @@ def turn_results(
         kept = np.isin(of_turn.ids, turns[-1].ids)
         replies.append(chosen_replies(of_turn, kept))
         vectors.append(run.tables.turn(turn).vectors_of(STYLES, of_turn.ids)[kept])
-    named = [FlaggedReplies(of_turn, term_mentioned(of_turn, *forms)) for of_turn in replies]
+    named = [RatedReplies(of_turn, term_mentioned(of_turn, *forms)) for of_turn in replies]
     refused = [
-        FlaggedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
+        RatedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
         for table, of_turn in zip(tables, replies, strict=True)
     ]
     is_of_names = has_names(prompts)

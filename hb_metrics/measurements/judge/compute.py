@@ -12,7 +12,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, verdicts
+from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, verdicts
 from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
@@ -40,7 +40,7 @@ def compute(run: Run) -> dict[str, Judged]:
     return measured
 
 
-def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> FlaggedReplies | None:
+def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> RatedReplies | None:
     """Returns the replies with a single likeliest label, flagged if it is the rubric's counted label, if there is one.
 
     `probabilities` are those of `judged_results`.
@@ -49,7 +49,7 @@ def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray)
         return None
     labels = verdicts(probabilities[:, :-1])
     flags = labels[labels >= 0] == rubric.labels.index(rubric.figure)
-    return FlaggedReplies(answered_replies(replies, labels >= 0), flags)
+    return RatedReplies(answered_replies(replies, labels >= 0), flags)
 
 
 def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> Judged:

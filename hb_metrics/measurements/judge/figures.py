@@ -16,7 +16,7 @@ from hb_metrics.measurements.shares import (
     shares_by_axis,
     uneven_sentence,
 )
-from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.run.replies import RatedReplies
 from hb_metrics.run.run_folder import JUDGE
 
 
@@ -129,7 +129,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     return paired._replace(reason=reason)
 
 
-def _judged(run: Run, name: str) -> FlaggedReplies:
+def _judged(run: Run, name: str) -> RatedReplies:
     replies = run.tables.replies()
     rubric = recorded_rubric(run.record.judge[name])
     flagged = flagged_replies(replies, rubric, run.tables.vectors_of(f"{JUDGE}/{name}", replies.ids))

@@ -11,7 +11,7 @@ from hb_metrics.measurements.shares import group_shares, turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL, UsedClassifier
-from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, chosen_replies, whole_prompts
+from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, chosen_replies, whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES
 from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import from_json
@@ -26,10 +26,10 @@ def compute(run: Run) -> Offensiveness:
         read = read_classified(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, classifier)
         offensive = read.probabilities >= of_prompts.threshold
         if turn == 1:
-            groups = group_shares(FlaggedReplies(read.kept, offensive), prompts)
+            groups = group_shares(RatedReplies(read.kept, offensive), prompts)
             of_replies = replace(offensiveness_results(*read, are_replies=True), groups=groups)
         remains = np.isin(read.kept.ids, turns[-1].ids)
-        flagged.append(FlaggedReplies(chosen_replies(read.kept, remains), offensive[remains]))
+        flagged.append(RatedReplies(chosen_replies(read.kept, remains), offensive[remains]))
     return Offensiveness(of_prompts, of_replies, turn_shares(flagged) if len(flagged) > 1 else None)
 
 
@@ -66,5 +66,5 @@ def offensiveness_results(
     summary = from_json(Texts, results)
     if not are_replies:
         return summary
-    flagged = FlaggedReplies(texts, probabilities >= summary.threshold)
+    flagged = RatedReplies(texts, probabilities >= summary.threshold)
     return replace(summary, shares=refusal_shares(flagged, CONFIDENCE_LEVEL))
