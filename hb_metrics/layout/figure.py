@@ -5,6 +5,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
+from hb_dataset.grouped import grouped
 from hb_metrics.layout import numbers
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 
@@ -180,17 +181,12 @@ def pair(bounds: Any) -> Bounds | None:
 
 def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
     """Groups figures by `part_of`, and keeps their order. Figures of the whole run have the key ""."""
-    parts: dict[str, list[Figure]] = {}
-    for figure in figures:
-        parts.setdefault(figure.part_of, []).append(figure)
-    return parts
+    return grouped((figure.part_of, figure) for figure in figures)
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    names: dict[str, list[str]] = {}
-    for figure in figures:
-        if figure.interval is None and figure.no_interval:
-            names.setdefault(figure.no_interval, []).append(figure.name)
+    lacking = [figure for figure in figures if figure.interval is None]
+    names = grouped((figure.no_interval, figure.name) for figure in lacking if figure.no_interval)
     return [f"No interval for {joined_names(of_reason)}: {reason}." for reason, of_reason in names.items()]
 
 

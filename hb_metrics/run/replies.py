@@ -33,7 +33,7 @@ class Replies(NamedTuple):
 
 
 class RatedReplies(NamedTuple):
-    """A run's replies, and a number for each reply, such as its number of words, or whether it is a refusal: [replies]."""
+    """A run's replies, and a number or flag for each reply, such as whether it is a refusal: [replies]."""
 
     replies: Replies
     values: np.ndarray

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from hb_dataset.grouped import grouped
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
 from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.layout.numbers import axis_label
@@ -102,11 +103,8 @@ class _How(NamedTuple):
 def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
     """Averages the answers by axis, prompt and term. Prompts without a term have the key ""."""
     rows, questions = {prompt.id: row for row, prompt in enumerate(prompts)}, [prompt.question for prompt in prompts]
-    by_axis: dict[str, list[Answer]] = {}
-    for answer in answers:
-        by_axis.setdefault(answer.axis or "", []).append(answer)
     cells = {}
-    for axis, of_axis in by_axis.items():
+    for axis, of_axis in grouped((answer.axis or "", answer) for answer in answers).items():
         groups = {answer.term or "": answer.group or "" for answer in of_axis}
         columns = {name: column for column, name in enumerate(groups)}
         places = [rows[answer.own_id] for answer in of_axis], [columns[answer.term or ""] for answer in of_axis]
@@ -214,10 +212,7 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
 
 def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[int]]:
     """Returns the prompts of each part, such as a topic. A single part would repeat the whole, so it is left out."""
-    rows: dict[str, list[int]] = {}
-    for row, part in enumerate(part_of):
-        if part is not None:
-            rows.setdefault(f"{kind} {part}", []).append(row)
+    rows = grouped((f"{kind} {part}", row) for row, part in enumerate(part_of) if part is not None)
     return rows if len(rows) > 1 else {}
 
 

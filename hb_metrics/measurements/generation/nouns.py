@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.grouped import grouped
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import MIN_TERMS
@@ -98,9 +99,7 @@ def noun_kernels(
     term_of = {term: row for row, term in enumerate(sorted(set(terms)))}
     noun_names = sorted(set(nouns))
     noun_of = {noun: row for row, noun in enumerate(noun_names)}
-    rows_of: dict[str, list[int]] = {}
-    for row, template in enumerate(templates):
-        rows_of.setdefault(template, []).append(row)
+    rows_of = grouped((template, row) for row, template in enumerate(templates))
     groups: dict[str | None, np.ndarray] = {None: np.arange(len(noun_names))}
     for gender in sorted({noun.gender for noun in noun_names}):
         groups[gender] = np.array([row for row, noun in enumerate(noun_names) if noun.gender == gender])

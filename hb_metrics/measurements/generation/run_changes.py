@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.grouped import grouped
 from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
 from hb_metrics.layout.numbers import axis_groups, axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
@@ -115,10 +116,10 @@ def _replies(run: Run, table: pa.Table) -> _Replies | None:
     if set(replies.ids) != set(styles.ids):
         return None
     vectors = styles.of(replies.ids).astype(np.float32, copy=False)
-    cells: dict[tuple[str, str | None, str], list[int]] = {}
-    for row, cell in enumerate(zip(replies.templates, replies.axes, replies.descriptors, strict=True)):
-        cells.setdefault(cell, []).append(row)
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
+    cells = grouped(
+        ((template, *term), row) for row, (template, term) in enumerate(zip(replies.templates, terms, strict=True))
+    )
     kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
     return _Replies(CellReplies(vectors, np.array(replies.ids), cells), kernels)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from hb_dataset.grouped import grouped
 from hb_metrics.layout.numbers import axis_label, share, slot
 from hb_metrics.layout.parts import Pair, Report, Section, Side
 from hb_metrics.layout.plots import (
@@ -116,9 +117,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
 
 def strip_figure(terms: Sequence[Term], cluster: str) -> Plot:
     values = [term.clusters[cluster] for term in terms]
-    by_axis: dict[str, list[int]] = {}
-    for row in sorted(range(len(terms)), key=values.__getitem__):
-        by_axis.setdefault(terms[row].axis, []).append(row)
+    by_axis = grouped((terms[row].axis, row) for row in sorted(range(len(terms)), key=values.__getitem__))
     rows = []
     for axis, of_axis in sorted(by_axis.items(), key=lambda item: -fmean(values[row] for row in item[1])):
         *others, highest = of_axis

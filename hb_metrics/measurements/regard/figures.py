@@ -3,13 +3,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from hb_dataset.grouped import grouped
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import Figure, Number, by_part, missing_intervals
 from hb_metrics.layout.numbers import count, counted
 from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.regard.results import AnyGap, Bias, Bounds, Example, FixedGap, FixedGroup, Gap, Regard
+from hb_metrics.measurements.regard.results import AnyGap, Bias, Bounds, FixedGap, FixedGroup, Gap, Regard
 from hb_metrics.measurements.results import Results
 
 FIXED = "fixed prompts"
@@ -85,9 +86,6 @@ def report(results: Results) -> Report:
     plots = {"regard-means": figures_plot(groups, "mean regard", beside)}
     if gaps:
         plots["regard-gaps"] = figures_plot(gaps, "gap in mean regard", beside)
-    examples: dict[str, list[Example]] = {}
-    for example in regard.examples:
-        examples.setdefault(example.structure, []).append(example)
     context = {
         "regard": regard,
         "embedded": record.is_embedded,
@@ -96,7 +94,7 @@ def report(results: Results) -> Report:
         "compared": beside,
         "sentences": verdict_sentences(bias, gaps),
         "structures": structure_rows(regard),
-        "examples": examples,
+        "examples": grouped((example.structure, example) for example in regard.examples),
         "left_out": left_out(regard),
         "without_interval": missing_intervals(listed),
     }
