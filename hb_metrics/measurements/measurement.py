@@ -109,8 +109,6 @@ class Parts:
         changes: [first, second] Returns the changes in figures from one run to the other, with intervals.
         generalise: [run, over] Returns, by the name of the figure, the intervals that generalise to other terms or
             templates.
-        details: [first, second, names] Returns the measurement's sections about two compared runs, which are shown in
-            addition to its figures.
     """
 
     compute: "Callable[[Run], object]"
@@ -118,7 +116,6 @@ class Parts:
     report: "Callable[[Results], Report]"
     changes: "Callable[[Run, Run], FigureChanges] | None" = None
     generalise: "Callable[[Run, Over], dict[str, Generalised]] | None" = None
-    details: "Callable[[Run, Run, tuple[str, str]], Report] | None" = None
 
 
 class Measurement:

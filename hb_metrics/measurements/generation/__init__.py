@@ -53,9 +53,8 @@ class Generation(Measurement):
         from hb_metrics.measurements.generation.figures import figures
         from hb_metrics.measurements.generation.page import report
         from hb_metrics.measurements.generation.run_changes import changes, generalise
-        from hb_metrics.measurements.generation.terms import details
 
-        return Parts(compute, figures, report, changes, generalise=generalise, details=details)
+        return Parts(compute, figures, report, changes, generalise=generalise)
 
     def figure_settings(self, record: "Record") -> list[str]:
         return [f"styles classified by {classifier_name(record.style_classifier)}", *reply_settings(record)]

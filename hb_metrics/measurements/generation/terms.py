@@ -6,7 +6,7 @@ from typing import Any
 
 from hb_dataset.grouped import grouped
 from hb_metrics.layout.numbers import axis_label, share, slot
-from hb_metrics.layout.parts import Pair, Report, Section, Side
+from hb_metrics.layout.parts import Pair, Section, Side
 from hb_metrics.layout.plots import (
     Dot,
     Mark,
@@ -16,13 +16,12 @@ from hb_metrics.layout.plots import (
     shortened,
     spread,
 )
-from hb_metrics.layout.rendering import render, section
+from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.results import Frequency, Generation
 from hb_metrics.measurements.generation.styles import MedianPair, Term
-from hb_metrics.measurements.results import Results, Run
+from hb_metrics.measurements.results import Results
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.run.replies import Replies, reply_id, reply_number
-from hb_metrics.run.run_folder import REPLIES
 from hb_metrics.stats.bias_values import DescriptorKey
 
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
@@ -132,19 +131,6 @@ def strip_figure(terms: Sequence[Term], cluster: str) -> Plot:
     return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=mean)
 
 
-def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
-    first, second = before.results.generation, after.results.generation
-    replies = after.tables.replies() if after.tables.has(REPLIES) else None
-    sections = [section("examples-of-both", "Replies side by side", "generation/comparison_terms.html.jinja", {})]
-    reading = render("generation/comparison_reading.html.jinja", {})
-    return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})
-
-
-def _terms_of_both(first: Generation, second: Generation) -> list[tuple[Term, Term]]:
-    after = {term.key: term for term in second.by_descriptor}
-    return [(term, after[term.key]) for term in first.by_descriptor if term.key in after]
-
-
 def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:
     """Returns each term's values and replies in both runs, for the page's script.
 
@@ -165,7 +151,8 @@ def term_changes(first: Generation, second: Generation, replies: Replies | None)
             numbers = [number, other] if numbered else None
             of_both = [example.prompt, example.reply, reply, example.why, numbers]
             pairs.setdefault(DescriptorKey(example.axis, example.descriptor), []).append(of_both)
-    terms = _terms_of_both(first, second)
+    after = {term.key: term for term in second.by_descriptor}
+    terms = [(term, after[term.key]) for term in first.by_descriptor if term.key in after]
     clusters = [name for name in terms[0][0].clusters if name in terms[0][1].clusters] if terms else []
     return {
         "axes": {row.axis: axis_label(row.axis) for row, _ in terms},

@@ -2,38 +2,19 @@
 
 from dataclasses import replace
 
-import pytest
-
-from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.styles import Example, Term
 from hb_metrics.measurements.generation.terms import term_changes
-from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import Replies
 from tests.hb_metrics.made_results import AXES, full_run, loaded, write_run
 
-NAMES = ("before", "after")
 
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """The folder of both runs, and each run's results and replies."""
-    folder, base = tmp_path_factory.mktemp("runs"), full_run()
-    first = write_run(folder / "before", base)
-    second = write_run(folder / "after", base, seed=1, prefix="Well", replies_per_cell=9)
-    return folder, first, second
-
-
-@pytest.fixture(scope="module")
-def details(runs):
-    return GENERATION.parts.details(*(read_run(runs[0] / name) for name in NAMES), NAMES)
-
-
-def test_replies_to_the_same_prompts_stand_side_by_side(runs, details):
-    _, (first, _), (_, replies) = runs
+def test_replies_to_the_same_prompts_stand_side_by_side(tmp_path):
+    base = full_run()
+    first, _ = write_run(tmp_path / "before", base)
+    second, replies = write_run(tmp_path / "after", base, seed=1, prefix="Well", replies_per_cell=9)
     answers = dict(zip(replies.prompts, replies.texts, strict=True))
-    terms = details.terms
+    terms = term_changes(loaded(first).generation, loaded(second).generation, replies)
 
-    assert terms["names"] == NAMES
     assert len(terms["rows"]) == 6 * len(AXES)
     for row, pairs in zip(terms["rows"], terms["pairs"], strict=True):
         expected = [
