@@ -48,15 +48,12 @@ class Results:
         """Returns the names of the run's measurements."""
         return [name for name in vars(self) if name != "record"]
 
-    def of(self, measurement: str) -> Any:
-        return vars(self)[measurement]
-
     def with_(self, measurement: str, results: object) -> "Results":
         return Results(**{**vars(self), measurement: results})
 
     def content(self) -> dict[str, Any]:
         """Returns the content of results.json."""
-        return {"run": self.record.content, **{name: to_json(self.of(name)) for name in self.measured}}
+        return {"run": self.record.content, **{name: to_json(vars(self)[name]) for name in self.measured}}
 
 
 class Run(NamedTuple):
