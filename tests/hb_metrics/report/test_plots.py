@@ -71,8 +71,8 @@ def test_marks_and_intervals_stand_where_the_axis_says():
         Figure("Bias, c", None, "bias", part_of="Bias", beside=beside[2]),
     ]
     marks, bars, at = drawn(figures_plot(figures, "Bias", [PLAIN]))
-    values = {"c, plain: 5.00": 5, "b, plain: 4.00": 4, "b: 2.00 (interval −0.50 to 4.50)": 2, "a, plain: 3.00": 3}
-    values["a: 1.00 (interval 0.50 to 1.50)"] = 1
+    values = {"c, plain: 5.00": 5, "b, plain: 4.00": 4, "b: 2.00 (95% interval −0.50 to 4.50)": 2, "a, plain: 3.00": 3}
+    values["a: 1.00 (95% interval 0.50 to 1.50)"] = 1
     assert {tip: percent(mark) for tip, mark in marks.items()} == {tip: at(value) for tip, value in values.items()}
     assert bars == [(at(-0.5), at(4.5)), (at(0.5), at(1.5))]
     heights = [float(mark.get("y")) for mark in marks.values()]
@@ -84,7 +84,7 @@ def test_marks_and_intervals_stand_where_the_axis_says():
     marks, bars, at = drawn(runs_plot({"one": figures[:2], "two": figures[:1]}, "Bias"))
     assert [percent(mark) for mark in marks.values()] == [at(1), at(1), at(2)]
     assert [tip.partition(":")[0] for tip in marks] == ["a, one", "a, two", "b, one"]
-    assert float(marks["a, one: 1.00 (interval 0.50 to 1.50)"].get("y")) < float(list(marks.values())[1].get("y"))
+    assert float(marks["a, one: 1.00 (95% interval 0.50 to 1.50)"].get("y")) < float(list(marks.values())[1].get("y"))
 
 
 def test_a_chart_of_nothing_is_a_chart():
