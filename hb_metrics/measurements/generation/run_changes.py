@@ -117,7 +117,7 @@ def _replies(run: Run, table: pa.Table) -> _Replies | None:
         return None
     vectors = styles.of(replies.ids).astype(np.float32, copy=False)
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
-    cells = grouped(
+    cells: dict[tuple[str, str | None, str], list[int]] = grouped(
         ((template, *term), row) for row, (template, term) in enumerate(zip(replies.templates, terms, strict=True))
     )
     kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
