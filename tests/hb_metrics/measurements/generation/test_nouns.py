@@ -132,6 +132,6 @@ def test_the_interval_of_a_change_holds_it():
         first = noun_kernels(*replies_of(before, 4, rng))[None]
         rng.bit_generator.state = state  # the same prompts, and replies that have much in common
         second = noun_kernels(*replies_of(after, 4, rng))[None]
-        change = change_from_covariance(first.value, second.value, covariance(first, second), first.freedom)
+        change = change_from_covariance(first.value, second.value, covariance(first, second), first.freedom, 0.95)
         held.append(change.interval[0] <= truth_of(after) - truth_of(before) <= change.interval[1])
     assert 0.9 <= np.mean(held) <= 0.99
