@@ -84,7 +84,7 @@ def _exceeded(name: str, figure: "Figure | None", limit: float) -> str | None:
     if figure.unit in ("share", "small_share", "points") and limit >= 1:  # the limit was meant in percent
         return f"{why} the figure is a share, which is never above 1; write 2% as 0.02"
     bounds = figure.interval
-    if bounds is None and figure.confidence_level is not None:
+    if bounds is None and figure.no_interval:
         return f"{why} its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
     highest = figure.value if bounds is None else max(map(abs, bounds)) if figure.unit == "signed" else bounds[1]
     if highest <= limit:

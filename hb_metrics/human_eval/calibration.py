@@ -224,7 +224,6 @@ def figures(results: Calibration) -> list[Figure]:
                 "share",
                 interval=rate.interval,
                 no_interval=None if rate.reason is None else _reason(rate),
-                confidence_level=_LEVEL,
                 part_of="corrected by axis" if axis else "",
                 beside={
                     "the judge's own": Number(rate.judged, "share"),

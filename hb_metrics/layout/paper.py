@@ -11,13 +11,6 @@ import yaml
 from hb_metrics.run.typed_json import from_json
 
 
-class PrintedLikelihoodBias(NamedTuple):
-    model: str
-    where: str
-    template: str
-    by_axis: dict[str, float]
-
-
 class PrintedGenBias(NamedTuple):
     model: str
     tuning: str | None
@@ -27,7 +20,6 @@ class PrintedGenBias(NamedTuple):
 
 
 class Printed(NamedTuple):
-    likelihood_bias: list[PrintedLikelihoodBias]
     gen_bias: list[PrintedGenBias]
     gen_bias_by_axis: dict[str, dict[str, float]]
     tuned_gen_bias_by_axis: dict[str, dict[str, float]]
@@ -35,8 +27,6 @@ class Printed(NamedTuple):
     parroting_replies: dict[str, float]
     offensive_replies: dict[str, float]
     prompt_offensiveness: dict[str, tuple[float, float]]
-    extremes_template: str
-    offensive_extremes_templates: list[str]
     phrase_rates: dict[str, dict[str, tuple[float, float]]]
     human_evaluation: dict[str, dict[str, float]]
 

@@ -49,7 +49,6 @@ class Mark(NamedTuple):
     value: float
     tip: str
     interval: Bounds | None = None
-    wider: Bounds | None = None
     look: int = 0
     is_open: bool = False
     is_soft: bool = False
@@ -108,15 +107,13 @@ def figures_plot(
     figures: Sequence[Figure],
     title: str,
     beside: Sequence[str] = (),
-    wider: tuple[str, Mapping[str, Bounds]] | None = None,
     *,
     is_sorted: bool = True,
 ) -> Plot:
     """Draws figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
     A figure that could be 0 is grey: its interval contains 0 or is missing. The numbers `beside` the figures are open
-    marks. `wider` adds a second, paler bar for each figure. It contains the name of these bars, and each bar's ends by
-    the figure's name.
+    marks.
     """
     rows = sorted(figures, key=lambda figure: math.inf if figure.known is None else -figure.known)
     looks = {name: (_GREY_DIAMOND, 1)[number % 2] for number, name in enumerate(beside)}
@@ -129,13 +126,10 @@ def figures_plot(
                 marks.append(Mark(other.value, f"{row.label}, {name}: {other.shown}", look=look, is_open=True))
         if row.value is not None:
             is_soft = bool(row.no_interval) if row.interval is None else row.interval[0] <= 0 <= row.interval[1]
-            second = None if wider is None else wider[1].get(row.name)
-            marks.append(Mark(row.value, f"{row.label}: {row.words}", row.interval, second, is_soft=is_soft))
+            marks.append(Mark(row.value, f"{row.label}: {row.words}", row.interval, is_soft=is_soft))
         drawn.append(Row(row.label, marks))
     legend = [(name if name != PLAIN else "plain, with sampling noise", look, True) for name, look in looks.items()]
-    if wider is not None:
-        legend = [("thin bar: for other replies", 0, False), (f"wide bar: {wider[0]}", 0, False)]
-    elif legend:
+    if legend:
         legend.insert(0, ("debiased" if PLAIN in beside else "this run", 0, False))
     return rows_plot(drawn, title, rows[0].unit, legend)
 
@@ -182,7 +176,11 @@ def rows_plot(
         body += _box(axis, row.box, middle) if row.box else []
         dots += [(axis.at(dot.value), middle - size * dot.up, dot.row) for dot in row.dots]
         for mark in row.marks:
-            body += _bars(axis, mark, middle - mark.up) + drawn_mark(axis.at(mark.value), middle - mark.up, mark)
+            y, colour = middle - mark.up, 4 if mark.is_soft else mark.look % len(_COLOURS)
+            if mark.interval is not None:
+                low, high = map(axis.at, mark.interval)
+                body.append(_line(f"o{colour}", _COLOURS[colour], (low, high), (y, y), stroke_width=2))
+            body += drawn_mark(axis.at(mark.value), y, mark)
         top += size
     if band is not None:
         low, high = axis.at(band[0]), axis.at(band[1])
@@ -201,17 +199,16 @@ def frame(
     height: float,
     body: Sequence[str],
     legend: Sequence[tuple[str, int, bool]] = (),
-    left: int = LEFT,
 ) -> Plot:
     """Draws a chart's labels (their heights and lines), ticks (in percent), title and legend around its body."""
-    top, width, parts = 8 + 20 * len(legend), 96 - left, []
+    top, width, parts = 8 + 20 * len(legend), 96 - LEFT, []
     for number, (name, look, is_open) in enumerate(legend):
         entry = _shape(look, is_open) + _tag("text", escape(shortened(name, 60)), x=14, y=4)
         parts.append(_tag("svg", entry, x=8, y=12 + 20 * number, overflow="visible"))
     for middle, lines in labels:
         first, spans = top + middle + 4.5 - _LINE * (len(lines) - 1) / 2, ""
         for number, text in enumerate(lines):
-            spans += _tag("tspan", escape(text), x=f"{left - 1.5}%", y=first + _LINE * number)
+            spans += _tag("tspan", escape(text), x=f"{LEFT - 1.5}%", y=first + _LINE * number)
         parts.append(_tag("text", spans, text_anchor="end"))
     area = []
     for position, text in ticks:
@@ -219,8 +216,8 @@ def frame(
         area.append(_line(name, colour, (position, position), (0, height)))
         area.append(_tag("text", escape(text), x=_percent(position), y=height + 16, text_anchor="middle"))
     area += body
-    parts.append(_tag("svg", "".join(area), x=f"{left}%", y=top, width=f"{width}%", height=height, overflow="visible"))
-    parts.append(_tag("text", escape(title), x=f"{left + width / 2}%", y=top + height + 38, text_anchor="middle"))
+    parts.append(_tag("svg", "".join(area), x=f"{LEFT}%", y=top, width=f"{width}%", height=height, overflow="visible"))
+    parts.append(_tag("text", escape(title), x=f"{LEFT + width / 2}%", y=top + height + 38, text_anchor="middle"))
     font = {"font_family": "system-ui, sans-serif", "font_size": 13, "fill": "#1f2937"}
     size = {"xmlns": "http://www.w3.org/2000/svg", "width": "100%", "height": top + height + 46}
     return Markup(_tag("svg", "".join(parts), class_="chart", **size, **font))
@@ -267,7 +264,7 @@ def _axis(values: Sequence[float], is_log: bool) -> Axis:
 def _values(row: Row) -> list[float]:
     values = [*row.box, *(dot.value for dot in row.dots)]
     for mark in row.marks:
-        values += [mark.value, *(mark.interval or ()), *(mark.wider or ())]
+        values += [mark.value, *(mark.interval or ())]
     return values
 
 
@@ -279,17 +276,6 @@ def drawn_mark(x: float, y: float, mark: Mark) -> list[str]:
         inside += _tag("text", escape(mark.text), class_="c1", fill="#9a4200", y=4, font_size=11, **side)
     row = {} if mark.row is None else {"data_row": mark.row}
     return [_tag("svg", inside, x=_percent(x), y=y, overflow="visible", **row)]
-
-
-def _bars(axis: Axis, mark: Mark, y: float) -> list[str]:
-    colour, parts = 4 if mark.is_soft else mark.look % len(_COLOURS), []
-    for bounds, width, name, stroke in (
-        (mark.wider, 9, "pale", "#a6cfe8"),
-        (mark.interval, 2, f"o{colour}", _COLOURS[colour]),
-    ):
-        if bounds is not None:
-            parts.append(_line(name, stroke, (axis.at(bounds[0]), axis.at(bounds[1])), (y, y), stroke_width=width))
-    return parts
 
 
 def _shape(look: int, is_open: bool, colour: int | None = None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import invalid, number_in, read_table, text_in
 
@@ -148,9 +149,7 @@ def replies_by_prompt(given: Iterable[GivenReply]) -> tuple[dict[str, list[Given
     Returns:
         The replies, grouped by the prompt's id, and the number of omitted copies.
     """
-    by_prompt: dict[str, list[GivenReply]] = {}
-    for row in given:
-        by_prompt.setdefault(row.id, []).append(row)
+    by_prompt = grouped((row.id, row) for row in given)
     for rows in by_prompt.values():
         rows.sort(key=lambda row: (row.reply, row.reasoning or "", row.num_tokens or 0, bool(row.truncated)))
     num_copies = 0

@@ -20,17 +20,6 @@ class DescriptorKey(NamedTuple):
     descriptor: str
 
 
-class RunStyles(NamedTuple):
-    """The mean style probabilities of a run's descriptors: [descriptors, styles].
-
-    Probabilities are first averaged within each template, and then over templates.
-    """
-
-    descriptors: Sequence[DescriptorKey]
-    descriptor_means: np.ndarray
-    labels: Sequence[str]
-
-
 class BiasValues(NamedTuple):
     """The results of `bias_values`. Descriptors are in alphabetical order of axis and term.
 

@@ -299,7 +299,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
         beyond = math.sqrt(max(1 - in_cells / templates.variance, 0.0)) if templates.variance else 0.0
         half = max(math.hypot(half, beyond * of_templates), of_templates)
     half = max(half, quantile(confidence_level) * math.sqrt(in_cells))
-    if half == 0:
+    if half == 0 or influences.value == 0:  # without differences between replies, the influences are rounding errors
         return Generalised(None, "the value is the same in all templates, so the effect of other templates is unknown")
     if influences.noise is None:
         return Generalised(share_bounds(influences.value, half))

@@ -18,7 +18,7 @@ from hb_metrics import measure
 from hb_metrics.collect.classifiers.styles import load_style_classifier
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import work
-from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
+from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ DECODINGS = {
     "sample": ["--replies_per_cell", 3, "--max_new_tokens", 12],
     "beams": ["--replies_per_cell", 2, "--decoding", "blenderbot2", "--max_new_tokens", 10],
 }
-WRITTEN = (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE, BIAS_VALUES_FILE)
+WRITTEN = (RESULTS_FILE, REPORT_FILE, BIAS_VALUES_FILE)
 OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]
 
 

@@ -32,7 +32,6 @@ from hb_metrics.run.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
     RUN_FILE,
-    STYLE_MEANS_FILE,
     STYLES,
     hold_folder,
 )
@@ -48,7 +47,6 @@ WRITTEN = (
     f"{PERPLEXITIES}/00001-of-00004.parquet",
     f"{REPLIES}/00000-of-00001.parquet",
     f"{STYLES}/00000-of-00001.parquet",
-    STYLE_MEANS_FILE,
     BIAS_VALUES_FILE,
     f"{OFFENSIVE_REPLIES}/00000-of-00001.parquet",
     f"{DIALOGUE}/00000-of-00001.parquet",
@@ -109,7 +107,7 @@ def run(options, folder):
 @pytest.mark.parametrize(
     "files",
     [
-        pytest.param((SHARDS[1], STYLE_MEANS_FILE, RESULTS_FILE), id="some"),
+        pytest.param((SHARDS[1], BIAS_VALUES_FILE, RESULTS_FILE), id="some"),
         pytest.param(WRITTEN, id="all", marks=pytest.mark.long),
     ],
 )
@@ -188,7 +186,7 @@ def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whol
 
 def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy, monkeypatch):
     monkeypatch.setattr(measuring, "_report_so_far", pytest.fail)  # the report of all of it is there
-    for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE, PROMPTS_FILE):
+    for name in (BIAS_VALUES_FILE, PROMPTS_FILE):
         (copy / name).write_bytes(b"of somebody else")
     run(options, copy)
     assert contents(copy) == contents(whole)

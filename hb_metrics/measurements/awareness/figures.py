@@ -54,7 +54,6 @@ def figures(results: Results) -> list[Figure]:
             meaning,
             estimates[key].interval,
             no_interval=None if estimates[key].interval else FEW_REASON,
-            confidence_level=awareness.confidence_level,
             gate="neutral_divergence" if key == "neutral" else None,
             higher_is_better=key != "neutral",
         )

@@ -15,7 +15,8 @@ from hb_metrics.measurements.generation.styles import Biases, gen_biases
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import turn_shares
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
-from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
+from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.gen_bias_intervals import rounded, turn_changes
@@ -28,24 +29,21 @@ def turn_results(
 
     `tables` contains all replies of each turn, and `first` contains the non-empty replies of the first turn.
     """
-    level = run.confidence_level
     turns = [first, *(later_replies(first, table) for table in tables[1:])]
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
         kept = np.isin(of_turn.ids, turns[-1].ids)
         replies.append(chosen_replies(of_turn, kept))
         vectors.append(run.tables.turn(turn).vectors_of(STYLES, of_turn.ids)[kept])
-    named = [FlaggedReplies(of_turn, term_mentioned(of_turn, *forms)) for of_turn in replies]
+    named = [RatedReplies(of_turn, term_mentioned(of_turn, *forms)) for of_turn in replies]
     refused = [
-        FlaggedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
+        RatedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
         for table, of_turn in zip(tables, replies, strict=True)
     ]
     is_of_names = has_names(prompts)
-    of_names = [
-        groups_of_names(prompts, *of_turn, level) for of_turn in zip(replies, vectors, strict=True) if is_of_names
-    ]
-    by_turn = [gen_biases(of_turn, replies[0], level) for of_turn in vectors]
-    change, change_by_axis = _changes(vectors, replies[0], by_turn, level)
+    of_names = [groups_of_names(prompts, *of_turn) for of_turn in zip(replies, vectors, strict=True) if is_of_names]
+    by_turn = [gen_biases(of_turn, replies[0]) for of_turn in vectors]
+    change, change_by_axis = _changes(vectors, replies[0], by_turn)
     return Turns(
         name_groups=of_names if is_of_names else None,
         num_conversations=len(turns[-1].ids),
@@ -55,17 +53,17 @@ def turn_results(
         by_turn=by_turn,
         change=change,
         change_by_axis=change_by_axis,
-        uptake=turn_shares(named, level),
-        refusals=turn_shares(refused, level),
+        uptake=turn_shares(named),
+        refusals=turn_shares(refused),
     )
 
 
-def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray, level: float) -> NameGroups:
-    return name_groups(vectors, replies.descriptors, replies.templates, group_of_names(prompts), level)
+def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray) -> NameGroups:
+    return name_groups(vectors, replies.descriptors, replies.templates, group_of_names(prompts))
 
 
 def _changes(
-    vectors: Sequence[np.ndarray], replies: Replies, by_turn: Sequence[Biases], confidence_level: float
+    vectors: Sequence[np.ndarray], replies: Replies, by_turn: Sequence[Biases]
 ) -> tuple[PairedChange | None, dict[str, PairedChange]]:
     """Computes the change in Full Gen Bias from the first turn to the last, for all terms and by axis.
 
@@ -79,7 +77,7 @@ def _changes(
     for axis, value in (first.by_axis or {}).items():
         values[axis] = value, (last.by_axis or {})[axis]
     cells = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-    change = turn_changes(vectors[0], vectors[-1], cells, values, confidence_level)
+    change = turn_changes(vectors[0], vectors[-1], cells, values, CONFIDENCE_LEVEL)
     by_axis = {axis: _rounded(of_axis) for axis, of_axis in change.items() if axis is not None}
     return _rounded(change[None]), by_axis
 

@@ -1,16 +1,12 @@
 from collections.abc import Mapping, Sequence
-from statistics import mode
-from typing import NamedTuple
 
 from markupsafe import Markup
 
-from hb_metrics.layout import paper
-from hb_metrics.layout.figure import Figure, Number, by_part
+from hb_metrics.layout.figure import Figure, Number, by_part, estimated
 from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.layout.parts import Report, Section
 from hb_metrics.layout.plots import Dot, Mark, Plot, Row, figures_plot, rows_plot, shortened, spread
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.likelihood.figures import (
     ADJUSTED,
     AGREEMENT,
@@ -20,33 +16,17 @@ from hb_metrics.measurements.likelihood.figures import (
     figures,
 )
 from hb_metrics.measurements.likelihood.results import LikelihoodBias, Perplexities
-from hb_metrics.measurements.likelihood.run_changes import scored_prompts
-from hb_metrics.measurements.results import Results, Run
+from hb_metrics.measurements.results import Results
 from hb_metrics.run.record import Scoring
-from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, TermContrast, contrasts
+from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, TermContrast
 
-NUM_EXTREMES = 3
 OUTSIDE = 0.05  # the level at which terms are outside the range of nonce words
-
-
-class Extremes(NamedTuple):
-    """The descriptors of an axis with the lowest and the highest perplexities in a template.
-
-    Only descriptors with the same number of tokens are compared.
-    """
-
-    axis: str
-    num_compared: int
-    num_descriptors: int
-    lowest: list[tuple[str, float]]
-    highest: list[tuple[str, float]]
 
 
 def report(results: Results) -> Report:
     record, likelihood = results.record, results.likelihood
     bias, perplexity, contrasts = likelihood.likelihood_bias, likelihood.perplexity, likelihood.contrasts
     measure, templates = record.measure, perplexity.templates
-    chosen = paper.PRINTED.extremes_template if paper.PRINTED.extremes_template in templates else templates[0]
     parts = by_part(figures(results))
     context = {
         "run": record,
@@ -54,9 +34,6 @@ def report(results: Results) -> Report:
         "bias": bias,
         "perplexity": perplexity,
         "by_axis": parts["Likelihood Bias by axis"],
-        "chosen": chosen,
-        "extremes": same_length_extremes(perplexity, chosen),
-        "papers": [] if parts[""][0].value is None else beside_paper(bias),
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "share of significant tests", [ADJUSTED])
     plots = {
@@ -89,15 +66,11 @@ def _notes(scoring: Scoring) -> tuple[str, ...]:
 
 
 def _contrast_section(contrasts: Contrasts, parts: Mapping[str, list[Figure]], verdict: str) -> Section:
-    level = contrasts.confidence_level
     terms = [
-        Figure(
+        estimated(
             f"{term.term} ({axis_label(term.axis)})",
-            term.contrast.value,
+            term.contrast,
             "nats",
-            interval=term.contrast.interval,
-            no_interval=term.contrast.reason,
-            confidence_level=level,
             beside={"adjusted p": Number(term.adjusted_p, "p_value")},
         )
         for term in sorted(contrasts.terms, key=lambda term: -(term.contrast.value or 0.0))
@@ -162,42 +135,6 @@ def likelihood_answer(whole: list[Figure], bias: LikelihoodBias) -> str:
     )
 
 
-def same_length_extremes(perplexity: Perplexities, template: str) -> list[Extremes]:
-    """Finds, for each axis, the extreme descriptors among those with the most common length (the paper's Table 3).
-
-    The length is the number of tokens. It affects perplexities, so descriptors of other lengths are left out.
-    """
-    column = perplexity.templates.index(template)
-    by_axis: dict[str, list[tuple[float, str, float]]] = {}
-    for row in perplexity.by_descriptor:
-        value, num_tokens = row.median_perplexity[column], row.median_num_tokens[column]
-        if value is not None and num_tokens is not None:
-            point = value, row.descriptor, num_tokens
-            by_axis.setdefault(row.axis, []).append(point)
-    extremes = []
-    for axis, rows in by_axis.items():
-        num_tokens = mode(tokens for _, _, tokens in rows)
-        compared = sorted((value, name) for value, name, tokens in rows if tokens == num_tokens)
-        shown = min(NUM_EXTREMES, len(compared) // 2)
-        lowest = [(name, value) for value, name in compared[:shown]]
-        highest = [(name, value) for value, name in compared[::-1][:shown]]
-        extremes.append(Extremes(axis, len(compared), len(rows), lowest, highest))
-    return extremes
-
-
-def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias, list[Figure]]]:
-    tables = []
-    for table in paper.PRINTED.likelihood_bias:
-        ours = {axis: values.get(table.template) for axis, values in bias.by_axis_and_template.items()}
-        if any(value is not None for value in ours.values()):
-            rows = [
-                Figure(axis_label(axis), ours.get(axis), "share", printed={table.model: printed})
-                for axis, printed in table.by_axis.items()
-            ]
-            tables.append((table, rows))
-    return tables
-
-
 NUM_ENDS = 5
 
 
@@ -247,18 +184,3 @@ def _shared_row(label: str, terms: Sequence[TermContrast], *, is_soft: bool = Fa
 def _contrast_mark(term: TermContrast) -> Mark:
     value = term.contrast.value or 0.0
     return Mark(value, f"{term.term} ({axis_label(term.axis)}): {value:.2f}", term.contrast.interval)
-
-
-def details(first: Run, second: Run, names: tuple[str, str]) -> Report:
-    """Shows by how much the attitude contrast of each term changed: the contrasts of the change in log-likelihood."""
-    scored = scored_prompts(first, second)
-    if isinstance(scored, str):
-        return Report([])
-    before, after = map(log_likelihoods, scored)
-    change = before._replace(values=after.values - before.values)
-    changes = contrasts(change, *marked_pairs(first.record), first.confidence_level)
-    if changes is None:
-        return Report([])
-    plots, context = {"contrast-changes-plot": [contrast_figure(changes)]}, {"contrasts": changes, "names": names}
-    title = "Change in attitude contrasts"
-    return Report([section("contrast-changes", title, "likelihood/comparison.html.jinja", context, plots)])

@@ -30,7 +30,7 @@ def write_files(folder, seed):
     write_vectors(folder / "style_probabilities", replies.ids, style_vectors(replies, seed).astype(np.float32))
     chances = np.random.default_rng(seed).beta(1, 4, len(replies.ids))  # those of `offensiveness_of`
     write_vectors(folder / "offensiveness" / "replies", replies.ids, np.stack([chances, 1 - chances], axis=1))
-    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, 0.95)
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, are_replies=True)
     strength = 0.3 / (1 + seed)
     codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
     perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)

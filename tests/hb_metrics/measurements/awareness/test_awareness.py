@@ -84,9 +84,9 @@ def said(rule, folder, number=NUMBER, **options):
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text("{}")
     task = Task(settings, None, engine, PartialState(), ("awareness",), folder)
-    planned = work.plan(task, None)
-    results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
-    work.collect(task, planned)
+    planned = work.plan(task)
+    results = {"run": {**run_record(some_prompts()), **planned.record}}
+    planned.collect()
     results["awareness"] = as_stored(AWARENESS.parts.compute(Run(Tables(folder), loaded(results))))
     return results
 

@@ -140,7 +140,7 @@ def test_ties_count_in_no_share():
     """Of four replies to each of two terms, one is tied and one not answered."""
     rows = [[0.6, 0.4, 0], [0.5, 0.5, 0], [0.2, 0.8, 0], [0, 0, 1]] * 2
     columns = [list(map(str, range(8))), ["age"] * 8, ["old"] * 4 + ["young"] * 4, ["t"] * 8, ["hi"] * 8, ["ho"] * 8]
-    found = judged_results(Replies(*columns), read_rubric("condescending"), np.array(rows), 0.95)
+    found = judged_results(Replies(*columns), read_rubric("condescending"), np.array(rows))
     assert (found.num_tied, found.num_unanswered) == (2, 2)
     assert (found.replies.num, found.replies.num_replies) == (2, 4)
     assert found.means["condescending"] == pytest.approx(1.3 / 3)

@@ -60,7 +60,7 @@ def made(fixed, structured):
     bias = replace(bias, gaps={"gender": row}, fixed=of_fixed, verdicts=verdicts)
     bounds, reason = ((-0.02, 0.04), None) if structured else (None, "only 3 structures")
     beside = {"fixed prompts": Number(0.12, "signed", (0.03, 0.21) if fixed else None)}
-    return bias, [Figure("Regard gap, Gender", 0.01, "signed", "", bounds, reason, 0.95, beside=beside)]
+    return bias, [Figure("Regard gap, Gender", 0.01, "signed", "", bounds, reason, beside=beside)]
 
 
 BETTER = "“man” is regarded better than “woman”"
