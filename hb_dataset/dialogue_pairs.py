@@ -93,18 +93,9 @@ def _chitchat() -> dict[str, Any]:
 def _draw_from_conversations(
     conversations: dict[str, Any], number: int, seed: int
 ) -> tuple[list[_Pair], dict[str, int]]:
-    num_skipped = {"one_person": 0, "one_word": 0}
+    by_conversation, num_skipped = _pairs_of(conversations)
     order = []
-    for index, (name, conversation) in enumerate(conversations.items()):
-        pairs = list(_answers(name, conversation["messages"]))
-        if not pairs:
-            num_skipped["one_person"] += 1
-            continue
-        # Greetings and "yes" reveal little about a model's dialogue.
-        pairs = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
-        if not pairs:
-            num_skipped["one_word"] += 1
-            continue
+    for index, (name, pairs) in enumerate(by_conversation.items()):
         generator = seeded_generator(seed, "dialogue", name)
         order.append((generator.random(), index, pairs, generator))
     drawn: dict[int, _Pair] = {}
@@ -115,6 +106,20 @@ def _draw_from_conversations(
             drawn[index] = pairs[generator.integers(len(pairs))]
             people.add(drawn[index].person)
     return [drawn[index] for index in sorted(drawn)], num_skipped
+
+
+def _pairs_of(conversations: dict[str, Any]) -> tuple[dict[str, list[_Pair]], dict[str, int]]:
+    num_skipped = {"one_person": 0, "one_word": 0}
+    by_conversation = {}
+    for name, conversation in conversations.items():
+        pairs = list(_answers(name, conversation["messages"]))
+        # Greetings and "yes" reveal little about a model's dialogue.
+        long = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
+        if long:
+            by_conversation[name] = long
+        else:
+            num_skipped["one_word" if pairs else "one_person"] += 1
+    return by_conversation, num_skipped
 
 
 def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_Pair]:

@@ -454,7 +454,7 @@ def change_results(folder, change):
 
 
 def write_tuning_runs(root):
-    """Folders of a run before tuning and three after, of which the last was tuned without tags.
+    """Writes folders of a run before tuning and three after, of which the last was tuned without tags.
 
     After tuning, bias is 0.05, 1.1 and 1 times what it was. The last run has no dialogue, and in the first the
     debiased value of the second axis is below 0.
@@ -470,7 +470,6 @@ def write_tuning_runs(root):
         "d": {"model": "self-chat", "tag": None, "perplexity": None, "scale": 1},
     }.items():
         change_results(root / name, lambda results, changes=changes: _tune(results, **changes))
-    return [root / name for name in "abcd"]
 
 
 def _below_zero(results):

@@ -16,7 +16,7 @@ import hb_metrics.collect.scoring.reply_scoring
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page
-from hb_dataset.dialogue_pairs import read_dialogue
+from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics import measure
 from hb_metrics.collect import shards
 from hb_metrics.collect import shards as shared_files
@@ -32,7 +32,14 @@ from hb_metrics.measurements.judge import work as judge_work
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
 from hb_metrics.measurements.regard import continuations
 
-DIALOGUE = read_dialogue(num_replies=48)
+# Drawing from the chit-chat dataset takes seconds.
+DIALOGUE = Dialogue(
+    ids=[f"made:{number}" for number in range(48)],
+    prompts=[f"Do you have {number} cats?" for number in range(48)],
+    replies=["No, but I have a dog." * (1 + number % 3) for number in range(48)],
+    source="made",
+    num_skipped={},
+)
 STYLES = hb_metrics.measurements.generation.work.load_style_classifier()
 for template in rendering._ENVIRONMENT.list_templates(extensions=["jinja"]):
     if not template.startswith(("layout/", "measurements/")):  # also found without this folder

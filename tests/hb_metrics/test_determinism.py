@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 
 from hb_metrics import measure
 from hb_metrics.collect.classifiers.styles import load_style_classifier
-from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import work
 from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
@@ -43,12 +42,7 @@ def inputs(tmp_path):
 
 @pytest.fixture(autouse=True)
 def embedded_classifier(monkeypatch):
-    """Classifies styles as users' runs do, and measures the leakage each time."""
-
-    def leakage(classifier, people):
-        return leakage_table(classifier.probabilities, people, shipped_sentences()[::40])
-
-    monkeypatch.setattr(work, "classifier_leakage", leakage)
+    """Classifies styles as users' runs do."""
     monkeypatch.setattr(work, "load_style_classifier", load_style_classifier)
 
 

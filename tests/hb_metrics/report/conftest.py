@@ -51,16 +51,17 @@ def write_files(folder, seed):
 
 
 @pytest.fixture(scope="session")
-def made_runs(tmp_path_factory):
+def made_runs(made_once):
     """Two runs with all the files that changes are computed from."""
-    root = tmp_path_factory.mktemp("runs")
-    return [write_files(root / name, seed) for seed, name in enumerate("ab")]
+    root = made_once("runs", lambda root: [write_files(root / name, seed) for seed, name in enumerate("ab")])
+    return [root / name for name in "ab"]
 
 
 @pytest.fixture(scope="session")
-def tuning_runs(tmp_path_factory):
+def tuning_runs(made_once):
     """A run before tuning and three after."""
-    return write_tuning_runs(tmp_path_factory.mktemp("tuning"))
+    root = made_once("tuning", write_tuning_runs)
+    return [root / name for name in "abcd"]
 
 
 @pytest.fixture
