@@ -40,8 +40,11 @@ class ScoringPlan:
 
     Attributes:
         scoring: The method: `"tree"`, `"batches"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
+        scoring_reason: The reason for this method.
+        start_token: The tokens that the model reads before each sentence, separated by spaces, or `None`.
         sequence_of_text: [texts] The index of each text's sequence.
         num_tokens: [sequences] The number of tokens that the model predicts.
+        positions: The number of tokens that the model reads for all texts.
         score: Takes a unit's payload. Returns the summed negative log-likelihood (natural logarithm) of each sequence.
         halve: Splits a payload into two that keep the order of the sequences. Returns `None` if there is only one
             sequence.

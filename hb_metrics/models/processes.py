@@ -7,17 +7,16 @@ to the layer's device.
 import os
 from collections import Counter
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list, parse_flag_from_env
+from accelerate.utils import parse_flag_from_env
 from torch import nn
 
 # The maximum time that a process waits for another process.
 _WAIT = timedelta(days=7)
-T = TypeVar("T")
 
 
 def process_state() -> PartialState:
@@ -31,11 +30,6 @@ def process_state() -> PartialState:
         # other alignments in memory, which changes the last digit of some products.
         state.device = torch.device("cpu")
     return state
-
-
-def of_main_process(value: T) -> T:
-    shared: list[T] = broadcast_object_list([value])
-    return shared[0]
 
 
 def is_lost_process(error: RuntimeError) -> bool:

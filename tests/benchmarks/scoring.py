@@ -107,7 +107,7 @@ def score_ours(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray
     return {
         "log_likelihoods": scores.log_likelihoods,
         "num_tokens": scores.num_tokens,
-        "positions": np.array(scores.positions),
+        "positions": np.array(scores.plan.positions),
     }
 
 

@@ -40,7 +40,7 @@ def scores(setting: Setting, *, name: str, dtype: str, attention: str) -> Found:
     at_most = _TOLERANCE
     if dtype != "float32":
         at_most = max(_TIMES_NOISE * noise, torch.finfo(loaded.model.dtype).eps)
-    about = {"path": trees.scoring, "reason": trees.scoring_reason, "batches_off": noise}
+    about = {"path": trees.plan.scoring, "reason": trees.plan.scoring_reason, "batches_off": noise}
     return {**about, **_at_most(off, at_most)}
 
 

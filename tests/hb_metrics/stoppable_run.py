@@ -19,7 +19,6 @@ import hb_metrics.report.page
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_metrics import measure
 from hb_metrics.collect import shards
-from hb_metrics.collect import shards as shared_files
 from hb_metrics.collect.classifiers import classifier
 from hb_metrics.collect.engines import local
 from hb_metrics.collect.replies import decoding_shards
@@ -56,10 +55,8 @@ def main(options, writes=None, stalled=None, machines=False):
     leakage.shipped_sentences = lambda: sentences
     continuations.MAX_TOKENS, continuations.NUM_SEEDS = 52, 2
     rank = int(os.environ.get("RANK", "0"))
-    if machines:
-        shared_files.LATEST = 2
-        if rank:
-            shards.run_digest = None  # its network file system may not show the record of the run yet
+    if machines and rank:
+        shards.run_digest = None  # its network file system may not show the record of the run yet
     if writes is not None:
         kill_at_write(writes)
     if stalled == rank:

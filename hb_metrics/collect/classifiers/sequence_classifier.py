@@ -14,7 +14,7 @@ from hb_metrics.collect.classifiers.parlai import MODEL_TYPE as PARLAI_MODEL_TYP
 from hb_metrics.collect.units import alike_units, map_units
 from hb_metrics.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.models.loading import model_from, read_config, tokenizer_from
-from hb_metrics.models.memory import Memory
+from hb_metrics.models.memory import Memory, halved
 
 MAX_POSITIONS = 2048  # the maximum number of tokens in a batch
 
@@ -108,24 +108,17 @@ def _logits(
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
     lengths = np.array([len(tokens) for tokens in whole])
     check_token_ids(model, whole)
-    limit = sys.maxsize if max_tokens is None else max_tokens
-    units = alike_units(texts, [(length,) for length in np.minimum(lengths, limit)], max_positions)
-    cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
-    encoded = [unit._replace(payload=tokenizer(unit.payload, **cut)) for unit in units]  # its settings need one thread
-    memory = Memory(_halved, "one text")
+    encoded = tokenizer(list(texts), truncation=max_tokens is not None, max_length=max_tokens)
+    rows = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+    units = alike_units(rows, [(len(row["input_ids"]),) for row in rows], max_positions)
+    memory = Memory(halved, "one text")
 
-    def run(batch: Any) -> torch.Tensor:
-        return model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.float().cpu()
+    def run(batch: Sequence[dict[str, list[int]]]) -> torch.Tensor:
+        inputs = {name: torch.tensor([row[name] for row in batch], device=model.device) for name in batch[0]}
+        return model(**inputs).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    for unit, parts in map_units(lambda unit: memory.run(run, unit.payload), encoded, model):
+    for unit, parts in map_units(lambda unit: memory.run(run, unit.payload), units, model):
         logits[torch.from_numpy(unit.sequences)] = torch.cat(parts)
     memory.report("batches of texts to classify")
-    return logits, lengths > limit
-
-
-def _halved(encoded: Any) -> tuple[Any, Any] | None:
-    middle = len(encoded["input_ids"]) // 2
-    parts = (slice(middle), slice(middle, None))
-    first, second = ({name: tensor[part] for name, tensor in encoded.items()} for part in parts)
-    return (first, second) if middle else None
+    return logits, lengths > (max_tokens or sys.maxsize)

@@ -16,7 +16,6 @@ from hb_metrics.models.thoughts import read_written
 from hb_metrics.run.answer_files import (
     GivenReply,
     check_ids,
-    check_turns,
     read_log_probabilities_file,
     read_replies_file,
     replies_by_prompt,
@@ -68,18 +67,12 @@ class FileEngine(Engine):
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
+        if requests.turns > 1:
+            raise ValueError(f"turns is {requests.turns}, but files have no later turns; set --turns 1")
         given = read_replies_file(path)
-        if requests.turn == 1:
-            check_turns(path, given, requests.turns)
-        given = [reply for reply in given if reply.turn == requests.turn]
         check_ids(path, given, requests.ids, requests.texts, what="reply")
         by_prompt, num_copies = replies_by_prompt(given)
         several = next((prompt for prompt, rows in by_prompt.items() if len({row.reply for row in rows}) > 1), None)
-        if several is not None and requests.turn > 1:
-            raise ValueError(
-                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}, but a prompt "
-                "may have several replies only at turn 1; pass one reply per conversation at each later turn"
-            )
         if several is not None and not requests.decoding.sample:
             raise ValueError(
                 f"'{path}' has different replies to {several}, but the chosen --decoding always gives the same reply; "
@@ -88,7 +81,7 @@ class FileEngine(Engine):
         numbered = [
             (row, reply_id(prompt, number), reply)
             for row, prompt in enumerate(requests.ids)
-            for number, reply in enumerate(by_prompt.get(prompt, []), start=1)
+            for number, reply in enumerate(by_prompt[prompt], start=1)
         ]
         rows, ids, replies = map(list, zip(*numbered, strict=True))
         answers = [_answer(reply, requests.extent) for reply in replies]

@@ -10,7 +10,7 @@ from hb_metrics.collect.asking import ask_into_shards
 from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
 from hb_metrics.collect.replies.decoding_settings import NO_EFFECT, REASONING_TOKENS, Decoding, Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
-from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
+from hb_metrics.collect.scoring.served_options import TOKENS_SCHEMA, ServedOptionPlan, plan_served_options
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
@@ -19,11 +19,12 @@ from hb_metrics.models.served.answers import (
     ServedAnswer,
     TextLikelihood,
     check_model,
+    first_tokens,
     read_likelihood,
     read_served_answer,
     text_of,
 )
-from hb_metrics.models.served.client import Client, Server, TemporaryFault, make_server
+from hb_metrics.models.served.client import Server, TemporaryFault, make_server
 from hb_metrics.models.served.probe import Probe, extra_fields, probe_server
 from hb_metrics.models.thoughts import Written
 from hb_metrics.run.run_record import served_name
@@ -162,7 +163,7 @@ class ServedEngine(Engine):
                 f"{self.where} returns different answers at temperature 0, so its greedy replies would be random; "
                 "set --decoding sample, or use a server that supports a temperature of 0"
             )
-        asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
+        asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False}
         for name, value in decoding.sampling.items() if decoding.sample else ():
             if value == NO_EFFECT[name] or vars(self.probe).get(f"{name}_kept"):
                 continue
@@ -214,17 +215,10 @@ class ServedEngine(Engine):
         reasons: list[str | None] = []  # for each answer, its finish reason if it is empty, and "" if it has text
         bodies = [plan.body(row) for row in range(len(requests.ids))]
 
-        def read(content: Any) -> ServedAnswer:
+        def read(content: Any, row: int) -> dict[str, object]:
             answer = read_served_answer(content, max_tokens=plan.fields[self.probe.max_tokens_field])
             if answer.ending != "filtered":  # a filter may answer in place of the model
                 check_model(answer.model, self.probe.model)
-            return answer
-
-        async def ask(client: Client, row: int) -> dict[str, object]:
-            what = f"turn {requests.turn} of prompt '{requests.ids[row]}'"
-            answer = await client.post(path, bodies[row], read, what=what)
-            client.cost.tokens_in += answer.num_prompt_tokens or 0
-            client.cost.tokens_out += answer.num_tokens or 0
             reasons.append("" if answer.text else answer.finish_reason)
             if len(reasons) == _FIRST_REPLIES and all(reasons):
                 raise ValueError(
@@ -245,7 +239,7 @@ class ServedEngine(Engine):
             }
 
         return ask_into_shards(
-            self.server, requests.ids, bodies, folder, SERVED_REPLY_SCHEMA, ask, columns, label="replies"
+            self.server, path, requests.ids, bodies, folder, SERVED_REPLY_SCHEMA, read, columns, label="replies"
         )
 
     def plan_options(
@@ -253,36 +247,36 @@ class ServedEngine(Engine):
     ) -> ServedOptionPlan | str:
         self._check_roles(requests)
         if layout.context != "chat":
-            if not self.probe.likelihoods:
-                return "the server returns no log-probabilities of a prompt's own tokens"
-            prompts = render_messages(requests.messages, None, layout.context, is_encoder_decoder=False)
-            plans = [echo_plan(requests.ids, prompts, options)]
-        elif self.probe.reasoning != "none":
+            return "servers show the probabilities of options only in a chat"
+        if self.probe.reasoning != "none":
             return "the model thinks before it answers"
-        else:
-            fields = {**self.probe.neutral, self.probe.max_tokens_field: 1, **extra_fields(requests.chat)}
-            plans = chat_plans(requests.ids, [{"messages": messages, **fields} for messages in requests.messages])
-        without = "the server returns no log-probabilities that show the probability of each option"
-        return next((plan for plan in plans if works(plan, self.server, options)), without)
+        fields = {**self.probe.neutral, self.probe.max_tokens_field: 1, **extra_fields(requests.chat)}
+        bodies = [{"messages": messages, **fields} for messages in requests.messages]
+        return plan_served_options(requests.ids, bodies, options, self.server)
 
     def score_options(self, plan: ServedOptionPlan, folder: Path) -> None:
-        ids = plan.columns["id"]
+        def read(content: Any, row: int) -> list[list[Any]]:
+            check_model(text_of(content.get("model")), self.probe.model)
+            likeliest = first_tokens(content)
+            if likeliest is None:
+                raise TemporaryFault("the answer contains no log-probabilities, although others did")
+            return likeliest
 
-        async def ask(client: Client, row: int) -> dict[str, object]:
-            def read(content: Any) -> dict[str, object]:
-                check_model(text_of(content.get("model")), self.probe.model)
-                values = plan.read(content, row)
-                if values is None:
-                    raise TemporaryFault("the answer contains no log-probabilities, although others did")
-                return values
+        def columns(rows: Sequence[int], answers: Sequence[list[list[Any]]]) -> dict[str, object]:
+            tokens, values = zip(*(zip(*likeliest, strict=True) for likeliest in answers), strict=True)
+            return {"tokens": tokens, "log_probabilities": values}
 
-            return await client.post(plan.path, plan.bodies[row], read, what=f"the options of prompt '{ids[row]}'")
-
-        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, object]]) -> dict[str, object]:
-            labels = {name: [values[row] for row in rows] for name, values in plan.columns.items() if name != "id"}
-            return labels | {name: [answer[name] for answer in answers] for name in answers[0]}
-
-        ask_into_shards(self.server, ids, plan.bodies, folder, plan.schema, ask, columns, label="decisions")
+        ask_into_shards(
+            self.server,
+            "chat/completions",
+            plan.ids,
+            plan.bodies,
+            folder,
+            TOKENS_SCHEMA,
+            read,
+            columns,
+            label="decisions",
+        )
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
         return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
@@ -291,15 +285,9 @@ class ServedEngine(Engine):
         requests = plan.requests
         bodies = [{"prompt": text, **FIELDS} for text in requests.texts]
 
-        async def ask(client: Client, row: int) -> dict[str, object]:
-            def read(content: Any) -> TextLikelihood:
-                likelihood = read_likelihood(content, requests.texts[row])
-                check_model(likelihood.model, self.probe.model)
-                return likelihood
-
-            likelihood = await client.post("completions", bodies[row], read, what=f"prompt '{requests.ids[row]}'")
-            client.cost.tokens_in += likelihood.num_tokens
-            client.cost.tokens_out += 1
+        def read(content: Any, row: int) -> dict[str, object]:
+            likelihood = read_likelihood(content, requests.texts[row])
+            check_model(likelihood.model, self.probe.model)
             return likelihood._asdict()
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, object]:
@@ -314,7 +302,15 @@ class ServedEngine(Engine):
             }
 
         ask_into_shards(
-            self.server, requests.ids, bodies, folder, SERVED_SCORE_SCHEMA, ask, columns, label="likelihoods"
+            self.server,
+            "completions",
+            requests.ids,
+            bodies,
+            folder,
+            SERVED_SCORE_SCHEMA,
+            read,
+            columns,
+            label="likelihoods",
         )
 
 

@@ -107,8 +107,6 @@ class ServedJudge:
 
         async def ask(client: Client, row: int) -> dict[str, object]:
             answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
-            client.cost.tokens_in += answer.tokens_in or 0
-            client.cost.tokens_out += answer.tokens_out or 0
             self.num_asked += 1
             self.num_answered += any(letter_masses(answer, self.num_letters))
             if self.num_asked >= _FIRST and not self.num_answered:

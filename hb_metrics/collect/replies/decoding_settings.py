@@ -75,6 +75,8 @@ class Decoding:
                 f"num_beams is {self.num_beams}, but beam search neither samples nor ends after a sentence; set "
                 "num_beams to 1, or set sample and end_after_sentence to False"
             )
+        if self.num_beams == 1 and self.no_repeat_ngram_size:
+            raise ValueError(f"no_repeat_ngram_size is {self.no_repeat_ngram_size}, but num_beams is 1; set it to 0")
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -168,7 +170,7 @@ def model_decoding(model: "PreTrainedModel") -> dict[str, object]:
     settings = {
         "sample": sample,
         "num_beams": config.num_beams,
-        "no_repeat_ngram_size": config.no_repeat_ngram_size,
+        "no_repeat_ngram_size": config.no_repeat_ngram_size if (config.num_beams or 1) > 1 else None,
         "length_penalty": config.length_penalty,
         "min_new_tokens": config.min_new_tokens,
         "max_new_tokens": config.max_new_tokens,
@@ -190,8 +192,7 @@ def ignored_settings(model: "PreTrainedModel") -> dict[str, object]:
     """Returns the settings in a model's generation_config that have an effect, but are not supported."""
     config = model.generation_config
     decoded = _DECODED | (_DECODED_WITH_ENCODER if model.config.is_encoder_decoder else set())
-    if config.do_sample and (config.num_beams or 1) > 1:
-        decoded -= {"do_sample"}
+    decoded -= {"do_sample"} if (config.num_beams or 1) > 1 else {"no_repeat_ngram_size"}
     if config.max_new_tokens is not None:  # transformers then ignores `max_length`
         decoded |= {"max_length"}
     settings = json.loads(config.to_json_string(ignore_metadata=True))

@@ -146,10 +146,9 @@ def _logits(plan: ReplyPlan, model: PreTrainedModel, context: list[int], decoded
     prefix = decoder_start(model) if model.config.is_encoder_decoder else []
     logits = reply_logits(model, [(context, drawn)], prefix)[0].float()
     is_end = table_of([*ends.dropped, *ends.marks, *ends.kept], logits.shape[1], logits.device)
-    read = torch.tensor([drawn], device=logits.device)
     reply, rows, start = Reply(decoding, ends, len(drawn)), [], 0
     for step, token in enumerate(drawn):
         start = reply.reader.start
-        rows.append(allowed_next(logits[step : step + 1], read[:, :step], step, [reply], is_end))
+        rows.append(allowed_next(logits[step : step + 1], [reply], is_end))
         reply.add(token, is_close=False)
     return torch.cat(rows)[start:]

@@ -27,19 +27,12 @@ class PerplexityScores(NamedTuple):
     Attributes:
         perplexities: [texts] exp(mean negative log-likelihood per predicted token).
         log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
-        scoring: The method: `"tree"`, `"batches"` or `"encoder-decoder"`.
-        scoring_reason: The reason for this method.
-        start_token: The tokens that the model reads before each sentence, separated by spaces, or `None`.
-        positions: The number of tokens that the model read for all texts.
     """
 
     perplexities: np.ndarray
     log_likelihoods: np.ndarray
     num_tokens: np.ndarray
-    scoring: str
-    scoring_reason: str
-    start_token: str | None
-    positions: int
+    plan: ScoringPlan
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
@@ -79,10 +72,7 @@ def perplexity_scores(
         perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
         log_likelihoods=-nll[sequences],
         num_tokens=plan.num_tokens[sequences],
-        scoring=plan.scoring,
-        scoring_reason=plan.scoring_reason,
-        start_token=plan.start_token,
-        positions=plan.positions,
+        plan=plan,
     )
 
 

@@ -213,7 +213,7 @@ def test_scores_are_right_on_both_sides_of_a_length(family, changes, path, dtype
     long_text = " ".join(prompts[:8])
     for texts, expected_path in ((short[::4], path), ([*short[:30], long_text], "batches")):
         scores = score_perplexity(texts, model, tokenizer, progress=False)
-        assert scores.scoring == expected_path
+        assert scores.plan.scoring == expected_path
         tolerance = 1e-4 if dtype == torch.float32 else 4 * EPSILON
         expected = log_perplexities(model, tokenizer, texts)
         np.testing.assert_allclose(np.log(scores.perplexities), expected, rtol=tolerance)

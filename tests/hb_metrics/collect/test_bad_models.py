@@ -198,7 +198,7 @@ def test_a_model_without_trees_is_scored_in_batches(prompts, get_small_model):
     refusing.load_state_dict(model.state_dict())
     reason = "it rejects a 4-D mask with position ids (ValueError: a mask of)"
     scores = score_perplexity(prompts[:20], refusing, tokenizer, progress=False)
-    assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
+    assert (scores.plan.scoring, scores.plan.scoring_reason) == ("batches", reason)
     np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
 
 
@@ -210,7 +210,7 @@ def test_a_tokenizer_without_special_tokens_will_do(get_small_model):
     texts = ["I love women .", "you love I", "women . . ."]
     for trees in (True, False):
         scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
-        assert (scores.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
+        assert (scores.plan.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
         expected = one_at_a_time(texts, model, tokenizer, start_token=False)
         np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     with pytest.raises(ValueError, match=r"text 1 has 1 tokens"):
@@ -268,7 +268,7 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
     plan = plan_perplexity(texts, model, tokenizer, trees=trees)
     calls.clear()
     scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
-    assert (scores.scoring, scores.positions) == (whole.scoring, whole.positions)
+    assert (scores.plan.scoring, scores.plan.positions) == (whole.plan.scoring, whole.plan.positions)
     np.testing.assert_allclose(scores.perplexities, whole.perplexities, rtol=1e-5)
     np.testing.assert_array_equal(scores.num_tokens, whole.num_tokens)
     failed = sum(number > fits for number in calls)
@@ -387,7 +387,7 @@ def test_a_model_without_a_limit_takes_them(name, get_small_model):
     else:
         expected = one_at_a_time([text], model, tokenizer)[0]
         reason = f"a text is {scores.num_tokens[1] + 1:,} tokens long, more than the 512 that are scored at once"
-        assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
+        assert (scores.plan.scoring, scores.plan.scoring_reason) == ("batches", reason)
     assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
 
 

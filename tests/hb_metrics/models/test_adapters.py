@@ -77,7 +77,7 @@ def test_an_adapter_measures_as_the_model_it_is_merged_into(name, save_adapter, 
         assert replies(loaded.model, loaded.tokenizer, texts) == replies(merged, loaded.tokenizer, texts)
         assert replies(loaded.model, loaded.tokenizer, texts) != replies(plain.model, plain.tokenizer, texts)
     if name == "llama":
-        assert score_perplexity(texts, loaded.model, loaded.tokenizer, progress=False).scoring == "tree"
+        assert score_perplexity(texts, loaded.model, loaded.tokenizer, progress=False).plan.scoring == "tree"
     assert (loaded.digest, loaded.name) == (plain.digest, plain.name)
     assert len(loaded.adapter.digest) == 64
     assert loaded.adapter.trained_on == str(base)

@@ -117,7 +117,7 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
     loaded = as_loaded(model, tokenizer, "encoder-decoder")
     scores = score_perplexity(REPLIES, model, tokenizer, progress=False)
     assert scores.log_likelihoods.tolist() == pytest.approx([likelihood("", reply) for reply in REPLIES], rel=1e-4)
-    assert scores.start_token == " ".join(tokenizer.convert_ids_to_tokens(prefix))
+    assert scores.plan.start_token == " ".join(tokenizer.convert_ids_to_tokens(prefix))
     assert scores.num_tokens.tolist() == [len(log_probabilities("", reply)[0]) for reply in REPLIES]
     plan = plan_dialogue(Dialogue(["a", "b"], PROMPTS, REPLIES, "made up", {}), loaded, LAYOUT)
     found = dialogue_into_shards(plan, loaded, tmp_path / "dialogue")["log_likelihood"].to_pylist()

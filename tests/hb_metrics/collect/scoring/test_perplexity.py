@@ -1,4 +1,5 @@
 import math
+import re
 import traceback
 
 import numpy as np
@@ -40,10 +41,10 @@ def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_posit
     expected = one_at_a_time(texts, model, tokenizer, start_token=name != "gpt2-without-bos")
     np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
-    assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "batches")
+    assert scores.plan.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "batches")
     if trees and name not in TREE_MODELS:
-        assert "results on prefix trees differed" in scores.scoring_reason or "rejects" in scores.scoring_reason
-    assert scores.start_token == ("<pad> <s>" if name == "glm" else tokenizer.bos_token)
+        assert re.search("results on prefix trees differed|rejects", scores.plan.scoring_reason)
+    assert scores.plan.start_token == ("<pad> <s>" if name == "glm" else tokenizer.bos_token)
     (context,) = encode_rendered(["Hi"], tokenizer, "plain", is_encoder_decoder=False)
     assert name != "glm" or context[:2] == [2, 0]  # as before a reply
 
@@ -52,7 +53,7 @@ def test_trees_run_the_model_on_far_fewer_positions(get_small_model):
     model, tokenizer = get_small_model("gpt2")
     texts = load_table("v1.0-small")["text"].to_pylist()[:600]
     tree, batches = (score_perplexity(texts, model, tokenizer, trees=trees, progress=False) for trees in (True, False))
-    assert tree.positions * 2 < tree.num_tokens.sum() <= batches.positions
+    assert tree.plan.positions * 2 < tree.num_tokens.sum() <= batches.plan.positions
     np.testing.assert_allclose(tree.perplexities, batches.perplexities, rtol=1e-4)
 
 
@@ -61,7 +62,7 @@ def test_identical_texts_are_scored_once_in_any_order(prompts, get_small_model):
     once = score_perplexity(prompts[:30], model, tokenizer, progress=False)
     shuffled = [prompts[row] for row in (7, 7, 3, 29, 0, 7)] + prompts[:30]
     again = score_perplexity(shuffled, model, tokenizer, progress=False)
-    assert again.positions == once.positions
+    assert again.plan.positions == once.plan.positions
     np.testing.assert_array_equal(again.perplexities[[0, 1, 2, 3, 4, 5]], once.perplexities[[7, 7, 3, 29, 0, 7]])
     np.testing.assert_array_equal(again.perplexities[6:], once.perplexities)
 
@@ -80,7 +81,7 @@ def test_an_encoder_decoder_model_says_the_sentence(name, prompts, get_small_mod
         with torch.inference_mode():
             loss = model(**tokenizer("", return_tensors="pt"), labels=labels).loss  # transformers' own shift
         assert found == pytest.approx(math.exp(loss.item()), rel=1e-4)
-    assert scores.scoring == "encoder-decoder"
+    assert scores.plan.scoring == "encoder-decoder"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_replies_are_answers_and_thoughts_are_kept_apart(style, tmp_path):
     _, lines = replies_of(style, tmp_path / "line", extent="first_line")
     assert [row["reply"] for row in lines] == [answer_to(prompt).split("\n")[0] for prompt in prompts]
     assert [row["reasoning"] for row in lines] == [row["reasoning"] for row in rows]
-    sentence = replace(GREEDY, end_after_sentence=True, min_new_tokens=2, no_repeat_ngram_size=3)
+    sentence = replace(GREEDY, end_after_sentence=True, min_new_tokens=2)
     _, sentences = replies_of(style, tmp_path / "sentence", sentence)
     assert [row["reply"] for row in sentences] == [answer_to(prompt).split("\n")[0] for prompt in prompts]
     _, short = replies_of(style, tmp_path / "short", replace(GREEDY, max_new_tokens=4))
