@@ -179,9 +179,7 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
     was_training = model.training
     model.eval()
     # The paper's perplexity covers tokens 2…n, without a start token (section 3.1).
-    scores = score_perplexity(
-        [*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False, progress=False
-    )
+    scores = score_perplexity([*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False)
     model.train(was_training)
     num_pairs = len(texts) // 2
     bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])

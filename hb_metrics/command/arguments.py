@@ -130,10 +130,7 @@ def settings_of(values: Mapping[str, object]) -> Settings:
     chosen = settings.values()
     asks = chosen["judge"] is not None or any(str(value).startswith("judge:") for value in chosen.values())
     if settings.run.judge_model != RunOptions.judge_model and not asks:
-        raise ValueError(
-            f"judge_model is '{settings.run.judge_model}', but no measurement uses a judge; set --judge to a "
-            "rubric, or a classifier option to judge:RUBRIC"
-        )
+        raise ValueError(f"judge_model is '{settings.run.judge_model}', but no judge is used; set --judge to a rubric")
     return settings
 
 

@@ -47,10 +47,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     import pyarrow.parquet as pq
 
     if path.exists() or path.suffix.lower() not in SUFFIXES:
-        raise ValueError(
-            f"'{path}' already exists, or does not end in one of {', '.join(SUFFIXES)}; pass a new file with one of "
-            "these suffixes"
-        )
+        raise ValueError(f"'{path}' exists or has another suffix; pass a new file that ends in {' or '.join(SUFFIXES)}")
     table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
@@ -76,10 +73,7 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
 
     for measurement in asked_measurements(settings) or []:
         if "weights" in measurement.needs:
-            raise ValueError(
-                f"measurement '{measurement.name}' needs the model itself, so it has no prompts to export; remove it "
-                "from --measurements"
-            )
+            raise ValueError(f"'{measurement.name}' needs the model itself; remove it from --measurements")
     wanted = wanted_measurements(settings)
     read_files(settings, prompts, wanted)
     needs: set[str] = set()
@@ -116,8 +110,5 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
-        raise ValueError(
-            "the measurements of this run need no answers from a model, so there are no prompts to export; add "
-            "generation or likelihood to --measurements"
-        )
+        raise ValueError("there are no prompts to export; add generation or likelihood to --measurements")
     return pa.Table.from_pylist(rows)

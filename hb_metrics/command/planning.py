@@ -141,7 +141,5 @@ def read_files(settings: Settings, prompts: "pa.Table", measurements: Sequence[M
     for measurement in measurements:
         for name in measurement.reads:
             if name not in readers:
-                raise ValueError(
-                    f"{measurement.name} reads what the measurement {name} collects; add {name} to --measurements"
-                )
+                raise ValueError(f"{measurement.name} reads what {name} collects; add {name} to --measurements")
     return files

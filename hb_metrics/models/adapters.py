@@ -30,10 +30,7 @@ def find_adapter(source: Source) -> Adapter | None:
     if source.adapter is None:
         return None
     if importlib.util.find_spec("peft") is None:
-        raise ModuleNotFoundError(
-            f"the adapter '{source.adapter}' needs the package peft, which is not installed; run pip install "
-            "'holistic-bias[adapters]' (or pip install peft)"
-        )
+        raise ModuleNotFoundError(f"the adapter '{source.adapter}' needs peft: pip install 'holistic-bias[adapters]'")
     digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG)
     return Adapter(name=source.adapter, revision=revision, digest=digest, trained_on=source.trained_on)
 
@@ -44,10 +41,7 @@ def with_adapter(
     from peft import PeftConfig, PeftModel, load_peft_weights
 
     if is_offloaded(model):
-        raise ValueError(
-            f"the adapter '{adapter.name}' cannot be added to a model that is partly on disk or in host memory; use "
-            "more devices, or merge the adapter into the model with peft's merge_and_unload"
-        )
+        raise ValueError(f"the adapter '{adapter.name}' needs a model that is not offloaded; use more devices")
     config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
     if config.is_prompt_learning:
         raise _beyond_layers(adapter)
@@ -75,17 +69,11 @@ def with_adapter(
 
 def unsafe_weights(what: str) -> OSError:
     """Returns an error to raise in place of torch's error, whose message recommends unsafe unpickling."""
-    return OSError(
-        f"the weights of {what} are a pickle that contains objects other than tensors, so loading it could run any "
-        "code; download the weights as safetensors"
-    )
+    return OSError(f"the weights of {what} are a pickle that could run any code; download them as safetensors")
 
 
 def _beyond_layers(adapter: Adapter) -> ValueError:
-    return ValueError(
-        f"the adapter '{adapter.name}' changes more than the model's layers (for example, it may add virtual tokens "
-        "before a text); pass an adapter that changes only layers, such as LoRA"
-    )
+    return ValueError(f"the adapter '{adapter.name}' changes more than layers; pass one such as LoRA")
 
 
 def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:

@@ -61,10 +61,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
         if tuning.tag not in (*TAGS, None) or tuning.context not in CONTEXTS or not isinstance(tuning.training, dict):
             raise TypeError(f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}")
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"'{path}' is not a valid record of bias tuning ({error}); tune the model again with hb_train/tune.py, or "
-            "remove the file and set --tag to bias, no_bias or none"
-        ) from error
+        raise ValueError(f"'{path}' is not a record of bias tuning ({error}); remove it, and set --tag") from error
     return tuning
 
 
@@ -129,10 +126,7 @@ def choose_layout(
     if chosen != "chat":
         for option, value in chat.description().items():
             if value is not None:
-                raise ValueError(
-                    f"{option} applies only to chats, but the context is '{chosen}' ({reason}); remove --{option}, or "
-                    "set --context chat"
-                )
+                raise ValueError(f"{option} applies only to chats, but the context is '{chosen}'; remove --{option}")
     elif loaded is not None:
         check_template_reads(chat, loaded.tokenizer)
     return Layout(chosen, reason, chosen_tag, tag_reason, chat, None if tuning is None else tuning.asked_with)

@@ -41,9 +41,7 @@ def check_device_map(device_map: str | None) -> None:
     number = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device_map is not None and number > 1:
         raise ValueError(
-            f"--device_map {device_map} spreads the model over all devices of the machine, but {number} processes are "
-            "running on it; start only one process per machine (run holistic-bias measure, or accelerate launch with "
-            "--num_processes 1)"
+            f"--device_map {device_map} needs one process per machine, but {number} run here; start only one"
         )
 
 

@@ -18,9 +18,8 @@ import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_metrics import measure
-from hb_metrics.collect import shards
+from hb_metrics.collect import shards, units
 from hb_metrics.collect.classifiers import classifier
-from hb_metrics.collect.engines import local
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.command import measuring
@@ -44,7 +43,7 @@ def main(options, writes=None, stalled=None, machines=False):
     The process whose rank is `stalled` takes ten minutes to decode a batch.
     """
     hb_metrics.measurements.generation.work.load_style_classifier = lambda *_, **__: STYLES
-    local.MAX_POSITIONS = 16
+    units.MAX_POSITIONS = 16
     scoring_shards.UNITS_PER_SHARD = 2
     decoding_shards.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16

@@ -1,7 +1,6 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +23,7 @@ def normalised(classifier: Classifier) -> Classifier:
         probabilities, truncated = classifier.classify_distinct(texts)
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
-            raise ValueError(
-                f"classifier '{classifier.name}' assigns probability 0 to all labels for {int((totals == 0).sum())} of "
-                f"{len(texts)} texts; check its weights"
-            )
+            raise ValueError(f"classifier '{classifier.name}' assigns probability 0 to all labels; check its weights")
         return Classification(probabilities / totals, truncated)
 
     notes = classifier.notes
@@ -42,7 +38,6 @@ def load_sequence_classifier(
     revision: str | None = None,
     device: str | torch.device = "cpu",
     trust_remote_code: bool = False,
-    max_positions: int = MAX_POSITIONS,
 ) -> Classifier:
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
@@ -55,11 +50,11 @@ def load_sequence_classifier(
             "label probabilities; pass a model for sequence classification"
         )
     tokenizer = tokenizer_from(name, name, **hub)
-    model = _model(name, **hub).eval().to(device)
+    model, _ = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
+    model = model.eval().to(device)
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
     max_tokens = None if limit > sys.maxsize else limit  # transformers sets 10³⁰ if the tokenizer has no limit
-    if model.config.pad_token_id is None:
-        max_positions = 1  # some models then reject batches, even without padding
+    max_positions = MAX_POSITIONS if model.config.pad_token_id is not None else 1  # some models then reject batches
     # The text classification pipeline of transformers uses the same rule.
     multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
@@ -67,10 +62,7 @@ def load_sequence_classifier(
         logits, truncated = _logits(texts, model, tokenizer, max_tokens, max_positions)
         bad = ~torch.isfinite(logits).all(dim=1)
         if bad.any():
-            raise ValueError(
-                f"classifier '{name}' returned invalid logits, such as {logits[bad][0].tolist()}, for "
-                f"{int(bad.sum())} of {len(texts)} texts; check its weights"
-            )
+            raise ValueError(f"classifier '{name}' returned {logits[bad][0].tolist()} as logits; check its weights")
         probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
         return Classification(probabilities.numpy(), truncated)
 
@@ -85,17 +77,6 @@ def load_sequence_classifier(
         max_tokens=max_tokens,
         classify_distinct=classify,
     )
-
-
-def _model(name: str, **hub: Any) -> PreTrainedModel:
-    model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
-    if loading["missing_keys"]:
-        raise ValueError(
-            f"the checkpoint of classifier '{name}' lacks the weights "
-            f"{', '.join(sorted(loading['missing_keys'])[:3])}, so they would be random; pass a checkpoint that "
-            "contains the weights of its classification head"
-        )
-    return model
 
 
 def _logits(

@@ -93,10 +93,7 @@ class Engine:
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, object]]":
         """Returns the decoding settings, and the preset's settings that the engine does not support."""
         if preset == MODEL_PRESET:
-            raise ValueError(
-                f"--decoding model needs the model's generation_config, but '{self.name}' is not loaded here; set "
-                "--decoding sample or --decoding greedy"
-            )
+            raise ValueError(f"--decoding model needs a loaded model, unlike '{self.name}'; set --decoding sample")
         return decoding_preset(preset, None, extent, **changes), {}
 
     def plan_replies(self, requests: "ReplyRequests", layout: "Layout") -> Plan:

@@ -75,8 +75,7 @@ class FileEngine(Engine):
         several = next((prompt for prompt, rows in by_prompt.items() if len({row.reply for row in rows}) > 1), None)
         if several is not None and not requests.decoding.sample:
             raise ValueError(
-                f"'{path}' has different replies to {several}, but the chosen --decoding always gives the same reply; "
-                "set --decoding sample, or pass one reply per prompt"
+                f"'{path}' has different replies to {several}; set --decoding sample, or pass one per prompt"
             )
         numbered = [
             (row, reply_id(prompt, number), reply)

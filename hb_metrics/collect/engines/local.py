@@ -19,7 +19,6 @@ from hb_metrics.collect.replies.requests import ReplyRequests
 from hb_metrics.collect.scoring.options import OptionPlan, plan_options
 from hb_metrics.collect.scoring.perplexity import plan_perplexity
 from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
-from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan
 from hb_metrics.models.float32 import quantization_of
@@ -101,11 +100,9 @@ class LocalEngine(Engine):
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
         if self.kind == "masked":
             assert requests.spans is not None
-            plan = plan_pseudo_log_likelihood(
-                requests.texts, requests.spans, model, tokenizer, max_positions=MAX_POSITIONS
-            )
+            plan = plan_pseudo_log_likelihood(requests.texts, requests.spans, model, tokenizer)
         else:
-            plan = plan_perplexity(requests.texts, model, tokenizer, max_positions=MAX_POSITIONS)
+            plan = plan_perplexity(requests.texts, model, tokenizer)
         return LikelihoodPlan(requests, plan)
 
     def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> None:

@@ -127,10 +127,7 @@ class ServedEngine(Engine):
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
         layout = super().layout(context=context, tag=tag, chat=chat)
         if layout.context not in ("chat", "plain"):
-            raise ValueError(
-                f"--context {layout.context} needs the model's tokenizer, but '{self.name}' runs on a server; set "
-                "--context chat or --context plain"
-            )
+            raise ValueError(f"--context {layout.context} needs a tokenizer; on a server, set --context chat or plain")
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, object]]:
@@ -146,31 +143,20 @@ class ServedEngine(Engine):
             )
         decoding, left_out = super().decoding(preset, extent, **changes)
         if decoding.num_beams > 1:
-            raise ValueError(
-                f"num_beams is {decoding.num_beams}, but servers with this interface do not support beam search; set "
-                "--decoding sample or --decoding greedy"
-            )
+            raise ValueError(f"num_beams is {decoding.num_beams}, but servers have no beams; set --decoding sample")
         if not self.probe.temperature_kept and not (decoding.sample and decoding.temperature == 1):
             raise ValueError(f"{self.where} accepts only a temperature of 1; set --decoding sample and --temperature 1")
         if decoding.sample and not self.probe.samples:
-            raise ValueError(
-                f"{self.where} rejects seeds, or returns the same answer at temperature 1 for every seed, so it cannot "
-                "draw the run's samples; set --decoding greedy, or enable sampling on the server (transformers serve: "
-                "do_sample in the model's generation_config.json)"
-            )
+            raise ValueError(f"{self.where} rejects or ignores seeds; set --decoding greedy")
         if not decoding.sample and not self.probe.greedy:
-            raise ValueError(
-                f"{self.where} returns different answers at temperature 0, so its greedy replies would be random; "
-                "set --decoding sample, or use a server that supports a temperature of 0"
-            )
+            raise ValueError(f"{self.where} returns different answers at temperature 0; set --decoding sample")
         asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False}
         for name, value in decoding.sampling.items() if decoding.sample else ():
             if value == NO_EFFECT[name] or vars(self.probe).get(f"{name}_kept"):
                 continue
             if name != "top_k" or changes.get(name) is not None:
                 raise ValueError(
-                    f"{self.where} ignores or rejects {name}, so replies would not be sampled with the recorded "
-                    f"settings; set --{name} {0 if name == 'top_k' else NO_EFFECT[name]}"
+                    f"{self.where} ignores {name}; set --{name} {0 if name == 'top_k' else NO_EFFECT[name]}"
                 )
             asked[name] = NO_EFFECT[name]  # the preset's limit excludes only unlikely tokens
         left_out |= {name: vars(decoding)[name] for name, value in asked.items() if vars(decoding)[name] != value}
@@ -178,10 +164,7 @@ class ServedEngine(Engine):
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
         if self.probe.max_tokens_kept is False:
-            raise ValueError(
-                f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; use a "
-                "server that supports this field"
-            )
+            raise ValueError(f"{self.where} ignores {self.probe.max_tokens_field}; use a server that supports it")
         self._check_roles(requests)
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
@@ -205,9 +188,7 @@ class ServedEngine(Engine):
                 "the cue; set --personas 0, remove --system_prompt, and set --cue to prompt, history or signature"
             )
         if ("assistant" in roles or requests.turns > 1) and self.probe.history_kept is False:
-            raise ValueError(
-                f"{self.where} ignores or rejects earlier messages; set --turns 1, and do not set --cue history"
-            )
+            raise ValueError(f"{self.where} ignores earlier messages; set --turns 1, and no --cue history")
 
     def reply(self, plan: ServedReplyPlan, folder: Path) -> pa.Table:
         requests = plan.requests

@@ -23,10 +23,7 @@ def table_of(ids: Collection[int], size: int, device: torch.device) -> torch.Ten
 
 
 def not_finite(highest: torch.Tensor) -> ValueError:
-    return ValueError(
-        f"the score of the most likely next token is {highest[~highest.isfinite()][0].item()}, which is not a finite "
-        "number; set --dtype float32, or check the model's weights"
-    )
+    return ValueError(f"the likeliest token's score is {highest[~highest.isfinite()][0].item()}; set --dtype float32")
 
 
 # The constants of SplitMix64, as signed numbers.

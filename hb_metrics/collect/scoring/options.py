@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_metrics.collect.scoring.perplexity import most_tokens
-from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
+from hb_metrics.collect.scoring.reply_scoring import reply_nlls, reply_scoring
 from hb_metrics.collect.scoring.scoring_paths import on_trees
 from hb_metrics.collect.units import ScoringPlan
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix
@@ -105,4 +105,4 @@ def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel) 
     sequences = [(*context, *reply) for context, reply in pairs]
     alone = [(len(sequence) - 1,) for sequence in sequences]
     plan = reply_scoring(pairs, [], alone, reply_nlls, model, tokenizer)
-    return on_trees(plan, model, sequences, np.array([len(context) for context, _ in pairs]), MAX_POSITIONS)
+    return on_trees(plan, model, sequences, np.array([len(context) for context, _ in pairs]))

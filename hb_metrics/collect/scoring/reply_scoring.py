@@ -29,12 +29,6 @@ from hb_metrics.models.layout import Layout, render_prompts
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import input_device
 
-# The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
-# tokens as with 512. It was about a fifth slower with 128 tokens, and also with 1,024. A larger maximum uses a GPU
-# better, but needs more memory for the logits. With a vocabulary of 49,152 tokens in float32, 512 tokens need 100 MB
-# per core.
-MAX_POSITIONS = 512
-
 Pair = tuple[list[int], list[int]]  # the tokens of a context and of its reply
 
 
@@ -45,7 +39,6 @@ def reply_scoring(
     score: Callable[..., np.ndarray],
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    max_positions: int = MAX_POSITIONS,
 ) -> ScoringPlan:
     """Divides rows into batches for `score`. The last item of a row is the reply.
 
@@ -59,7 +52,7 @@ def reply_scoring(
         sequence_of_text=np.arange(len(rows)),
         num_tokens=np.array([len(row[-1]) for row in rows], dtype=np.int64),
         positions=sum(map(sum, shapes)),
-        units=alike_units(rows, shapes, max_positions),
+        units=alike_units(rows, shapes),
         score=partial(score, model, prefix=prefix),
     )
 
@@ -114,10 +107,7 @@ def plan_dialogue(dialogue: Dialogue, loaded: LoadedModel, layout: Layout) -> Di
     out.
     """
     if loaded.kind == "masked":
-        raise ValueError(
-            f"model '{loaded.name}' is a masked language model, which cannot compute the likelihood of a reply to a "
-            "prompt; remove dialogue from --measurements, or pass a causal or encoder-decoder model"
-        )
+        raise ValueError(f"dialogue needs a model that replies, but '{loaded.name}' is a masked model; remove dialogue")
     model = loaded.model
     prefix = decoder_prefix(model, loaded.tokenizer)
     contexts, replies = encode_dialogue(dialogue.prompts, dialogue.replies, loaded, layout)
@@ -135,10 +125,7 @@ def plan_dialogue(dialogue: Dialogue, loaded: LoadedModel, layout: Layout) -> Di
     ]
     fitting = [row for row, shape in enumerate(shapes) if limit is None or max(shape) + (not prefix) <= limit]
     if not fitting:
-        raise ValueError(
-            f"all {len(shapes)} prompt–reply pairs are longer than the model's limit of {limit} tokens; pass shorter "
-            "pairs, or a model that accepts more tokens"
-        )
+        raise ValueError(f"all {len(shapes)} prompt–reply pairs have more than {limit} tokens; pass shorter pairs")
     encoded, shapes = [(contexts[row], replies[row]) for row in fitting], [shapes[row] for row in fitting]
     ids, prompts, texts = ([column[row] for row in fitting] for column in dialogue[:3])
     return DialoguePlan(
@@ -226,10 +213,7 @@ def drift_per_token(
     values = []
     for pairs in zip(*sides, strict=True):
         if pairs[0][1] != pairs[1][1]:
-            raise ValueError(
-                f"'{before[0].name}' and '{after[0].name}' split the same reply into different tokens, so their "
-                "predictions are not comparable; pass a model and the model from which it was tuned"
-            )
+            raise ValueError(f"'{before[0].name}' and '{after[0].name}' have different tokens; pass related models")
         first, second = (
             reply_logits(model, [pair], prefix)[0] for model, pair, prefix in zip(models, pairs, prefixes, strict=True)
         )

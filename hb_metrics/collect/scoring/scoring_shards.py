@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from accelerate.utils import gather_object
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
 from hb_metrics.collect.shards import Shard, fill_shards, shard_path
@@ -35,16 +34,11 @@ class PerplexityScores(NamedTuple):
     plan: ScoringPlan
 
 
-def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
+def run_plan(plan: ScoringPlan, model: PreTrainedModel) -> np.ndarray:
     """Returns, on all processes, the negative log-likelihood of each of a plan's sequences: [sequences] float64."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
-    scored: list[tuple[np.ndarray, np.ndarray]] = []
-    total = sum(len(unit.sequences) for unit in mine)
-    with tqdm(total=total, unit="text", desc=plan.scoring, disable=not (progress and state.is_main_process)) as bar:
-        for unit, nlls in run_units(plan, mine, model):
-            scored.append((unit.sequences, nlls))
-            bar.update(len(unit.sequences))
+    scored = [(unit.sequences, nlls) for unit, nlls in run_units(plan, mine, model)]
     nll = np.empty(len(plan.num_tokens))
     for sequences, nlls in gather_object(scored):
         nll[sequences] = nlls

@@ -199,10 +199,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
         tokens, values = _without_written(tokens, values, text)
     start = _start_token(tokens, text)
     if start is not None and values[0]:  # the first token cannot have a log-probability
-        raise TemporaryFault(
-            "the answer contains a log-probability for the token before the text, so all log-probabilities may "
-            "be shifted by one token"
-        )
+        raise TemporaryFault("the token before the text has a log-probability, so all may be shifted by one token")
     # The first token has a log-probability only if the server does not return the token before it.
     predicted = values[1:] if start is not None or not values[0] else values
     numbers = [value for value in predicted if value is not None]

@@ -76,7 +76,7 @@ def test_thinking_can_be_turned_off(tmp_path):
     beams = replace(GREEDY, num_beams=2)
     _, searched = replies_of("qwen3", tmp_path / "beams", beams, chat=silent, max_reasoning_tokens=None)
     assert [row["reply"] for row in searched] == [row["reply"] for row in rows]
-    with pytest.raises(ValueError, match="beam search cannot separate a thought from a reply; set --decoding sample"):
+    with pytest.raises(ValueError, match="the model thinks before it replies; set --decoding sample"):
         replies_of("qwen3", tmp_path / "thinking", beams)
     thinking, _ = replies_of("qwen3", tmp_path / "on")
     assert thinking.contexts != plan.contexts
