@@ -95,7 +95,7 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
         longest = max(map(len, contexts), default=0) + (turn - 1) * decoding.max_new_tokens + beside
         if limit is not None and longest > limit:
             raise ValueError(
-                f"turns is {requests.turns}, and turn {turn} may need {longest:,} of {limit:,} tokens; set --turns to less"
+                f"turn {turn} may need {longest:,} tokens, but the model accepts {limit:,}; set --turns to {turn - 1}"
             )
 
 

@@ -56,7 +56,7 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     difference, in_float32 = measured(model, change)
     if difference > (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE):
         raise ValueError(
-            f"the model's predictions depend on later tokens (by {difference:.1e}); set is_decoder to true in config.json"
+            f"its predictions depend on later tokens (by {difference:.1e}); set is_decoder to true in its config"
         )
 
 
