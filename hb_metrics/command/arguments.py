@@ -14,20 +14,9 @@ from hb_metrics.measurements.settings import QUICK, RunOptions, Settings, make_s
 
 # The most common options. `--help` without a topic shows only these.
 COMMON = (
-    *(
-        "model",
-        "base_url",
-        "measurements",
-        "dataset_config",
-        "prompts",
-        "axes",
-        "sample",
-        "output_dir",
-        "seed",
-        "quick",
-    ),
-    *("replies_per_cell", "decoding", "style_classifier", "offensiveness_classifier", "fail_above", "config"),
-)
+    "model", "base_url", "measurements", "dataset_config", "prompts", "axes", "sample", "output_dir", "seed", "quick",
+    "replies_per_cell", "decoding", "style_classifier", "offensiveness_classifier", "fail_above", "config",
+)  # fmt: skip
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:

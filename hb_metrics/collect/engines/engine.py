@@ -63,6 +63,7 @@ class Engine:
     """The base class of engines.
 
     Attributes:
+        words: What is printed about the engine when a run begins.
         gives: The abilities of the engine. Methods for other abilities are never called.
         kind: "causal", "masked" or "encoder-decoder", or `None` if it is unknown.
         lacks: Explanations for the abilities that engines of this class may lack.
@@ -71,15 +72,12 @@ class Engine:
     """
 
     name: str
+    words: str
     gives: frozenset[Ability]
     kind: str | None = None
     lacks: ClassVar[Mapping[Ability, Lack]] = {}
     loaded: "LoadedModel | None" = None
     gives_options: ClassVar[bool] = False
-
-    @property
-    def words(self) -> str:
-        raise NotImplementedError
 
     def identity(self) -> dict[str, object]:
         """Returns the `model` section of run.json, in which `None` means that a value is unknown."""

@@ -52,12 +52,9 @@ class FileEngine(Engine):
     def __init__(self, name: str, replies: str | None, log_probabilities: str | None) -> None:
         self.name = name
         self._replies, self._log_probabilities = replies, log_probabilities
+        self.words = "answers from " + " and ".join(filter(None, [replies, log_probabilities]))
         abilities: dict[Ability, str | None] = {"replies": replies, "likelihoods": log_probabilities}
         self.gives = frozenset(ability for ability, path in abilities.items() if path is not None)
-
-    @property
-    def words(self) -> str:
-        return "answers from " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
 
     def identity(self) -> dict[str, object]:
         digests = [file_digest(Path(path)) for path in (self._replies, self._log_probabilities) if path is not None]

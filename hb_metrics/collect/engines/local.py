@@ -53,13 +53,10 @@ class LocalEngine(Engine):
         self.loaded = loaded
         self.name = loaded.name
         self.kind = loaded.kind
+        self.words = f"{loaded.kind}, {loaded.dtype}"
         self.gives = frozenset[Ability](
             ("likelihoods", "weights") if loaded.kind == "masked" else ("likelihoods", "weights", "replies")
         )
-
-    @property
-    def words(self) -> str:
-        return f"{self.kind}, {self.loaded.dtype}"
 
     def identity(self) -> dict[str, object]:
         return {

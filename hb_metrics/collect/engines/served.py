@@ -114,12 +114,9 @@ class ServedEngine(Engine):
     def __init__(self, server: Server, probe: Probe) -> None:
         self.name = server.model
         self.server, self.probe, self.where = server, probe, server.where
+        name = served_name(self.name, probe.model)
+        self.words = f"served by {self.where}{name}, {server.concurrency} requests at a time"
         self.gives = frozenset[Ability](("replies", "likelihoods") if probe.likelihoods else ("replies",))
-
-    @property
-    def words(self) -> str:
-        name = served_name(self.name, self.probe.model)
-        return f"served by {self.where}{name}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, object]:
         return {**super().identity(), "served": {"provider": self.server.provider, **asdict(self.probe)}}
