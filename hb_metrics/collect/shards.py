@@ -61,7 +61,6 @@ def fill_shards(
     label: str,
     unit: str,
     inputs: Sequence[Any] | None = None,
-    progress: bool = True,
 ) -> pa.Table | None:
     """Computes the shards that are not on disk yet, and then reads all shards. The processes share the work.
 
@@ -74,7 +73,6 @@ def fill_shards(
         unit: The noun for a row in the progress bar.
         inputs: [rows] The inputs of the rows. A shard is computed again if its inputs have changed. `None` means that
             the inputs depend only on the ids.
-        progress: Whether to display a progress bar.
 
     Returns:
         On the main process, a table of all rows in the order of `ids`. On all other processes, `None`.
@@ -86,7 +84,7 @@ def fill_shards(
     missing, run = broadcast_object_list([missing, run])  # the record may not be visible on other machines yet
     mine = missing[state.process_index :: state.num_processes]
     total = sum(len(shards[index].rows) for index in mine)
-    with _progress(total, label, unit, shown=progress and state.is_main_process) as advance:
+    with _progress(total, label, unit, shown=state.is_main_process) as advance:
         tables = compute(mine, advance)
         try:
             for index, table in zip(mine, tables, strict=True):
@@ -145,7 +143,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
     shards = plan_row_shards(len(table), rows_per_shard, folder)
     schema = table.schema.remove_metadata()
-    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="", unit="", progress=False)
+    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="answers", unit="row")
     return table
 
 

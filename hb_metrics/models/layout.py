@@ -5,13 +5,12 @@ measured on prompts that end in "no_bias".
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
-from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, chat_messages, check_template_reads
-from hb_metrics.models.contexts import CONTEXTS, ContextFormat, detect_context, render_messages, with_tag
-from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
+from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, check_template_reads
+from hb_metrics.models.contexts import CONTEXTS, ContextFormat, detect_context
+from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.sources import file_of
 
 Tag = Literal["bias", "no_bias"]
@@ -130,15 +129,3 @@ def choose_layout(
     elif loaded is not None:
         check_template_reads(chat, loaded.tokenizer)
     return Layout(chosen, reason, chosen_tag, tag_reason, chat, None if tuning is None else tuning.asked_with)
-
-
-def render_prompts(texts: Sequence[str], loaded: LoadedTokenizer, layout: Layout) -> list[str]:
-    """Renders prompts up to the beginning of the reply, so that the model does not think first."""
-    return render_messages(
-        [chat_messages(with_tag(text, layout.tag), [], layout.chat) for text in texts],
-        loaded.tokenizer,
-        layout.context,
-        is_encoder_decoder=loaded.config.is_encoder_decoder,
-        chat=layout.chat,
-        thought=False,
-    )

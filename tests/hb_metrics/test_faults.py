@@ -260,7 +260,7 @@ def fill(parts, ids, table):
         for index in mine:
             yield table.take(pa.array(parts[index].rows))
 
-    return fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row", progress=False)
+    return fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row")
 
 
 def test_what_is_kept_aside_is_not_overwritten_by_the_next(tmp_path):

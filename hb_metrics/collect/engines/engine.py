@@ -59,6 +59,16 @@ class Plan(Protocol):
     def description(self) -> dict[str, Any]: ...
 
 
+class Planned(NamedTuple):
+    """A plan whose `work` only its engine reads, with the plan's description."""
+
+    work: Any
+    about: dict[str, Any]
+
+    def description(self) -> dict[str, Any]:
+        return self.about
+
+
 class Engine:
     """The base class of engines.
 

@@ -1,12 +1,12 @@
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
 from hb_metrics.collect.replies.decoding_settings import Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.shards import copy_into_shards
@@ -25,17 +25,6 @@ from hb_metrics.run.run_record import last_part
 from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
 
 ROWS_PER_SHARD = 16384
-
-
-@dataclass(frozen=True, kw_only=True)
-class FilePlan:
-    """The answers from a file, in the order of the requests."""
-
-    table: pa.Table
-    about: dict[str, object]
-
-    def description(self) -> dict[str, object]:
-        return self.about
 
 
 class FileEngine(Engine):
@@ -61,7 +50,7 @@ class FileEngine(Engine):
         digest = hashlib.sha256("".join(digests).encode()).hexdigest()
         return {**super().identity(), "digest": digest, "answered_in_files": True}
 
-    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> Planned:
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
         if requests.turns > 1:
@@ -94,12 +83,12 @@ class FileEngine(Engine):
             ),
         }
         columns = {"id": ids, **reply_columns(requests, rows, answers)}
-        return FilePlan(table=pa.table(columns, schema=REPLY_SCHEMA), about=about)
+        return Planned(pa.table(columns, schema=REPLY_SCHEMA), about)
 
-    def reply(self, plan: FilePlan, folder: Path) -> pa.Table:
-        return copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
+    def reply(self, plan: Planned, folder: Path) -> pa.Table:
+        return copy_into_shards(plan.work, folder, ROWS_PER_SHARD)
 
-    def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
         assert self._log_probabilities is not None
         path = self._log_probabilities
         given = read_log_probabilities_file(path)
@@ -120,10 +109,10 @@ class FileEngine(Engine):
             "reason": f"the log-probabilities come from {last_part(path)}, and are assumed to be natural logarithms",
             "predicted_tokens": sum(row.num_tokens for row in given),
         }
-        return FilePlan(table=pa.table(columns, schema=PERPLEXITY_SCHEMA), about=about)
+        return Planned(pa.table(columns, schema=PERPLEXITY_SCHEMA), about)
 
-    def score_into_shards(self, plan: FilePlan, folder: Path) -> None:
-        copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
+    def score_into_shards(self, plan: Planned, folder: Path) -> None:
+        copy_into_shards(plan.work, folder, ROWS_PER_SHARD)
 
 
 def _answer(given: GivenReply, extent: Extent) -> Answer:

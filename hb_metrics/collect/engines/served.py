@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from hb_metrics.collect.asking import ask_into_shards
-from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
 from hb_metrics.collect.replies.decoding_settings import NO_EFFECT, REASONING_TOKENS, Decoding, Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import TOKENS_SCHEMA, ServedOptionPlan, plan_served_options
@@ -79,20 +79,6 @@ class ServedReplyPlan:
             "thinks": self.thinks,
             "max_reasoning_tokens": self.max_reasoning_tokens,
             "fields_sent": {**self.fields, **({"seed": "of each prompt"} if self.requests.decoding.sample else {})},
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServedLikelihoodPlan:
-    requests: LikelihoodRequests
-    start_token: str | None
-
-    def description(self) -> dict[str, object]:
-        return {
-            "path": "served, echo",
-            "reason": "in the probe, the server returned a log-probability for every token of a prompt",
-            "start_token": self.start_token,
-            "fields_sent": FIELDS,
         }
 
 
@@ -256,11 +242,17 @@ class ServedEngine(Engine):
             label="decisions",
         )
 
-    def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
-        return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
+        about = {
+            "path": "served, echo",
+            "reason": "in the probe, the server returned a log-probability for every token of a prompt",
+            "start_token": self.probe.start_token,
+            "fields_sent": FIELDS,
+        }
+        return Planned(requests, about)
 
-    def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> None:
-        requests = plan.requests
+    def score_into_shards(self, plan: Planned, folder: Path) -> None:
+        requests = plan.work
         bodies = [{"prompt": text, **FIELDS} for text in requests.texts]
 
         def read(content: Any, row: int) -> dict[str, object]:

@@ -107,7 +107,7 @@ def check_sequences(
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
         if not needed <= length <= limit:
-            raise ValueError(f"text {row} has {length} tokens with special ones; pass {needed} to {limit}")
+            raise ValueError(f"text {row} has {length} tokens, but the model accepts {needed} to {limit}; omit it")
     check_token_ids(model, sequences)
 
 

@@ -24,8 +24,9 @@ from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan, alike_units
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of
-from hb_metrics.models.contexts import encode_rendered, encode_replies
-from hb_metrics.models.layout import Layout, render_prompts
+from hb_metrics.models.chats import chat_messages
+from hb_metrics.models.contexts import encode_rendered, encode_replies, render_messages, with_tag
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import input_device
 
@@ -137,11 +138,12 @@ def plan_dialogue(dialogue: Dialogue, loaded: LoadedModel, layout: Layout) -> Di
 def encode_dialogue(
     prompts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Returns the token ids of each prompt's context and of each reply."""
-    tokenizer, context, with_encoder = loaded.tokenizer, layout.context, loaded.config.is_encoder_decoder
-    rendered = render_prompts(prompts, loaded, layout)
-    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
-    return contexts, encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
+    """Returns the token ids of each prompt's context and of each reply. The model does not think first."""
+    how: Any = {"context": layout.context, "is_encoder_decoder": loaded.config.is_encoder_decoder}
+    conversations = [chat_messages(with_tag(text, layout.tag), [], layout.chat) for text in prompts]
+    rendered = render_messages(conversations, loaded.tokenizer, chat=layout.chat, thought=False, **how)
+    contexts = encode_rendered(rendered, loaded.tokenizer, **how)
+    return contexts, encode_replies(rendered, replies, loaded.tokenizer, **how)
 
 
 def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) -> pa.Table | None:

@@ -400,7 +400,7 @@ def test_positions_behind_the_padding_are_not_counted_twice(get_small_model):
     assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
     scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
     assert np.isfinite(scores.log_likelihoods).all()
-    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens.* accepts 1 to {limit} tokens"):
+    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens.* accepts 1 to {limit}"):
         score_spans(texts[1:], [(0, 1)], model, tokenizer)
     with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
         model(**tokenizer(texts[1], return_tensors="pt"))

@@ -104,5 +104,5 @@ def test_broken_weights_are_told(texts, save_classifier):
     model.classifier.bias.data[0] = math.nan
     model.save_pretrained(folder)
 
-    with pytest.raises(ValueError, match=r"such as \[nan, .* for 30 of 30 texts"):
+    with pytest.raises(ValueError, match=r"returned \[nan, "):
         load_sequence_classifier(folder).probabilities(texts)
