@@ -56,7 +56,9 @@ def with_adapter(
         except UnpicklingError as error:
             raise unsafe_weights(f"the adapter '{adapter.name}'") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _unfit(adapter, name, _shape_line(error)) from error
+            lines = [line.strip() for line in str(error).splitlines()] or [repr(error)]
+            fault = next((line for line in lines if "size mismatch" in line), lines[0])
+            raise _unfit(adapter, name, fault) from error
     unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_stored_twice(key, weights))]
     if unfit:
         raise _unfit(adapter, name, f"only one of them has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
@@ -116,8 +118,3 @@ def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():
         return torch.equal(wrapped(**inputs).logits, base(**inputs).logits)
-
-
-def _shape_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "size mismatch" in line), lines[0] if lines else repr(error))

@@ -43,12 +43,16 @@ class LocalEngine(Engine):
         )
 
     def identity(self) -> dict[str, object]:
+        quantization, adapter = quantization_of(self.loaded.config), self.loaded.adapter
+        if quantization is not None and not getattr(self.loaded.model, "is_quantized", False):
+            quantization += ", computed with full weights"  # the device does not support the quantization
         return {
             **super().identity(),
             "digest": self.loaded.digest,
             "dtype": self.loaded.dtype,
             "num_parameters": self.loaded.model.num_parameters(),
-            **_variant(self.loaded),
+            **({} if quantization is None else {"quantization": quantization}),
+            **({} if adapter is None else {"adapter": asdict(adapter)}),
         }
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, object]]:
@@ -102,13 +106,3 @@ class LocalEngine(Engine):
 def load_engine(name: str, revision: str | None = None, *, adapter: str | None = None, **settings: Any) -> LocalEngine:
     """Loads a model as an engine. `settings` are those of `load_model`."""
     return LocalEngine(load_model(find_source(name, revision, adapter=adapter), **settings))
-
-
-def _variant(loaded: LoadedModel) -> dict[str, object]:
-    quantization = quantization_of(loaded.config)
-    if quantization is not None and not getattr(loaded.model, "is_quantized", False):
-        quantization += ", computed with full weights"  # the device does not support the quantization
-    return {
-        **({} if quantization is None else {"quantization": quantization}),
-        **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),
-    }

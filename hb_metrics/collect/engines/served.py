@@ -24,8 +24,8 @@ from hb_metrics.models.served.answers import (
     read_served_answer,
     text_of,
 )
-from hb_metrics.models.served.client import Server, TemporaryFault, make_server
-from hb_metrics.models.served.probe import Probe, extra_fields, probe_server
+from hb_metrics.models.served.client import Server, TemporaryFault
+from hb_metrics.models.served.probe import Probe, extra_fields
 from hb_metrics.models.thoughts import Written
 from hb_metrics.run.run_record import served_name
 from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
@@ -282,14 +282,6 @@ class ServedEngine(Engine):
             columns,
             label="likelihoods",
         )
-
-
-def connect_engine(
-    model: str, base_url: str | None, provider: str | None, concurrency: int, folder: Path, **asked_with: Any
-) -> ServedEngine:
-    """Connects to a server, and tests what it supports. `asked_with` are the arguments of `probe_server`."""
-    server = make_server(model, base_url, provider, concurrency)
-    return ServedEngine(server, probe_server(server, folder, **asked_with))
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
