@@ -120,6 +120,6 @@ def ask_into_shards(
 
     table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=bodies)
     if process_state().is_main_process:  # all shards are written, so the journals are not needed
-        for path in folder.glob(_PATTERN):
-            path.unlink(missing_ok=True)
+        for journal in folder.glob(_PATTERN):
+            journal.unlink(missing_ok=True)
     return read_shards(shards, schema) if table is None else table

@@ -45,7 +45,7 @@ def _works(bodies: Sequence[dict[str, Any]], options: Sequence[Sequence[str]], s
         async with connected(server) as client:
             for names, body in first.items():
                 likeliest = await client.post("chat/completions", body, first_tokens, what="a trial")
-                if likeliest is None or option_masses(likeliest, names) is None:
+                if likeliest is None or option_masses(map(tuple, likeliest), names) is None:
                     return False
         return True
 
