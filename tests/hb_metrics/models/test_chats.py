@@ -175,5 +175,5 @@ def test_what_is_for_chats_is_refused_elsewhere():
 def test_a_template_that_does_not_work_is_explained(template):
     tokenizer = chat_tokenizer("qwen3")
     tokenizer.chat_template = template
-    with pytest.raises(ValueError, match=r"chat template raises an error \(.+\); correct"):
+    with pytest.raises(ValueError, match=r"chat template raises an error \(.+\); set"):
         chats.render_chats([[{"role": "user", "content": PROMPT}]], tokenizer, chats.DEFAULT_CHAT)
