@@ -177,7 +177,7 @@ def test_virtual_tokens_are_refused(save_adapter):
 def test_what_is_no_adapter_is_told(save_small_model):
     base = str(save_small_model("llama"))
     for name in ("no/adapter", base):
-        with pytest.raises(FileNotFoundError, match=f"no adapter '{name}'; set --adapter .* set --model"):
+        with pytest.raises(FileNotFoundError, match=f"no adapter '{name}'; set --adapter"):
             find_source(base, adapter=name)
 
 
