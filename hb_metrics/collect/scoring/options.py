@@ -5,7 +5,7 @@ models write it ("yes" and "Yes"). Nothing is sampled. Prompts that begin alike 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,26 +57,15 @@ def plan_options(
     Raises:
         ValueError: A prompt with an option is longer than the model allows, or has no tokens.
     """
-    tokenizer, has_encoder = loaded.tokenizer, loaded.config.is_encoder_decoder
-    rendered = render_messages(
-        conversations,
-        tokenizer,
-        layout.context,
-        is_encoder_decoder=has_encoder,
-        chat=layout.chat,
-        thought=False,
-    )
-    contexts = encode_rendered(rendered, tokenizer, layout.context, is_encoder_decoder=has_encoder)
-    written = []
-    for row, of_row in enumerate(options):
-        written += [(row, option, form) for option in of_row for form in forms_of(option)]
-    replies = encode_replies(
-        [rendered[row] for row, _, _ in written],
-        [form for _, _, form in written],
-        tokenizer,
-        layout.context,
-        is_encoder_decoder=has_encoder,
-    )
+    tokenizer = loaded.tokenizer
+    how: Any = {"context": layout.context, "is_encoder_decoder": loaded.config.is_encoder_decoder}
+    rendered = render_messages(conversations, tokenizer, chat=layout.chat, thought=False, **how)
+    contexts = encode_rendered(rendered, tokenizer, **how)
+    written = [
+        (row, option, form) for row, names in enumerate(options) for option in names for form in forms_of(option)
+    ]
+    prompts = [rendered[row] for row, _, _ in written]
+    replies = encode_replies(prompts, [form for _, _, form in written], tokenizer, **how)
     pairs = [(contexts[row], reply) for (row, _, _), reply in zip(written, replies, strict=True)]
     limit = most_tokens(loaded.model, tokenizer)
     for (row, _, _), (context, reply) in zip(written, pairs, strict=True):
@@ -89,7 +78,7 @@ def plan_options(
     columns = {
         "id": [f"{ids[row]}-{number}" for number, (row, _, _) in enumerate(written)],
         "prompt_id": [ids[row] for row, _, _ in written],
-        "text": [rendered[row] for row, _, _ in written],
+        "text": prompts,
         "option": [option for _, option, _ in written],
         "form": [form for _, _, form in written],
     }
