@@ -26,14 +26,8 @@ class OptionPlan(NamedTuple):
 
     columns: dict[str, list[str]]
     scores: ScoringPlan
-
-    @property
-    def scoring(self) -> str:
-        return self.scores.scoring
-
-    @property
-    def scoring_reason(self) -> str:
-        return self.scores.scoring_reason
+    scoring: str
+    scoring_reason: str
 
 
 def plan_options(
@@ -82,7 +76,8 @@ def plan_options(
         "option": [option for _, option, _ in written],
         "form": [form for _, _, form in written],
     }
-    return OptionPlan(columns, _scoring(pairs, loaded))
+    scores = _scoring(pairs, loaded)
+    return OptionPlan(columns, scores, scores.scoring, scores.scoring_reason)
 
 
 def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel) -> ScoringPlan:
