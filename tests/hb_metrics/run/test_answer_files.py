@@ -300,7 +300,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
         ({"adapter": "org/adapter"}, "omit --adapter"),
         ({"measurements": "likelihood"}, "remove likelihood .*--logprobs_file"),
         ({"measurements": "regard"}, "remove regard from --measurements"),
-        ({"decoding": "model"}, "'somebody' is not loaded here"),
+        ({"decoding": "model"}, "needs a loaded model, unlike 'somebody'"),
     ],
 )
 def test_what_a_file_cannot_give_is_refused(options, message, asked, replied, tmp_path):
