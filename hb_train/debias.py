@@ -147,9 +147,7 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
     """
     model.eval()
     # The paper's perplexity covers tokens 2…n, without a start token (section 3.1).
-    scores = score_perplexity(
-        [*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False, progress=False
-    )
+    scores = score_perplexity([*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False)
     num_pairs = len(texts) // 2
     bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])
     nll = -(scores.log_likelihoods / scores.num_tokens)[len(texts) :]

@@ -4,19 +4,16 @@ Several processes can share the work. The assignment of rows to shards depends o
 run can resume with a different number of processes. A shard's metadata contain the digests of its run and of its
 inputs. If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
 
-The processes of a run may be on several machines. They must have the same settings and see the same folder. On a
-network file system, it may take a minute until a machine sees another machine's file, because each machine caches the
-contents of folders. (The NFS option `acdirmax` sets the maximum duration.)
+The processes of a run may be on several machines. They must have the same settings and see the same folder.
 """
 
 import hashlib
 import json
-import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,11 +24,11 @@ from accelerate.utils import broadcast_object_list, gather_object
 from tqdm.auto import tqdm
 
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.models.processes import of_main_process, process_state
+from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import SHARD_RUN, run_differences, run_digest, set_aside
 
-LATEST = 90  # the maximum number of seconds to wait for a file from another machine
-_SECONDS_BETWEEN_CHECKS = 0.2
+_INPUTS = b"holistic_bias.inputs"  # the key of the inputs' digest in a shard's metadata
+_LOG_SECONDS = 60  # the time between lines of progress in a log
 
 
 def check_same_run(run: Mapping[str, object]) -> None:
@@ -43,49 +40,6 @@ def check_same_run(run: Mapping[str, object]) -> None:
                 "the processes of this run have different settings or files:\n" + "\n".join(different) + "\nrun the "
                 "same command on all machines, with the same releases of all packages and the same files"
             )
-
-
-def check_same_folder(folder: Path) -> None:
-    """Raises `ValueError` if a process does not see the main process's folder. Call it on all processes."""
-    state = process_state()
-    if state.num_processes == 1:
-        return
-    # If the run is killed here, the next run removes the file.
-    mark = folder / str(of_main_process(f".machines.{secrets.token_hex(8)}.tmp"))
-    if state.is_main_process:
-        mark.touch()
-    seen = gather_object([(socket.gethostname(), await_files([mark]) is None)])
-    if state.is_main_process:
-        mark.unlink(missing_ok=True)
-    main_host, _ = seen[0]
-    for host, sees in seen:
-        if not sees:
-            raise ValueError(
-                f"output_dir '{folder}' on {host} is not the same folder as on {main_host}, where the main process "
-                "runs; pass the full path of a folder that all machines share"
-            )
-
-
-def await_files(paths: Collection[Path]) -> Path | None:
-    """Waits until this machine sees all files, which this or another machine has already written.
-
-    Returns `None` or, after `LATEST` seconds, one of the files that are still not visible.
-    """
-    deadline = time.monotonic() + LATEST
-    awaited = list(paths)
-    while awaited := [path for path in awaited if not path.exists()]:
-        if time.monotonic() > deadline:
-            return awaited[0]
-        time.sleep(_SECONDS_BETWEEN_CHECKS)
-        # An NFS client asks the server for a folder's content only if the folder is listed.
-        for folder in {folder for path in awaited for folder in path.parents[:3]}:
-            with suppress(OSError):  # the folder itself may not be visible yet
-                list(folder.iterdir())
-    return None
-
-
-_INPUTS = b"holistic_bias.inputs"  # the key of the inputs' digest in a shard's metadata
-_LOG_SECONDS = 60  # the time between lines of progress in a log
 
 
 class Shard(NamedTuple):
@@ -107,7 +61,6 @@ def fill_shards(
     label: str,
     unit: str,
     inputs: Sequence[Any] | None = None,
-    progress: bool = True,
 ) -> pa.Table | None:
     """Computes the shards that are not on disk yet, and then reads all shards. The processes share the work.
 
@@ -120,7 +73,6 @@ def fill_shards(
         unit: The noun for a row in the progress bar.
         inputs: [rows] The inputs of the rows. A shard is computed again if its inputs have changed. `None` means that
             the inputs depend only on the ids.
-        progress: Whether to display a progress bar.
 
     Returns:
         On the main process, a table of all rows in the order of `ids`. On all other processes, `None`.
@@ -132,7 +84,7 @@ def fill_shards(
     missing, run = broadcast_object_list([missing, run])  # the record may not be visible on other machines yet
     mine = missing[state.process_index :: state.num_processes]
     total = sum(len(shards[index].rows) for index in mine)
-    with _progress(total, label, unit, shown=progress and state.is_main_process) as advance:
+    with _progress(total, label, unit, shown=state.is_main_process) as advance:
         tables = compute(mine, advance)
         try:
             for index, table in zip(mine, tables, strict=True):
@@ -191,7 +143,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
     shards = plan_row_shards(len(table), rows_per_shard, folder)
     schema = table.schema.remove_metadata()
-    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="", unit="", progress=False)
+    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="answers", unit="row")
     return table
 
 
@@ -199,11 +151,6 @@ def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
     """Reads the shards, and sorts all rows by row number."""
     if not shards:
         return schema.empty_table()
-    if late := await_files([shard.path for shard in shards]):
-        raise FileNotFoundError(
-            f"'{late}', which a process of this run wrote, is not visible on {socket.gethostname()} after {LATEST} "
-            "seconds; set --output_dir to a folder that all machines share, and run the same command again to resume"
-        )
     table = pa.concat_tables([_read(shard.path, schema) for shard in shards])
     order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
     return table.take(pa.array(order))

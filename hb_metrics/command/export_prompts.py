@@ -7,8 +7,7 @@ To import the answers, run `measure` with the same options and `--replies_file` 
 
 import json
 import sys
-from argparse import ArgumentParser
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +20,10 @@ from hb_metrics.measurements.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.collect.replies.requests import ReplyRequests
-    from hb_metrics.models.layout import Layout
-
 # Importing torch takes seconds, so modules that need it are imported after the options are checked.
 
 USAGE = (
-    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]\nThe name of FILE must end in .parquet or "
+    "usage: holistic-bias export-prompts FILE [OPTION ...]\nThe name of FILE must end in .parquet or "
     ".jsonl. All other options are the options of measure."
 )
 SUFFIXES = (".parquet", ".jsonl")
@@ -42,27 +38,17 @@ def main(argv: list[str] | None = None) -> None:
         if not argv:
             raise SystemExit(2)
         parse_arguments(["--help"], title)
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--after", type=Path)
-    own, others = parser.parse_known_args(argv[1:])
-    settings = parse_arguments(others, title)
-    export_prompts(settings, read_prompts(settings), Path(argv[0]), own.after)
+    settings = parse_arguments(argv[1:], title)
+    export_prompts(settings, read_prompts(settings), Path(argv[0]))
 
 
-def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: Path | None = None) -> Path:
-    """Writes a run's prompts to a new file, which must have one of `SUFFIXES`. Returns the path.
-
-    For conversations of several turns, `after` is a file with the replies of all previous turns. The new file then
-    contains the prompts of the next turn.
-    """
+def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
+    """Writes a run's prompts to a new file, which must have one of `SUFFIXES`. Returns the path."""
     import pyarrow.parquet as pq
 
     if path.exists() or path.suffix.lower() not in SUFFIXES:
-        raise ValueError(
-            f"'{path}' already exists, or does not end in one of {', '.join(SUFFIXES)}; pass a new file with one of "
-            "these suffixes"
-        )
-    table = requested(settings, prompts, after)
+        raise ValueError(f"'{path}' exists or has another suffix; pass a new file that ends in {' or '.join(SUFFIXES)}")
+    table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
         write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()))
@@ -74,13 +60,12 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
     return path
 
 
-def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None) -> "pa.Table":
+def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
     """Returns a table with a row for each reply and each log-probability that a run needs.
 
     The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. If the run needs replies, the table also
     has the columns `question` (the user's question after a cue), `messages`, `personas`, `seed` and `decoding`. In rows
-    for log-probabilities, these columns are null. For conversations of several turns, the table also has the column
-    `turn`.
+    for log-probabilities, these columns are null.
     """
     import pyarrow as pa
 
@@ -88,10 +73,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
 
     for measurement in asked_measurements(settings) or []:
         if "weights" in measurement.needs:
-            raise ValueError(
-                f"measurement '{measurement.name}' needs the model itself, so it has no prompts to export; remove it "
-                "from --measurements"
-            )
+            raise ValueError(f"'{measurement.name}' needs the model itself; remove it from --measurements")
     wanted = wanted_measurements(settings)
     read_files(settings, prompts, wanted)
     needs: set[str] = set()
@@ -105,8 +87,9 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         check_prompts(settings, prompts)  # with replies from a file, `measure` adds generation to decisions
         engine = Engine()
         engine.name = settings.run.model
-        asked = ask(settings, prompts, engine)
-        requests = asked.requests if after is None else _next_requests(asked.requests, asked.layout, str(after))
+        requests = ask(settings, prompts, engine).requests
+        if requests.turns > 1:
+            raise ValueError(f"turns is {requests.turns}, but later turns cannot be exported; set --turns 1")
         decoding = {"reply": requests.extent, **asdict(requests.decoding)}
         if requests.max_reasoning_tokens is not None:
             decoding["max_reasoning_tokens"] = requests.max_reasoning_tokens
@@ -121,38 +104,11 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
                     "personas": requests.personas[row],
                     "seed": requests.request_seed(row),
                     "decoding": decoding,
-                    **({} if requests.turns == 1 else {"turn": requests.turn}),
                 }
             )
-    if "likelihoods" in needs and after is None:
+    if "likelihoods" in needs:
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
-        raise ValueError(
-            "the measurements of this run need no answers from a model, so there are no prompts to export; add "
-            "generation or likelihood to --measurements"
-        )
+        raise ValueError("there are no prompts to export; add generation or likelihood to --measurements")
     return pa.Table.from_pylist(rows)
-
-
-def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "ReplyRequests":
-    from hb_metrics.collect.engines.files import FileEngine
-    from hb_metrics.collect.replies.requests import next_turn
-    from hb_metrics.run.answer_files import read_replies_file
-
-    last, turns = max(reply.turn for reply in read_replies_file(path)), requests.turns
-    if last >= turns:
-        raise ValueError(
-            f"'{path}' has replies from turn {last}, and turns is {turns}, so there is no next turn; set --turns to "
-            f"at least {last + 1}, or pass this file to measure as --replies_file"
-        )
-    engine, requests = FileEngine("", path, None), replace(requests, turns=last)
-    for _ in range(last):
-        plan = engine.plan_replies(requests, layout)
-        requests = next_turn(requests, plan.table)
-    if not requests.ids:
-        raise ValueError(
-            f"all replies of turn {last} in '{path}' are empty, so no conversation can continue; pass a file with "
-            f"non-empty replies, or set --turns to {last}"
-        )
-    return replace(requests, turns=turns)

@@ -36,8 +36,7 @@ def read_gates(text: str | None) -> dict[str, float]:
             limit = math.nan
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
-                f"fail_above contains {part!r}; write each limit as figure=limit, such as full_gen_bias=12 or "
-                "decision_spread=3pt, separate limits with commas, and set only one limit per figure"
+                f"fail_above contains {part!r}; write each figure once, such as full_gen_bias=12,decision_spread=3pt"
             )
         gates[name] = limit
     return gates

@@ -70,11 +70,13 @@ def load(settings: Settings, device: Any) -> "Engine":
 def connect(settings: Settings, folder: Path) -> "Engine | None":
     if not settings.run.is_served:
         return None
-    from hb_metrics.collect.engines.served import connect_engine
+    from hb_metrics.collect.engines.served import ServedEngine
+    from hb_metrics.models.served.client import make_server
+    from hb_metrics.models.served.probe import probe_server
 
     run = settings.run
-    server = run.model, run.base_url, run.provider, run.concurrency
-    return connect_engine(*server, folder, context=run.context, chat=run.chat())
+    server = make_server(run.model, run.base_url, run.provider, run.concurrency)
+    return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
 
 
 def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
@@ -140,7 +142,5 @@ def read_files(settings: Settings, prompts: "pa.Table", measurements: Sequence[M
     for measurement in measurements:
         for name in measurement.reads:
             if name not in files:
-                raise ValueError(
-                    f"{measurement.name} reads what the measurement {name} collects; add {name} to --measurements"
-                )
+                raise ValueError(f"{measurement.name} reads what {name} collects; add {name} to --measurements")
     return files

@@ -18,10 +18,8 @@ import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics import measure
-from hb_metrics.collect import shards
-from hb_metrics.collect import shards as shared_files
+from hb_metrics.collect import shards, units
 from hb_metrics.collect.classifiers import classifier
-from hb_metrics.collect.engines import local
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.command import measuring
@@ -52,7 +50,7 @@ def main(options, writes=None, stalled=None, machines=False):
     The process whose rank is `stalled` takes ten minutes to decode a batch.
     """
     hb_metrics.measurements.generation.work.load_style_classifier = lambda *_, **__: STYLES
-    local.MAX_POSITIONS = 16
+    units.MAX_POSITIONS = 16
     scoring_shards.UNITS_PER_SHARD = 2
     decoding_shards.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
@@ -63,10 +61,8 @@ def main(options, writes=None, stalled=None, machines=False):
     leakage.shipped_sentences = lambda: sentences
     continuations.MAX_TOKENS, continuations.NUM_SEEDS = 52, 2
     rank = int(os.environ.get("RANK", "0"))
-    if machines:
-        shared_files.LATEST = 2
-        if rank:
-            shards.run_digest = None  # its network file system may not show the record of the run yet
+    if machines and rank:
+        shards.run_digest = None  # its network file system may not show the record of the run yet
     if writes is not None:
         kill_at_write(writes)
     if stalled == rank:

@@ -15,8 +15,7 @@ import pytest
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
-from hb_metrics.collect import shards
-from hb_metrics.collect.engines import local
+from hb_metrics.collect import shards, units
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.collect.shards import fill_shards, plan_row_shards
 from hb_metrics.command import measuring
@@ -81,7 +80,7 @@ def options(tmp_path_factory, saved_llama):
 def several_shards():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scoring_shards, "UNITS_PER_SHARD", 4)
-        patch.setattr(local, "MAX_POSITIONS", 16)
+        patch.setattr(units, "MAX_POSITIONS", 16)
         patch.setattr(dialogue_work, "NUM_REPLIES", 10)
         yield
 
@@ -259,7 +258,7 @@ def fill(parts, ids, table):
         for index in mine:
             yield table.take(pa.array(parts[index].rows))
 
-    return fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row", progress=False)
+    return fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row")
 
 
 def test_what_is_kept_aside_is_not_overwritten_by_the_next(tmp_path):

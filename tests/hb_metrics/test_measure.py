@@ -123,7 +123,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     [
         (["--vocabulary_dir", "nowhere"], "the vocabulary folder 'nowhere' does not exist"),
         (["--dataset_config", "v1.1-baseline"], "did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, "),
-        (["--personas", "161"], "personas is 161, but the file has only 160 persona lines"),
+        (["--personas", "161"], "personas is 161, but the file has 160 lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (["--style_classifier", "no/such", "--max_new_tokens", "12"], "'no/such' does not exist"),
         (["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"], "'no/such' does not exist"),

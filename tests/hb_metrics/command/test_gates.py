@@ -61,7 +61,7 @@ def test_how_limits_are_written():
 
 @pytest.mark.parametrize("text", ["", "full_gen_bias", "full_gen_bias=", "=1", "a=nan", "a=inf", "a=1,,b=2", "a=1,a=2"])
 def test_limits_of_another_form_are_refused(text):
-    with pytest.raises(ValueError, match="write each limit as figure=limit, such as full_gen_bias=12"):
+    with pytest.raises(ValueError, match="write each figure once, such as full_gen_bias=12"):
         read_gates(text)
 
 

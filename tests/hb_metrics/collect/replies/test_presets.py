@@ -96,6 +96,9 @@ def test_all_other_settings_are_listed_as_ignored(has_encoder, monkeypatch, get_
     )
     monkeypatch.setattr(model, "generation_config", neutral)
     assert ignored_settings(model) == {}
+    neutral.update(no_repeat_ngram_size=3)
+    assert ignored_settings(model) == {"no_repeat_ngram_size": 3}  # only beam search supports it
+    assert not decoding_preset("model", model).no_repeat_ngram_size
     neutral.update(forced_eos_token_id=0, num_beams=2, do_sample=True)
     assert ignored_settings(model) == {"forced_eos_token_id": 0, "do_sample": True}
 

@@ -173,7 +173,7 @@ def test_what_a_judge_needs_is_asked_for_before_anything_runs(tmp_path):
     assert "judge needs a rubric" in refusal(*given, "--measurements", "judge")
     assert "'offensve'" in refusal(*given, "--judge", "offensve")
     assert "set --judge_model" in refusal(*given, "--judge", "offensive", "--judge_base_url", "http://localhost:1/v1")
-    assert "no measurement uses a judge; set --judge" in refusal(*given, "--judge_model", "somewhere")
+    assert "no judge is used; set --judge" in refusal(*given, "--judge_model", "somewhere")
     own = tmp_path / "rude.yaml"
     own.write_bytes((RUBRICS / "offensive.yaml").read_bytes())
     assert "report the share of the same label" in refusal(*given, "--judge", "offensive", own)
