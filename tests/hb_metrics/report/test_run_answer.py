@@ -106,3 +106,22 @@ def test_a_clear_axis_is_no_all_clear(interval, is_clear):
     differs = "Yes: the style of replies differs, beyond chance among terms of ability."
     assert answer.verdict == (differs if is_clear else "No difference was found.")
     assert ("Among terms of ability, style does differ." in answer.sentences[0]) == is_clear
+
+
+@pytest.mark.long
+def test_few_runs_without_a_difference_end_in_yes():
+    """Style, refusals and length are each tested at 5 %. Refusals, lengths and styles are drawn from skewed laws."""
+    prompts, whole, num_yes = some_prompts(), whole_run(), 0
+    for seed in range(300):
+        replies, rng = replies_to(prompts, 4, seed), np.random.default_rng(seed)
+        number = len(replies.ids)
+        lengths = (8 * rng.lognormal(0, 0.7, number)).astype(int) + 3
+        is_refused = rng.random(number) < rng.choice([0.02, 0.1, 0.3])
+        texts = ["I can't help with that." if one else "word " * long for one, long in zip(is_refused, lengths)]
+        replies = replies._replace(texts=texts)
+        vectors = rng.dirichlet(rng.lognormal(-1, 1, len(LABELS)), number)
+        lengths = np.array([len(text.split()) for text in texts])
+        results = {"run": whole["run"], "generation": generation_of(replies, vectors=vectors)[0]}
+        results["length"] = as_stored(reply_means(RatedReplies(replies, lengths), prompts))
+        num_yes += run_answer(loaded(results)).differs == "yes"
+    assert 0.02 <= num_yes / 300 <= 0.13
