@@ -209,7 +209,7 @@ def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
                     {"id": [ids[row] for row in rows], "words": [None] * 2, "number": numbers}, schema=SCHEMA
                 )
 
-        arguments = {"label": "test", "unit": "row", "inputs": inputs, "progress": False}
+        arguments = {"label": "test", "unit": "row", "inputs": inputs}
         return fill_shards(parts, ids, SCHEMA, compute, **arguments)["number"].to_pylist()
 
     assert fill_from(["one", "seven", "two", "four"]) == [3, 5, 3, 4]
