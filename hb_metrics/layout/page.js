@@ -200,8 +200,9 @@ if (terms !== null) {
     filter.addEventListener("input", () => { for (const side of Object.keys(selects)) showTerm(side, chosen[side]); });
   }
   // Pointing at a term shows it beside the chosen term. Clicking a term chooses it.
-  const plot = document.getElementById("terms-plot");
-  if (plot !== null) {
+  for (const id of ["terms-plot", "frequency-plot"]) {
+    const plot = document.getElementById(id);
+    if (plot === null) continue;
     plot.addEventListener("mousemove", (event) => {
       const index = rowAt(event);
       showTerm("right", index === null || index === chosen.left ? chosen.right : index);

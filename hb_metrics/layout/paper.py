@@ -11,6 +11,13 @@ import yaml
 from hb_metrics.run.typed_json import from_json
 
 
+class PrintedLikelihoodBias(NamedTuple):
+    model: str
+    where: str
+    template: str
+    by_axis: dict[str, float]
+
+
 class PrintedGenBias(NamedTuple):
     model: str
     tuning: str | None
@@ -20,6 +27,7 @@ class PrintedGenBias(NamedTuple):
 
 
 class Printed(NamedTuple):
+    likelihood_bias: list[PrintedLikelihoodBias]
     gen_bias: list[PrintedGenBias]
     gen_bias_by_axis: dict[str, dict[str, float]]
     tuned_gen_bias_by_axis: dict[str, dict[str, float]]

@@ -199,16 +199,17 @@ def frame(
     height: float,
     body: Sequence[str],
     legend: Sequence[tuple[str, int, bool]] = (),
+    left: int = LEFT,
 ) -> Plot:
     """Draws a chart's labels (their heights and lines), ticks (in percent), title and legend around its body."""
-    top, width, parts = 8 + 20 * len(legend), 96 - LEFT, []
+    top, width, parts = 8 + 20 * len(legend), 96 - left, []
     for number, (name, look, is_open) in enumerate(legend):
         entry = _shape(look, is_open) + _tag("text", escape(shortened(name, 60)), x=14, y=4)
         parts.append(_tag("svg", entry, x=8, y=12 + 20 * number, overflow="visible"))
     for middle, lines in labels:
         first, spans = top + middle + 4.5 - _LINE * (len(lines) - 1) / 2, ""
         for number, text in enumerate(lines):
-            spans += _tag("tspan", escape(text), x=f"{LEFT - 1.5}%", y=first + _LINE * number)
+            spans += _tag("tspan", escape(text), x=f"{left - 1.5}%", y=first + _LINE * number)
         parts.append(_tag("text", spans, text_anchor="end"))
     area = []
     for position, text in ticks:
@@ -216,8 +217,8 @@ def frame(
         area.append(_line(name, colour, (position, position), (0, height)))
         area.append(_tag("text", escape(text), x=_percent(position), y=height + 16, text_anchor="middle"))
     area += body
-    parts.append(_tag("svg", "".join(area), x=f"{LEFT}%", y=top, width=f"{width}%", height=height, overflow="visible"))
-    parts.append(_tag("text", escape(title), x=f"{LEFT + width / 2}%", y=top + height + 38, text_anchor="middle"))
+    parts.append(_tag("svg", "".join(area), x=f"{left}%", y=top, width=f"{width}%", height=height, overflow="visible"))
+    parts.append(_tag("text", escape(title), x=f"{left + width / 2}%", y=top + height + 38, text_anchor="middle"))
     font = {"font_family": "system-ui, sans-serif", "font_size": 13, "fill": "#1f2937"}
     size = {"xmlns": "http://www.w3.org/2000/svg", "width": "100%", "height": top + height + 46}
     return Markup(_tag("svg", "".join(parts), class_="chart", **size, **font))

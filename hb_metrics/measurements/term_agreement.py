@@ -15,6 +15,8 @@ from hb_metrics.stats.changes import ratio_bounds
 from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, spread
 
 MIN_FREEDOM = 10  # the minimum effective number of clusters, minus the number of axes
+# The influences of clusters on √(P_aa P_bb) and P_ab [2, clusters], the strata, and the weights of clusters.
+Sample = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class Agreement(NamedTuple):
@@ -34,8 +36,7 @@ def agreement(products: np.ndarray, axes: np.ndarray, buckets: np.ndarray, *, fe
         no_effect: The reason why there is no correlation, if P_aa or P_bb is not above 0.
     """
     _, first, codes, weights = np.unique(buckets, return_index=True, return_inverse=True, return_counts=True)
-    strata = axes[first]
-    by_weight = spread(weights.astype(float), strata, weights).by_weight if len(axes) else 0.0
+    by_weight = spread(weights.astype(float), axes[first], weights).by_weight if len(axes) else 0.0
     if by_weight < MIN_FREEDOM:
         needed = f"{MIN_FREEDOM + 1} groups of similar terms on one axis"
         return Agreement(None, None, f"{few} count as only {by_weight + 1:.0f} of at least {needed}")
@@ -43,12 +44,21 @@ def agreement(products: np.ndarray, axes: np.ndarray, buckets: np.ndarray, *, fe
     if min(own, opposite) <= 0:
         return Agreement(None, None, no_effect)
     size = math.sqrt(own * opposite)
-    ratio = shared / size
     influences = np.stack([(products[0] / own + products[1] / opposite) * size / 2, products[2]]) / len(axes)
     by_bucket = np.stack([np.bincount(codes, row) for row in influences])
-    errors = cluster_errors(by_bucket, strata, weights)
-    freedom = spread(by_bucket[1] - ratio * by_bucket[0], strata, weights).freedom
-    bounds = ratio_bounds(size, shared, errors @ errors.T, quantile(CONFIDENCE_LEVEL, freedom) ** 2) or (-1.0, 1.0)
+    return ratio_agreement(size, shared, (by_bucket, axes[first], weights))
+
+
+def ratio_agreement(size: float, product: float, *samples: Sample) -> Agreement:
+    """Computes the agreement, product / size, where `size` is √(P_aa P_bb) and `product` is P_ab."""
+    ratio, covariance, variance, noise = product / size, np.zeros((2, 2)), 0.0, 0.0
+    for influences, strata, weights in samples:
+        errors = cluster_errors(influences, strata, weights)
+        covariance += errors @ errors.T
+        of_ratio = spread(influences[1] - ratio * influences[0], strata, weights)
+        variance, noise = variance + of_ratio.variance, noise + of_ratio.variance**2 / of_ratio.freedom
+    squared = quantile(CONFIDENCE_LEVEL, variance**2 / noise if noise > 0 else math.inf) ** 2
+    bounds = ratio_bounds(size, product, covariance, squared) or (-1.0, 1.0)
     value, low, high = np.clip([ratio, *bounds], -1, 1).tolist()
     return Agreement(value, (low, high), None)
 

@@ -8,14 +8,14 @@ from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import runs_plot
 from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.generation.terms import term_changes
+from hb_metrics.measurements.generation.both_runs import generation_details
 from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.report.changes import better_or_worse, changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.page import not_tested, run_answer
 from hb_metrics.report.sides import Sides, both_sides, sides_section
 from hb_metrics.run.record import Record
-from hb_metrics.run.run_folder import REPLIES, flat_record, run_digest
+from hb_metrics.run.run_folder import flat_record, run_digest
 from hb_metrics.run.run_record import model_title
 
 UNMEASURED = "not measured"
@@ -76,10 +76,8 @@ def write_comparison(
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
     sections, terms = [changes_section(changes)], None
     if "generation" in first.results.measured and "generation" in second.results.measured:
-        sections.append(section("examples-of-both", "Replies side by side", "report/both_replies.html.jinja", {}))
-        replies = second.tables.replies() if second.tables.has(REPLIES) else None
-        both = term_changes(first.results.generation, second.results.generation, replies)
-        terms = {**both, "names": called[:2]}
+        details, terms = generation_details(first, second, called[:2])
+        sections += details
     if human_evaluation is not None:
         of_people = read_results(human_evaluation, [run_digest(folder) for folder in runs])
         sections.append(human_evaluation_section(of_people))

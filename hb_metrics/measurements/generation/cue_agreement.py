@@ -9,12 +9,15 @@ The agreement is a correlation between −1 (opposite directions) and 1 (the sam
 observed P_aa. It also increases the observed P_ab, because the replies to the same prompt under two cues share the noun
 and may share random numbers. A product of two observed means is therefore reduced by their estimated covariance.
 
-`term_agreement.py` derives the interval.
+`term_agreement.py` derives the interval. A cue with names is compared with a cue that states the group: groups then
+take the place of terms, names are the clusters, and P_aa uses only products of different names.
 
 Runs that differ only in the cue are compared by term and template. Questions are ignored, because prompts without a cue
-have no question.
+have no question. If one run uses names and the other uses terms, each group of names is compared with the term for that
+group.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -22,12 +25,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from hb_dataset.names import NAME_CUES
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, NAMES_AXIS
 from hb_metrics.layout.figure import estimated, missing_intervals
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
+from hb_metrics.measurements.generation.name_groups import (
+    MIN_NAMES,
+    group_deviations,
+    group_influences,
+    group_variances,
+)
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.term_agreement import Agreement, agreement
+from hb_metrics.measurements.term_agreement import Agreement, agreement, ratio_agreement
 from hb_metrics.run.record import Record
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES
@@ -77,6 +87,32 @@ def cue_agreement(one: CueReplies, other: CueReplies, axes: np.ndarray, buckets:
     return agreement(np.stack(products), axes, buckets, few=few, no_effect=NO_EFFECT_REASON)
 
 
+def group_agreement(names: CueReplies, groups: Sequence[str], statements: CueReplies) -> Agreement:
+    """Compares names, which need one reply per cell, with statements of their `groups`, in alphabetical order."""
+    kinds, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    number = len(kinds)
+    if number < 2:
+        return Agreement(None, None, "fewer than two groups of names are also terms")
+    if sizes.min() < MIN_NAMES:
+        return Agreement(None, None, f"each group needs at least {MIN_NAMES} names with replies")
+    if len(names.ids) == 0 or len(statements.ids) == 0:
+        return Agreement(None, None, "no template and question has replies to each name, and two replies to each group")
+    members = np.eye(number)[codes]
+    called, statement = _means(names, len(groups)).means, _means(statements, number)
+    between, _ = group_variances(called @ called.T, members)
+    named, stated = group_deviations(called, members), statement.means - statement.means.mean(axis=0)
+    noise = (number - 1) / number**2 * float(_shared(statement, statement, number).sum())
+    own = float((stated**2).sum()) / number - noise
+    if min(between, own) <= 0:
+        return Agreement(None, None, NO_EFFECT_REASON)
+    size = math.sqrt(between * own)
+    of_names = [group_influences(called, members, side) for side in (named * size / between, stated)]
+    along = np.einsum("grs,rs->gr", np.stack([stated * size / own, named])[:, statements.terms], statement.residuals)
+    along /= number * statement.number * statement.sizes
+    samples = (np.stack(of_names) / 2, codes, None), (along, statement.codes, None)
+    return ratio_agreement(size, float((named * stated).sum()) / number, *samples)
+
+
 def _means(cue: CueReplies, number: int) -> _Means:
     num_cells = int(cue.cells.max()) + 1
     codes = cue.terms * num_cells + cue.cells
@@ -107,16 +143,23 @@ _OF_CUE = {
     *("cue", "questions", "left_out_templates", "num_prompts", "prompts_digest", "personas_digest"),
     *("context_reason", "num_copied_replies", "num_left_out_prompts"),
 }
+# These may also differ between a run with names, which has no other measurements, and a run with terms.
+_PEOPLE = {"axes", "dataset_config", "measurements", "names_file", "replies_per_cell", "sample"}
+_PEOPLE |= {"terms", "vocabulary_dir"}
 
 
 def cue_sections(runs: Sequence[Run]) -> list[Section]:
     figures = []
-    for one, other in combinations(runs, 2):
+    for one, other in combinations(sorted(runs, key=lambda run: run.record.cue not in NAME_CUES), 2):
         frames = [cue_frame(run) for run in (one, other)] if differ_in_cue_alone(one.record, other.record) else [None]
         if any(frame is None for frame in frames):
             continue
-        terms, detail = matched_terms(*frames)
-        agreement = cue_agreement(*terms)
+        if (one.record.cue in NAME_CUES) == (other.record.cue in NAME_CUES):
+            terms, detail = matched_terms(*frames)
+            agreement = cue_agreement(*terms)
+        else:
+            people, detail = matched_groups(*frames)
+            agreement = group_agreement(*people)
         name = f"Agreement of directions, {one.record.cue} and {other.record.cue}"
         figure = estimated(name, agreement, "effect", detail=detail)
         figures.append(figure._replace(part_of="Agreement of directions by pair of cues"))
@@ -125,14 +168,20 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def differ_in_cue_alone(one: Record, other: Record) -> bool:
-    asked = one.generation.questions, other.generation.questions
-    if one.cue == other.cue or (None not in asked and asked[0] != asked[1]):
+    """Returns whether two runs differ only in the cue.
+
+    A run with names and a run with terms may also differ in the people in their prompts.
+    """
+    cues, asked = (one.cue, other.cue), (one.generation.questions, other.generation.questions)
+    if cues[0] == cues[1] or (None not in asked and asked[0] != asked[1]):
         return False
-    compared = one.content.keys() & other.content.keys() - {"layout", "versions", "left_out"}
+    is_mixed = (cues[0] in NAME_CUES) != (cues[1] in NAME_CUES)
+    compared = one.content.keys() & other.content.keys() - {"layout", "versions", "left_out", *["data"] * is_mixed}
+    ignored = _OF_CUE | (_PEOPLE if is_mixed else set())
     rest = [{name: record.content[name] for name in compared} for record in (one, other)]
     for record in rest:
         for name in ("settings", "generation"):
-            record[name] = {key: value for key, value in record[name].items() if key not in _OF_CUE}
+            record[name] = {key: value for key, value in record[name].items() if key not in ignored}
     return rest[0] == rest[1]
 
 
@@ -157,6 +206,29 @@ def matched_terms(
     detail = f"terms: {len(kept)} of {len(every)}, templates: {len(templates)}"
     replies = [_cue_replies(frame, kept) for frame in frames]
     return (replies[0], replies[1], np.array(axes), np.array(buckets)), detail
+
+
+def matched_groups(
+    names: pd.DataFrame, statements: pd.DataFrame
+) -> tuple[tuple[CueReplies, list[str], CueReplies], str]:
+    """Selects the names of groups that are also terms, whose case is ignored, and the statements of these groups.
+
+    A cell is omitted if a name has no reply in it, or if a group has fewer than two replies. Returns the arguments of
+    `group_agreement`, and what is compared.
+    """
+    names = names.assign(group=names["bucket"].str.lower())
+    statements = statements.assign(axis=NAMES_AXIS, term=statements["term"].str.lower())
+    shared = set(names["group"]) & set(statements["term"])
+    cues, num_left_out, names = [], 0, names[names["group"].isin(shared)]
+    for frame, least in ((names, 1), (statements[statements["term"].isin(shared)], 2)):
+        fewest = frame.groupby(["cell", "term"]).size().unstack(fill_value=0).min(axis=1)
+        kept = frame[frame["cell"].isin(fewest.index[fewest >= least])]
+        cues.append(_cue_replies(kept, sorted(set(zip(kept["axis"], kept["term"], strict=True)))))
+        num_left_out += int((fewest < least).sum())
+    groups: list[str] = names.drop_duplicates("term").sort_values("term")["group"].tolist()
+    detail = ", ".join(f"{group} {groups.count(group)}" for group in sorted(set(groups)))
+    left_out = f"; {num_left_out} combinations of template and question left out, because replies are missing"
+    return (cues[0], groups, cues[1]), detail + (left_out if num_left_out else "")
 
 
 def cue_frame(run: Run) -> pd.DataFrame | None:

@@ -1,6 +1,6 @@
 """Shows terms: in the report, in comparisons, and their frequencies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -8,13 +8,18 @@ from hb_dataset.grouped import grouped
 from hb_metrics.layout.numbers import axis_label, share, slot
 from hb_metrics.layout.parts import Pair, Section, Side
 from hb_metrics.layout.plots import (
+    Axis,
     Dot,
     Mark,
     Plot,
     Row,
+    drawn_mark,
+    frame,
+    point_path,
     rows_plot,
     shortened,
     spread,
+    tick_label,
 )
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.results import Frequency, Generation
@@ -25,6 +30,9 @@ from hb_metrics.run.replies import Replies, reply_id, reply_number
 from hb_metrics.stats.bias_values import DescriptorKey
 
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
+NUM_NAMED = 6
+_NEVER = 12  # the percentage of the plot's width that is reserved for terms that never occur
+_HEIGHT = 340
 
 
 def terms_section(generation: Generation) -> Section:
@@ -53,25 +61,27 @@ def shown_pair(pair: MedianPair) -> Pair:
 
 def frequency_section(results: Results) -> list[Section]:
     """Correlates style with the frequency of one-word terms, as in the paper's Figures 3 and 5."""
-    generation, known = results.generation, frequencies(results.generation)
-    one_word = [
-        (term, frequency.per_million)
-        for term, frequency in zip(generation.by_descriptor, known, strict=True)
+    terms, known = results.generation.by_descriptor, frequencies(results.generation)
+    per_million = {
+        row: frequency.per_million
+        for row, frequency in enumerate(known)
         if frequency is not None and frequency.one_word
-    ]
-    frequency_of = {term.key: per_million for term, per_million in one_word}
-    rho = {}
-    for cluster in one_word[0][0].clusters if one_word else ():
-        rho[cluster] = correlation_with_bias(frequency_of, {term.key: term.clusters[cluster] for term, _ in one_word})
+    }
+    frequency_of = {terms[row].key: number for row, number in per_million.items()}
+    rho, plots = {}, []
+    for cluster in terms[0].clusters if per_million else ():
+        rho[cluster] = correlation_with_bias(frequency_of, {term.key: term.clusters[cluster] for term in terms})
+        plots.append(frequency_figure(terms, per_million, cluster))
     context = {
         **vars(results.record.frequencies),
         "rho": rho,
-        "num_terms": len(frequency_of),
-        "num_never": list(frequency_of.values()).count(0),
+        "num_terms": len(per_million),
+        "num_never": list(per_million.values()).count(0),
         "num_several_words": sum(row is not None and not row.one_word for row in known),
         "num_unknown": known.count(None),
     }
-    return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context)] if rho else []
+    template, drawn = "generation/frequency.html.jinja", {"frequency-plot": plots}
+    return [section("frequency", "Style and frequency", template, context, drawn)] if rho else []
 
 
 def frequencies(generation: Generation) -> list[Frequency | None]:
@@ -121,14 +131,50 @@ def strip_figure(terms: Sequence[Term], cluster: str) -> Plot:
     for axis, of_axis in sorted(by_axis.items(), key=lambda item: -fmean(values[row] for row in item[1])):
         *others, highest = of_axis
         dots = [Dot(values[row], row, up) for row, up in zip(others, spread(len(others)), strict=True)]
-        name, number = terms[highest].descriptor, terms[highest].num_replies
-        tip = f"{name} ({axis_label(axis)}): {share(values[highest], 2)}, {number} replies"
-        rows.append(
-            Row(axis_label(axis), [Mark(values[highest], tip, look=1, text=shortened(name), row=highest)], dots)
-        )
+        rows.append(Row(axis_label(axis), [_named(terms, highest, values[highest])], dots))
     legend = [("the highest of each axis", 1, False)]
     mean = sum(values) / len(values)
     return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=mean)
+
+
+def frequency_figure(terms: Sequence[Term], per_million: Mapping[int, float], cluster: str) -> Plot:
+    """Plots terms by their frequency and their mean probability of a style cluster (the paper's Figures 3 and 5).
+
+    `per_million` contains the frequencies by the row of the term. The frequency axis is logarithmic. Terms that never
+    occur are in a separate column on the left.
+    """
+    values = {row: terms[row].clusters[cluster] for row in per_million}
+    heights = Axis(0.0, 1.05 * max(values.values()) or 1.0)
+    seen = [number for number in per_million.values() if number > 0] or [1.0]
+    often = Axis(min(seen) / 1.5, max(seen) * 1.5, is_log=True)
+    never = [row for row, number in per_million.items() if number == 0]
+    places = dict(zip(never, spread(len(never), 0.8), strict=True))
+    named = sorted(values, key=lambda row: -values[row])[:NUM_NAMED]
+    dots, body = [], []
+    for row, value in values.items():
+        x = _NEVER * (0.5 + places[row]) if row in places else _right(often.at(per_million[row]))
+        y = _HEIGHT * (1 - heights.at(value) / 100)
+        if row in named:
+            body += drawn_mark(x, y, _named(terms, row, value))
+        else:
+            dots.append((x, y, row))
+    ticks = [
+        (_NEVER / 2, "never seen"),
+        *((_right(often.at(tick)), tick_label(tick, "count")) for tick in often.ticks()),
+    ]
+    labels = [(_HEIGHT * (1 - heights.at(tick) / 100), [tick_label(tick, "share")]) for tick in heights.ticks()]
+    title = f"uses in a million examples (log); height: probability of {cluster}"
+    return frame(labels, ticks, title, _HEIGHT, [*point_path(dots, _HEIGHT), *body], left=14)
+
+
+def _right(position: float) -> float:
+    return _NEVER + 3 + (97 - _NEVER) * position / 100
+
+
+def _named(terms: Sequence[Term], row: int, value: float) -> Mark:
+    term = terms[row]
+    tip = f"{term.descriptor} ({axis_label(term.axis)}): {share(value, 2)}, {term.num_replies} replies"
+    return Mark(value, tip, look=1, text=shortened(term.descriptor), row=row)
 
 
 def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:

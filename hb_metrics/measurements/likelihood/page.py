@@ -2,6 +2,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, Number, by_part, estimated
 from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.layout.parts import Report, Section
@@ -34,6 +35,7 @@ def report(results: Results) -> Report:
         "bias": bias,
         "perplexity": perplexity,
         "by_axis": parts["Likelihood Bias by axis"],
+        "papers": [] if parts[""][0].value is None else beside_paper(bias),
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "share of significant tests", [ADJUSTED])
     plots = {
@@ -133,6 +135,20 @@ def likelihood_answer(whole: list[Figure], bias: LikelihoodBias) -> str:
         f"sentences with another term{most}. The share is {figure[f'Likelihood Bias {ADJUSTED}'].shown} after "
         f"adjusting for the number of tests; {chance}.{common}"
     )
+
+
+def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias, list[Figure]]]:
+    """Returns the paper's tables for templates of this run, with the shares of both."""
+    tables = []
+    for table in paper.PRINTED.likelihood_bias:
+        ours = {axis: values.get(table.template) for axis, values in bias.by_axis_and_template.items()}
+        if any(value is not None for value in ours.values()):
+            rows = [
+                Figure(axis_label(axis), ours.get(axis), "share", printed={table.model: printed})
+                for axis, printed in table.by_axis.items()
+            ]
+            tables.append((table, rows))
+    return tables
 
 
 NUM_ENDS = 5

@@ -86,6 +86,7 @@ def report(results: Results) -> Report:
     plots = {"regard-means": figures_plot(groups, "mean regard", beside)}
     if gaps:
         plots["regard-gaps"] = figures_plot(gaps, "gap in mean regard", beside)
+    structures = {row[0].name: row for row in structure_rows(regard)}
     context = {
         "regard": regard,
         "embedded": record.is_embedded,
@@ -93,7 +94,13 @@ def report(results: Results) -> Report:
         "gaps": gaps,
         "compared": beside,
         "sentences": verdict_sentences(bias, gaps),
-        "structures": structure_rows(regard),
+        "structures": {
+            "Best structures": [structures[name] for name in bias.best_structures],
+            "Worst structures": [structures[name] for name in bias.worst_structures],
+            "All structures": list(structures.values()),
+        },
+        "kl": bias.kl_divergence if len(groups) > 1 else None,
+        "kl_error": bias.kl_error if len(groups) > 1 else None,
         "examples": grouped((example.structure, example) for example in regard.examples),
         "left_out": left_out(regard),
         "without_interval": missing_intervals(listed),

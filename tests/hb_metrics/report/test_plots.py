@@ -10,7 +10,7 @@ from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plo
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.styles import Term
-from hb_metrics.measurements.generation.terms import strip_figure
+from hb_metrics.measurements.generation.terms import frequency_figure, strip_figure
 from hb_metrics.measurements.likelihood.page import perplexity_figure
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
 from hb_metrics.report.changes import comparable_figures
@@ -31,6 +31,7 @@ def every_plot(name):
     return [
         perplexity_figure(perplexity, name, name),
         strip_figure(terms, name),
+        frequency_figure(terms, {0: 0.0, 1: 10.0, 2: 20.0}, name),
         figures_plot([figure], name, [PLAIN, name]),
         runs_plot({name: [figure], "other": [figure._replace(value=None)]}, name),
     ]

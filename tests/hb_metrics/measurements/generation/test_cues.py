@@ -19,6 +19,7 @@ from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.cue_agreement import (
     cue_frame,
     differ_in_cue_alone,
+    matched_groups,
     matched_terms,
 )
 from hb_metrics.measurements.results import read_run
@@ -162,6 +163,21 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path, monkeypatch):
     assert "terms: 8 of 8, templates: 1" in (tmp_path / "comparison.html").read_text()
     write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
     assert "Agreement of directions" not in (tmp_path / "comparison.html").read_text()  # another model
+
+    told = ["--vocabulary_dir", runs / "vocabulary", "--dataset_config", "v1.0", "--replies_per_cell", "0"]
+    told += ["--measurements", "likelihood,generation"]
+    main(list(map(str, [*options, *told, "--cue", "history", "--output_dir", tmp_path / "history"])))
+    folders = [tmp_path / cue for cue in ("history", "name", "signature")]
+    write_comparison(folders, tmp_path / "comparison.html")
+    page = (tmp_path / "comparison.html").read_text()
+    assert page.count("blind 4, deaf 4") == 2
+    assert page.count("terms: 8 of 8, templates: 1") == 1
+    (named, groups, statements), detail = matched_groups(*(cue_frame(read_run(folders[row])) for row in (1, 0)))
+    assert (groups, detail) == (["deaf", "blind"] * 4, "blind 4, deaf 4")
+    assert (named.styles.shape, statements.styles.shape) == ((64, 217), (4, 217))
+    assert statements.terms.tolist() == [0, 0, 1, 1]
+    (nobody, no_groups, _), _ = matched_groups(*(cue_frame(read_run(folders[1])) for _ in range(2)))
+    assert (len(nobody.ids), no_groups) == (0, [])
 
 
 def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):

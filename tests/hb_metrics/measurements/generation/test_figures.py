@@ -153,3 +153,8 @@ def test_frequencies_are_of_one_word_terms(results, generation):
     for cluster in rows[0]["clusters"]:
         rho = spearmanr(per_million, [row["clusters"][cluster] for row in one_word]).statistic
         assert f'>{cluster}</th><td class="number">{fixed(rho, 2)}</td>' in section.html
+    plots = re.findall(r'<svg [^>]*class="chart".*?(?=<svg [^>]*class="chart"|<table)', section.html, re.DOTALL)
+    assert len(plots) == len(rows[0]["clusters"])
+    for plot in plots:
+        drawn = " ".join(re.findall(r'data-rows?="([\d ]+)"', plot)).split()
+        assert sorted(map(int, drawn)) == [number for number, row in enumerate(rows) if row in one_word]
