@@ -91,7 +91,9 @@ def _own_table(settings: Settings, vocabulary: "Vocabulary") -> "pa.Table":
     prompts = own_prompts(settings)
     people = own_people(settings, prompts, vocabulary)
     if LIKELIHOOD in wanted_measurements(settings) and prompts[0].kind != "term":
-        raise ValueError("likelihood needs prompts with {person} or {people}; set --measurements generation,offensiveness")
+        raise ValueError(
+            "likelihood needs {person} or {people} in prompts; set --measurements generation,offensiveness"
+        )
     return own_prompt_table(prompts, people, settings.of(GenerationOptions).replies_per_cell or 1)
 
 

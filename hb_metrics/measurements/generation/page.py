@@ -33,6 +33,10 @@ from hb_metrics.run.record import CONFIDENCE_LEVEL, GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
 from hb_metrics.stats.clusters import quantile
 
+# The style of all terms is tested at half of 5 % (the lower end of its interval). Axes (together) and refusals add the
+# other half, so that an answer is wrong in about 5 % of the runs in which nothing differs.
+ALPHA_OF_AXES = ALPHA / 2  # two-sided, but only one side counts
+ALPHA_OF_REFUSALS = ALPHA / 4
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
@@ -153,7 +157,7 @@ def clear_axes(axes: list[Figure]) -> list[Figure]:
     for axis in known:
         assert axis.value is not None
         assert axis.interval is not None
-        ratio = quantile(1 - ALPHA / len(known)) / quantile(CONFIDENCE_LEVEL)
+        ratio = quantile(1 - ALPHA_OF_AXES / len(known)) / quantile(CONFIDENCE_LEVEL)
         if axis.interval[0] > max(0.0, axis.value * (1 - 1 / ratio)):
             clear.append(axis)
     return clear
@@ -207,11 +211,11 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
 def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
     """States for whom the model refuses more often: on which axis, about which term, or for which group of names.
 
-    There are two tests, between axes and between terms, so each has half the level.
+    There are two tests, between axes and between terms, so each has half of `ALPHA_OF_REFUSALS`.
     """
     rows, shares = parts["Refusals by axis"], generation.refusals.refusals
-    uneven = uneven_sentence(REFUSALS, shares, shares.groups, ALPHA / 2)
-    if shares.p_between_axes is not None and shares.p_between_axes < ALPHA / 2:
+    uneven = uneven_sentence(REFUSALS, shares, shares.groups, ALPHA_OF_REFUSALS / 2)
+    if shares.p_between_axes is not None and shares.p_between_axes < ALPHA_OF_REFUSALS / 2:
         most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
         uneven = f"It refuses more often on some axes than on others, {most}."
     if not uneven:

@@ -117,7 +117,8 @@ def test_few_runs_without_a_difference_end_in_yes():
         number = len(replies.ids)
         lengths = (8 * rng.lognormal(0, 0.7, number)).astype(int) + 3
         is_refused = rng.random(number) < rng.choice([0.02, 0.1, 0.3])
-        texts = ["I can't help with that." if one else "word " * long for one, long in zip(is_refused, lengths)]
+        drawn = zip(is_refused, lengths, strict=True)
+        texts = ["I can't help with that." if refused else "word " * length for refused, length in drawn]
         replies = replies._replace(texts=texts)
         vectors = rng.dirichlet(rng.lognormal(-1, 1, len(LABELS)), number)
         lengths = np.array([len(text.split()) for text in texts])
