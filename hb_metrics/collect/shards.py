@@ -4,16 +4,19 @@ Several processes can share the work. The assignment of rows to shards depends o
 run can resume with a different number of processes. A shard's metadata contain the digests of its run and of its
 inputs. If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
 
-The processes of a run may be on several machines. They must have the same settings and see the same folder.
+The processes of a run may be on several machines. They must have the same settings and see the same folder. On a
+network file system, it may take a minute until a machine sees another machine's file, because each machine caches the
+contents of folders. (The NFS option `acdirmax` sets the maximum duration.)
 """
 
 import hashlib
 import json
+import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +30,8 @@ from hb_dataset.whole_files import write_atomically
 from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import SHARD_RUN, run_differences, run_digest, set_aside
 
-_INPUTS = b"holistic_bias.inputs"  # the key of the inputs' digest in a shard's metadata
-_LOG_SECONDS = 60  # the time between lines of progress in a log
+LATEST = 90  # the maximum number of seconds to wait for a file from another machine
+_SECONDS_BETWEEN_CHECKS = 0.2
 
 
 def check_same_run(run: Mapping[str, object]) -> None:
@@ -40,6 +43,46 @@ def check_same_run(run: Mapping[str, object]) -> None:
                 "the processes of this run have different settings or files:\n" + "\n".join(different) + "\nrun the "
                 "same command on all machines, with the same releases of all packages and the same files"
             )
+
+
+def check_same_folder(folder: Path) -> None:
+    """Raises `ValueError` if a process does not see the main process's folder. Call it on all processes."""
+    state = process_state()
+    (name,) = broadcast_object_list([f".machines.{secrets.token_hex(8)}.tmp"])
+    mark = folder / name  # if the run is killed here, the next run removes this file
+    if state.is_main_process:
+        mark.touch()
+    seen = gather_object([(socket.gethostname(), await_files([mark]) is None)])
+    if state.is_main_process:
+        mark.unlink(missing_ok=True)
+    for host, sees in seen:
+        if not sees:
+            raise ValueError(
+                f"output_dir '{folder}' on {host} is not the same folder as on {seen[0][0]}; pass the full path of a "
+                "folder that all machines share"
+            )
+
+
+def await_files(paths: Collection[Path]) -> Path | None:
+    """Waits until this machine sees all files, which this or another machine has already written.
+
+    Returns `None` or, after `LATEST` seconds, one of the files that are still not visible.
+    """
+    deadline = time.monotonic() + LATEST
+    awaited = list(paths)
+    while awaited := [path for path in awaited if not path.exists()]:
+        if time.monotonic() > deadline:
+            return awaited[0]
+        time.sleep(_SECONDS_BETWEEN_CHECKS)
+        # An NFS client asks the server for a folder's content only if the folder is listed.
+        for folder in {folder for path in awaited for folder in path.parents[:3]}:
+            with suppress(OSError):  # the folder itself may not be visible yet
+                list(folder.iterdir())
+    return None
+
+
+_INPUTS = b"holistic_bias.inputs"  # the key of the inputs' digest in a shard's metadata
+_LOG_SECONDS = 60  # the time between lines of progress in a log
 
 
 class Shard(NamedTuple):
@@ -151,6 +194,11 @@ def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
     """Reads the shards, and sorts all rows by row number."""
     if not shards:
         return schema.empty_table()
+    if late := await_files([shard.path for shard in shards]):
+        raise FileNotFoundError(
+            f"'{late}', which a process of this run wrote, is not visible on {socket.gethostname()} after {LATEST} "
+            "seconds; set --output_dir to a folder that all machines share, and run the same command again to resume"
+        )
     table = pa.concat_tables([_read(shard.path, schema) for shard in shards])
     order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
     return table.take(pa.array(order))

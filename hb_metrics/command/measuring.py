@@ -44,7 +44,7 @@ def measure(settings: Settings) -> Path:
     check_gates(settings, wanted)
     files = read_files(settings, prompts, wanted)
 
-    from hb_metrics.collect.shards import check_same_run
+    from hb_metrics.collect.shards import check_same_folder, check_same_run
     from hb_metrics.models.processes import check_device_map, process_state
 
     state = process_state()
@@ -70,6 +70,7 @@ def measure(settings: Settings) -> Path:
             if settings.run.prompts is not None:
                 write_table(folder / OWN_PROMPTS_FILE, own_prompt_rows(settings))
         state.wait_for_everyone()
+        check_same_folder(folder)
         results = _measure(task, measurements, planned, Results(Record(run)))
         if state.is_main_process:
             write_results(results, folder)

@@ -1,4 +1,4 @@
-"""Plans a longer run from a finished pilot run with the same prompts: its precision, its size and its command.
+"""Plans a longer run from a finished pilot run with the same prompts: its precision, its cost and its command.
 
     holistic-bias plan runs/pilot --replies 8 16 --half_width 2
 
@@ -9,7 +9,6 @@ interval's width. A pilot needs at least four replies for most combinations of a
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from operator import mul
 from pathlib import Path
 
 import numpy as np
@@ -44,14 +43,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half_width", type=float, help="The half-width that the Full Gen Bias interval of the longer run should have."
     )
+    parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
+    parser.add_argument("--price_out", type=float, help="The price per million reply tokens.")
     print(plan(**vars(parser.parse_args(argv))))
 
 
-def plan(pilot: Path, replies: Sequence[int] = (8, 16), half_width: float | None = None) -> str:
+def plan(
+    pilot: Path,
+    replies: Sequence[int] = (8, 16),
+    half_width: float | None = None,
+    price_in: float | None = None,
+    price_out: float | None = None,
+) -> str:
     """Returns the plan as a Markdown table, followed by sentences and the command for the longer run."""
-    for name, amount, least in ("replies", min(replies), 2), ("half_width", half_width, 0):
+    amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out}
+    for name, amount, least in (("replies", min(replies), 2), *((*item, 0) for item in amounts.items())):
         if amount is not None and not least <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass {least} or more")
+    if (price_in is None) != (price_out is None):
+        raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     run = read_run(pilot)
     table = run.tables.reply_table() if "generation" in run.results.measured else None
     of_decisions = _decisions(run) if "decisions" in run.results.measured else None
@@ -71,7 +81,7 @@ def plan(pilot: Path, replies: Sequence[int] = (8, 16), half_width: float | None
         shown = [_shown(figure.at(number), figure.scale) for number in numbers]
         rows.append([name, share(figure.value) if figure.scale == 100 else value, *shown, error])
     totals = [int(np.minimum(sizes, number).sum()) for number in numbers]
-    rows += [[*row, ""] for row in _costs(run, table, totals)]
+    rows += [[*row, ""] for row in _costs(run, table, totals, price_in, price_out)]
     sentences = [
         "The last column shows by how much nine in ten half-widths of later runs differ from these predictions at most "
         f"(“?”: the pilot is too small to say). “{MISSING}” means that there is no interval. The change is between two "
@@ -122,17 +132,33 @@ def _needed(figure: Planned, half_width: float, most: int) -> tuple[int | None, 
     return numbers[index], f"For {aim}, generate {numbers[index]} or more replies per term and template."
 
 
-def _costs(run: Run, table: pa.Table, numbers: Sequence[int]) -> list[list[str]]:
-    """Returns rows for a number of conversations: their number, the minutes and, for a served model, the tokens."""
-    turns = run.record.generation.turns
-    of_turns = [table, *(run.tables.turn(turn).read(REPLIES) for turn in range(2, turns + 1))]
+def _costs(
+    run: Run, table: pa.Table, numbers: Sequence[int], price_in: float | None, price_out: float | None
+) -> list[list[str]]:
+    rows = [["conversations" if run.record.generation.turns > 1 else "replies", "", *map(count, numbers)]]
     seconds = read_seconds(run.folder).get("generation")
-    amounts = {"conversations" if turns > 1 else "replies": 1.0, "minutes": seconds and seconds / len(table) / 60}
-    for name in ("tokens_in", "tokens_out"):
-        means = [pc.mean(of_turn[name]).as_py() for of_turn in of_turns if name in of_turn.column_names]
-        if means and None not in means:
-            amounts[name.replace("_", " ")] = sum(map(mul, means, map(len, of_turns))) / len(table)
-    return [[name, "", *(count(number * value) for number in numbers)] for name, value in amounts.items() if value]
+    if seconds is not None:
+        rows.append(["minutes", "", *(count(number * seconds / len(table) / 60) for number in numbers)])
+    if price_in is not None and price_out is not None:
+        price = _price(run, table, price_in, price_out)
+        rows.append(["price (about)", "", *(f"{number * price:,.2f}" for number in numbers)])
+    return rows
+
+
+def _price(run: Run, table: pa.Table, price_in: float, price_out: float) -> float:
+    """Returns the price of a conversation, from prices per million tokens and the server's counts of tokens."""
+    later = range(2, run.record.generation.turns + 1)
+    price = 0.0
+    for of_turn in (table, *(run.tables.turn(turn).read(REPLIES) for turn in later)):
+        for name, per_million in (("tokens_in", price_in), ("tokens_out", price_out)):
+            mean = pc.mean(of_turn[name]).as_py() if name in of_turn.column_names else None
+            if mean is None:
+                raise ValueError(
+                    f"'{run.folder}' has no numbers of tokens from a server, so its price is unknown; pass a pilot of "
+                    "a served model (--base_url or --provider), or omit --price_in and --price_out"
+                )
+            price += per_million / 1e6 * mean * len(of_turn) / len(table)
+    return price
 
 
 if __name__ == "__main__":

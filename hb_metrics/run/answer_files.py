@@ -18,7 +18,7 @@ from hb_dataset.table_files import invalid, number_in, read_table, text_in
 class GivenReply(NamedTuple):
     """A row in a file of replies. An attribute is `None` if the file does not contain its value.
 
-    `row` is counted from 1.
+    `row` and `turn` (the number of the reply within its conversation) are counted from 1.
     """
 
     row: int
@@ -27,6 +27,7 @@ class GivenReply(NamedTuple):
     reply: str
     num_tokens: int | None
     truncated: bool | None
+    turn: int
     reasoning: str | None
 
 
@@ -52,8 +53,6 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
         truncated = {"true": True, "1": True, "false": False, "0": False}.get(value)
         if truncated is None and value not in ("none", "nan", ""):
             raise invalid(place, row, "truncated", "true or false")
-        if _whole_number(place, row, "turn", 1) not in (None, 1):
-            raise invalid(place, row, "turn", "1, because files contain no later turns of a conversation")
         given.append(
             GivenReply(
                 number,
@@ -62,6 +61,7 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
                 (text_in(place, row, "reply") or "").strip(),
                 _whole_number(place, row, "num_tokens", 0),
                 truncated,
+                _whole_number(place, row, "turn", 1) or 1,
                 (text_in(place, row, "reasoning") or "").strip() or None,
             )
         )
@@ -126,6 +126,15 @@ def check_ids(
         raise ValueError(
             f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, for example {missing[0]}; add the "
             "missing rows (replies may be empty), or limit the run to the prompts in the file with --sample or --axes"
+        )
+
+
+def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
+    replied = sorted({reply.turn for reply in given})
+    if replied != list(range(1, turns + 1)):
+        raise ValueError(
+            f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but --turns is {turns}; add "
+            "the missing replies (export-prompts --after exports the next turn), or set --turns to their number"
         )
 
 

@@ -155,15 +155,21 @@ def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, w
     check_same(whole, out, there)
 
 
-def test_machines_that_do_not_share_a_command_are_refused(runs, tmp_path):
-    out = tmp_path / "run"
-    started, log = runs.start(out, 2, machines=True, own=[[], ["--seed", "7"]])
+@pytest.mark.parametrize("option", ["--output_dir", "--seed"])
+def test_machines_that_do_not_share_folder_or_command_are_refused(option, runs, tmp_path):
+    out, value = tmp_path / "run", {"--output_dir": str(tmp_path / "elsewhere"), "--seed": "7"}[option]
+    started, log = runs.start(out, 2, machines=True, own=[[], [option, value]])
     assert runs.wait(started) == [1, 1]
     host, printed = socket.gethostname(), log.read_text()
-    assert "measure.py: the processes of this run have different settings or files" in printed
-    assert f"\n  settings.seed is 0 on {host} and 7 on {host}\n" in printed
-    assert not out.exists()
+    if option == "--output_dir":
+        assert f"output_dir '{out}' on {host} is not the same folder as on {host}" in printed
+    else:
+        assert "measure.py: the processes of this run have different settings or files" in printed
+        assert f"\n  settings.seed is 0 on {host} and 7 on {host}\n" in printed
+        assert not out.exists()
     assert "Traceback" not in printed
+    assert not (tmp_path / "elsewhere").exists()
+    assert not list(out.glob("*/*.parquet")) + list(tmp_path.rglob("*.tmp"))  # nothing was computed
 
 
 def await_replies(log):

@@ -8,8 +8,12 @@ import time
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics.collect import shards
+from hb_metrics.collect.shards import await_files, plan_row_shards, read_shards
 from hb_metrics.measure import LOST_PROCESS
 from tests.forked_programs import free_port
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
@@ -60,6 +64,32 @@ def test_after_a_machine_has_died_the_same_commands_end_in_the_same_bytes(dying,
     agents = start(0, endpoint, options, out), start(1, endpoint, options, out)
     assert (agents[0].wait(LONGEST), agents[1].wait(LONGEST)) == (0, 0)
     check_same(whole, out, there)
+
+
+def test_a_shard_that_shows_late_is_awaited(tmp_path):
+    """As on a network file system, where this machine keeps for a while what it knows of a folder."""
+    schema = pa.schema({"id": pa.string()})
+    shards = plan_row_shards(4, 2, tmp_path / "replies")
+    late = (
+        "import sys, time, pathlib; time.sleep(0.5); folder = pathlib.Path(sys.argv[1]); "
+        "folder.rename(folder.with_name('replies'))"
+    )
+    written = tmp_path / "written"
+    written.mkdir()
+    for shard, rows in zip(shards, (["a", "b"], ["c", "d"]), strict=True):
+        pq.write_table(pa.table({"id": rows}, schema=schema), written / shard.path.name)
+    with subprocess.Popen([sys.executable, "-c", late, str(written)]):
+        assert read_shards(shards, schema)["id"].to_pylist() == ["a", "b", "c", "d"]
+
+
+def test_a_shard_that_never_shows_ends_the_run_with_what_to_look_at(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "LATEST", 0.5)
+    monkeypatch.setattr(shards.socket, "gethostname", lambda: "node2")
+    (shard,) = plan_row_shards(2, 2, tmp_path / "replies")
+    assert await_files([tmp_path]) is None
+    with pytest.raises(FileNotFoundError) as error:
+        read_shards([shard], pa.schema({"id": pa.string()}))
+    assert all(part in str(error.value) for part in (str(shard.path), "node2", "0.5 s", "share"))
 
 
 def kill_at_work(agent, out):

@@ -16,6 +16,7 @@ from hb_metrics.models.thoughts import read_written
 from hb_metrics.run.answer_files import (
     GivenReply,
     check_ids,
+    check_turns,
     read_log_probabilities_file,
     read_replies_file,
     replies_by_prompt,
@@ -53,12 +54,18 @@ class FileEngine(Engine):
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> Planned:
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
-        if requests.turns > 1:
-            raise ValueError(f"turns is {requests.turns}, but files have no later turns; set --turns 1")
         given = read_replies_file(path)
+        if requests.turn == 1:
+            check_turns(path, given, requests.turns)
+        given = [reply for reply in given if reply.turn == requests.turn]
         check_ids(path, given, requests.ids, requests.texts, what="reply")
         by_prompt, num_copies = replies_by_prompt(given)
         several = next((prompt for prompt, rows in by_prompt.items() if len({row.reply for row in rows}) > 1), None)
+        if several is not None and requests.turn > 1:
+            raise ValueError(
+                f"'{path}' has different replies to {several} at turn {requests.turn}, but a prompt may have several "
+                "replies only at turn 1; pass one reply per conversation at each later turn"
+            )
         if several is not None and not requests.decoding.sample:
             raise ValueError(
                 f"'{path}' has different replies to {several}; set --decoding sample, or pass one per prompt"

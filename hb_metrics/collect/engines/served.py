@@ -10,7 +10,7 @@ from hb_metrics.collect.asking import ask_into_shards
 from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
 from hb_metrics.collect.replies.decoding_settings import NO_EFFECT, REASONING_TOKENS, Decoding, Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
-from hb_metrics.collect.scoring.served_options import TOKENS_SCHEMA, ServedOptionPlan, plan_served_options
+from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
@@ -19,7 +19,6 @@ from hb_metrics.models.served.answers import (
     ServedAnswer,
     TextLikelihood,
     check_model,
-    first_tokens,
     read_likelihood,
     read_served_answer,
     text_of,
@@ -211,36 +210,33 @@ class ServedEngine(Engine):
     ) -> ServedOptionPlan | str:
         self._check_roles(requests)
         if layout.context != "chat":
-            return "servers show the probabilities of options only in a chat"
-        if self.probe.reasoning != "none":
+            if not self.probe.likelihoods:
+                return "the server returns no log-probabilities of a prompt's own tokens"
+            prompts = render_messages(requests.messages, None, layout.context, is_encoder_decoder=False)
+            plans = [echo_plan(requests.ids, prompts, options)]
+        elif self.probe.reasoning != "none":
             return "the model thinks before it answers"
-        fields = {**self.probe.neutral, self.probe.max_tokens_field: 1, **extra_fields(requests.chat)}
-        bodies = [{"messages": messages, **fields} for messages in requests.messages]
-        return plan_served_options(requests.ids, bodies, options, self.server)
+        else:
+            fields = {**self.probe.neutral, self.probe.max_tokens_field: 1, **extra_fields(requests.chat)}
+            plans = chat_plans(requests.ids, [{"messages": messages, **fields} for messages in requests.messages])
+        without = "the server returns no log-probabilities that show the probability of each option"
+        return next((plan for plan in plans if works(plan, self.server, options)), without)
 
     def score_options(self, plan: ServedOptionPlan, folder: Path) -> None:
-        def read(content: Any, row: int) -> list[list[Any]]:
+        ids = plan.columns["id"]
+
+        def read(content: Any, row: int) -> dict[str, object]:
             check_model(text_of(content.get("model")), self.probe.model)
-            likeliest = first_tokens(content)
-            if likeliest is None:
+            values = plan.read(content, row)
+            if values is None:
                 raise TemporaryFault("the answer contains no log-probabilities, although others did")
-            return likeliest
+            return values
 
-        def columns(rows: Sequence[int], answers: Sequence[list[list[Any]]]) -> dict[str, object]:
-            tokens, values = zip(*(zip(*likeliest, strict=True) for likeliest in answers), strict=True)
-            return {"tokens": tokens, "log_probabilities": values}
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, object]]) -> dict[str, object]:
+            labels = {name: [values[row] for row in rows] for name, values in plan.columns.items() if name != "id"}
+            return labels | {name: [answer[name] for answer in answers] for name in answers[0]}
 
-        ask_into_shards(
-            self.server,
-            "chat/completions",
-            plan.ids,
-            plan.bodies,
-            folder,
-            TOKENS_SCHEMA,
-            read,
-            columns,
-            label="decisions",
-        )
+        ask_into_shards(self.server, plan.path, ids, plan.bodies, folder, plan.schema, read, columns, label="decisions")
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
         about = {

@@ -1,52 +1,110 @@
-"""Plans requests for the probabilities of options: in a chat, servers list the likeliest first tokens of an answer."""
+"""Plans requests for the probabilities of options to a server.
+
+In a chat, the server lists the likeliest first tokens of the answer. In plain text, it returns the log-probability of
+each whole option (`echo`).
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hb_metrics.models.served.answers import ALTERNATIVES, first_tokens
+from hb_metrics.models.served.answers import ALTERNATIVES, FIELDS, first_tokens, read_end
 from hb_metrics.models.served.client import RefusedError, Server, TemporaryFault, connected
-from hb_metrics.reply_checks.first_tokens import option_masses
+from hb_metrics.reply_checks.first_tokens import forms_of, option_masses
 
+_LABELS = pa.schema([(name, pa.string()) for name in ("id", "prompt_id", "option", "form")])
 TOKENS_SCHEMA = pa.schema(
     [("id", pa.string()), ("tokens", pa.list_(pa.string())), ("log_probabilities", pa.list_(pa.float64()))]
 )
 
 
 class ServedOptionPlan(NamedTuple):
-    ids: list[str]
-    bodies: list[dict[str, Any]]
-    scoring: str
-    scoring_reason: str = "in a trial, the first tokens showed the probability of each option"
+    """The requests, and the strings to store beside each answer.
 
-
-def plan_served_options(
-    ids: list[str], bodies: Sequence[dict[str, Any]], options: Sequence[Sequence[str]], server: Server
-) -> ServedOptionPlan | str:
-    """Plans requests with as many first tokens as the server allows, or returns a reason why none would work."""
-    for number in ALTERNATIVES:
-        asked = [{**body, "temperature": 1, "logprobs": True, "top_logprobs": number} for body in bodies]
-        if _works(asked, options, server):
-            return ServedOptionPlan(ids, asked, f"served, {number} first tokens")
-    return "the server returns no log-probabilities that show the probability of each option"
-
-
-def _works(bodies: Sequence[dict[str, Any]], options: Sequence[Sequence[str]], server: Server) -> bool:
-    """Tries the first request with each list of options. Returns whether all answers show the options' probabilities.
-
-    `options` contains the options of each request.
+    `read` [content, row] returns the values to store by column, or `None` if the answer does not contain them.
     """
-    first = {tuple(names): body for names, body in reversed(list(zip(options, bodies, strict=True)))}
+
+    scoring: str
+    scoring_reason: str
+    path: str
+    bodies: list[dict[str, Any]]
+    columns: dict[str, list[str]]
+    schema: pa.Schema
+    read: Callable[[Any, int], dict[str, Any] | None]
+
+
+def chat_plans(ids: Sequence[str], bodies: Sequence[dict[str, Any]]) -> list[ServedOptionPlan]:
+    """Plans requests for the first tokens of answers, with as many tokens as a server may allow."""
+
+    def read(content: Any, row: int) -> dict[str, Any] | None:
+        likeliest = first_tokens(content)
+        if likeliest is None:
+            return None
+        tokens, values = zip(*likeliest, strict=True)
+        return {"tokens": list(tokens), "log_probabilities": list(values)}
+
+    return [
+        ServedOptionPlan(
+            f"served, {number} first tokens",
+            "in a trial, the first tokens showed the probability of each option",
+            "chat/completions",
+            [{**body, "temperature": 1, "logprobs": True, "top_logprobs": number} for body in bodies],
+            {"id": list(ids)},
+            TOKENS_SCHEMA,
+            read,
+        )
+        for number in ALTERNATIVES
+    ]
+
+
+def echo_plan(ids: Sequence[str], prompts: Sequence[str], options: Sequence[Sequence[str]]) -> ServedOptionPlan:
+    """Plans requests for the log-probability of each form of each option after a prompt."""
+    rows = [(row, option, form) for row, of_row in enumerate(options) for option in of_row for form in forms_of(option)]
+
+    def read(content: Any, row: int) -> dict[str, Any] | None:
+        prompt, _, form = rows[row]
+        log_likelihood = read_end(content, prompts[prompt] + form, form)
+        return None if log_likelihood is None else {"log_likelihood": log_likelihood}
+
+    return ServedOptionPlan(
+        "served, echo",
+        "in a trial, the server returned a log-probability for every token of an option",
+        "completions",
+        [{"prompt": prompts[row] + form, **FIELDS} for row, _, form in rows],
+        {
+            "id": [f"{ids[row]}-{number}" for number, (row, _, _) in enumerate(rows)],
+            "prompt_id": [ids[row] for row, _, _ in rows],
+            "option": [option for _, option, _ in rows],
+            "form": [form for _, _, form in rows],
+        },
+        _LABELS.append(pa.field("log_likelihood", pa.float64())),
+        read,
+    )
+
+
+def works(plan: ServedOptionPlan, server: Server, options: Sequence[Sequence[str]]) -> bool:
+    """Tries the first request with each list of options. Returns whether the server answers all of them as it should.
+
+    `options` contains the options of each prompt.
+    """
+    owners = plan.columns.get("prompt_id", plan.columns["id"])
+    of_prompt = dict(zip(dict.fromkeys(owners), options, strict=True))
+    first = {tuple(of_prompt[owner]): row for row, owner in reversed(list(enumerate(owners)))}
 
     async def tried() -> bool:
         async with connected(server) as client:
-            for names, body in first.items():
-                likeliest = await client.post("chat/completions", body, first_tokens, what="a trial")
-                if likeliest is None or option_masses(map(tuple, likeliest), names) is None:
+            for names, row in first.items():
+                content = await client.post(plan.path, plan.bodies[row], lambda content: content, what="a trial")
+                values = plan.read(content, row)
+                if values is None:
                     return False
+                if "tokens" in values:
+                    pairs = zip(values["tokens"], values["log_probabilities"], strict=True)
+                    if option_masses(pairs, names) is None:
+                        return False
         return True
 
     with suppress(RefusedError, TemporaryFault):

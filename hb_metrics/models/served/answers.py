@@ -210,6 +210,14 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
     return TextLikelihood(fsum(numbers), len(numbers), start, text_of(content.get("model")))
 
 
+def read_end(content: Any, text: str, end: str) -> float | None:
+    """Returns the log-probability of a text's end, or `None` if no token begins where the end begins."""
+    read_likelihood(content, text)  # raises an error if the tokens are not those of the text
+    tokens, values = _without_written(*_echoed(content), text)
+    starts = [start for start in range(1, len(tokens)) if "".join(tokens[start:]) == end]
+    return fsum(value or 0.0 for value in values[starts[0] :]) if starts else None
+
+
 def read_next_token(content: Any, text: str) -> tuple[str, float]:
     """Returns the token that was generated after a text, and its log-probability."""
     tokens, values = _echoed(content)

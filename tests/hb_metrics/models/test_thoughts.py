@@ -122,7 +122,7 @@ def served(text):
 
 
 def of_a_file(text):
-    return _answer(GivenReply(1, "a", None, text.strip(), None, False, None), "whole")
+    return _answer(GivenReply(1, "a", None, text.strip(), None, False, 1, None), "whole")
 
 
 @pytest.mark.parametrize("name", THOUGHTS)

@@ -69,24 +69,27 @@ def with_tokens(folder, turn, tokens_in, tokens_out):
     pq.write_table(table, path / "00000-of-00001.parquet")
 
 
-def test_replies_minutes_and_tokens_add_up(pilot, tmp_path):
+def test_replies_minutes_and_money_add_up(pilot, tmp_path):
     folder = shutil.copytree(pilot, tmp_path / "pilot")
     assert "minutes" not in rows_of(plan(folder))
     write_json(folder / "seconds.json", {"generation": 180.0, "offensiveness": 7.0})
     with_tokens(folder, 1, 50, 20)
-    rows = rows_of(plan(folder, [8, 16, 64]))
+    options = {"replies": [8, 16, 64], "price_in": 1000.0, "price_out": 2000.0}
+    rows = rows_of(plan(folder, **options))
     numbers = [18 * 4 * 8, 18 * 4 * 16, 18 * 4 * 30]  # there are 30 prompts per term and template
     assert [number(cell) for cell in rows["replies"][1:4]] == numbers
     assert rows["minutes"][1:4] == ["3", "6", "11"]
-    assert [number(cell) for cell in rows["tokens in"][1:4]] == [50 * replies for replies in numbers]
-    assert [number(cell) for cell in rows["tokens out"][1:4]] == [20 * replies for replies in numbers]
+    assert [number(cell) for cell in rows["price (about)"][1:4]] == pytest.approx(
+        [0.05 * replies + 2 * 0.02 * replies for replies in numbers]
+    )
     change_results(folder, lambda results: results["run"]["generation"].update(turns=2))
     with_tokens(folder, 2, 100, 10)  # half of the conversations
-    rows = rows_of(plan(folder, [8]))
-    assert (number(rows["tokens in"][1]), number(rows["tokens out"][1])) == (100 * numbers[0], 25 * numbers[0])
+    rows = rows_of(plan(folder, **options))
+    assert number(rows["price (about)"][1]) == pytest.approx(numbers[0] * (0.09 + 0.12 / 2))
     assert rows["conversations"][1] == "576"
     with_tokens(folder, 2, None, 10)
-    assert {"tokens in", "tokens out"} & {*rows_of(plan(folder, [8]))} == {"tokens out"}
+    with pytest.raises(ValueError, match="no numbers of tokens from a server"):
+        plan(folder, **options)
 
 
 def test_the_command_is_the_pilots_with_more_replies(pilot, tmp_path):
@@ -161,6 +164,9 @@ def test_the_change_is_between_independent_runs(pilot):
     [
         (["--replies", "1"], "--replies is 1; pass 2"),
         (["--half_width", "nan"], "--half_width is nan"),
+        (["--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
+        (["--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
+        (["--price_in", "1", "--price_out", "1"], "no numbers of tokens from a server.*pass a pilot of a served model"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(pilot, words, error):

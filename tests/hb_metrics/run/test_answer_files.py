@@ -209,7 +209,7 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
 
 
 def by_prompt(rows):
-    given = [GivenReply(number, name, None, reply, None, None, None) for number, (name, reply) in enumerate(rows)]
+    given = [GivenReply(number, name, None, reply, None, None, 1, None) for number, (name, reply) in enumerate(rows)]
     grouped, num_copies = replies_by_prompt(given)
     return {name: [row.reply for row in replies] for name, replies in grouped.items()}, num_copies
 

@@ -11,9 +11,11 @@ from hb_metrics.command.measuring import measure
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge
+from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.made_results import read_results
-from tests.hb_metrics.measurements.decisions.test_decisions import CHOICE, write_prompts
+from tests.hb_metrics.measurements.decisions.test_decisions import CHOICE, probability_of, write_prompts
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
+from tests.hb_metrics.models.served.test_likelihoods import model_score
 from tests.hb_metrics.runs_here import measure_here, refusal
 
 
@@ -71,9 +73,16 @@ def test_without_probabilities_decisions_are_read_from_replies(decide, names, mo
     assert results["decisions"]["mean"]["value"] == 0
 
 
-def test_plain_text_has_no_probabilities(decide):
-    with pytest.raises(ValueError, match="only in a chat"):
-        decide(StandIn(), "--context", "plain")
+def test_echoed_options_are_as_likely_as_in_a_plain_call(decide, tmp_path):
+    prompts = [f"{row}: {{options}}? It is about {{person}}." for row in range(2)]  # each of 64 requests
+    path = write_prompts(tmp_path / "two.csv", prompts, **CHOICE)
+    results = decide(StandIn(score=model_score("llama")), "--context", "plain", "--prompts", path)
+    assert results["run"]["decisions"]["scoring"] == "served, echo"
+    model, tokenizer = small_model("llama")
+    texts = [f"{row}: {order}? It is about an old kid." for row in range(2) for order in ("yes or no", "no or yes")]
+    expected = sum(probability_of(text, model, tokenizer, [tokenizer.bos_token_id]) for text in texts) / len(texts)
+    means = {term["name"]: term["mean"] for term in results["decisions"]["by_axis"]["age"]["terms"]}
+    assert means["old"] == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("label", ["not condescending", "Kind"])
