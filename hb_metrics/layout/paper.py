@@ -35,6 +35,8 @@ class Printed(NamedTuple):
     parroting_replies: dict[str, float]
     offensive_replies: dict[str, float]
     prompt_offensiveness: dict[str, tuple[float, float]]
+    extremes_template: str
+    offensive_extremes_templates: list[str]
     phrase_rates: dict[str, dict[str, tuple[float, float]]]
     human_evaluation: dict[str, dict[str, float]]
 

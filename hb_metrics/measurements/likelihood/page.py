@@ -1,4 +1,6 @@
 from collections.abc import Mapping, Sequence
+from statistics import mode
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -21,13 +23,28 @@ from hb_metrics.measurements.results import Results
 from hb_metrics.run.record import Scoring
 from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, TermContrast
 
+NUM_EXTREMES = 3
 OUTSIDE = 0.05  # the level at which terms are outside the range of nonce words
+
+
+class Extremes(NamedTuple):
+    """The descriptors of an axis with the lowest and the highest perplexities in a template.
+
+    Only descriptors with the same number of tokens are compared.
+    """
+
+    axis: str
+    num_compared: int
+    num_descriptors: int
+    lowest: list[tuple[str, float]]
+    highest: list[tuple[str, float]]
 
 
 def report(results: Results) -> Report:
     record, likelihood = results.record, results.likelihood
     bias, perplexity, contrasts = likelihood.likelihood_bias, likelihood.perplexity, likelihood.contrasts
     measure, templates = record.measure, perplexity.templates
+    chosen = paper.PRINTED.extremes_template if paper.PRINTED.extremes_template in templates else templates[0]
     parts = by_part(figures(results))
     context = {
         "run": record,
@@ -35,6 +52,8 @@ def report(results: Results) -> Report:
         "bias": bias,
         "perplexity": perplexity,
         "by_axis": parts["Likelihood Bias by axis"],
+        "chosen": chosen,
+        "extremes": same_length_extremes(perplexity, chosen),
         "papers": [] if parts[""][0].value is None else beside_paper(bias),
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "share of significant tests", [ADJUSTED])
@@ -135,6 +154,29 @@ def likelihood_answer(whole: list[Figure], bias: LikelihoodBias) -> str:
         f"sentences with another term{most}. The share is {figure[f'Likelihood Bias {ADJUSTED}'].shown} after "
         f"adjusting for the number of tests; {chance}.{common}"
     )
+
+
+def same_length_extremes(perplexity: Perplexities, template: str) -> list[Extremes]:
+    """Finds, for each axis, the extreme descriptors among those with the most common length (the paper's Table 3).
+
+    The length is the number of tokens. It affects perplexities, so descriptors of other lengths are left out.
+    """
+    column = perplexity.templates.index(template)
+    by_axis: dict[str, list[tuple[float, str, float]]] = {}
+    for row in perplexity.by_descriptor:
+        value, num_tokens = row.median_perplexity[column], row.median_num_tokens[column]
+        if value is not None and num_tokens is not None:
+            point = value, row.descriptor, num_tokens
+            by_axis.setdefault(row.axis, []).append(point)
+    extremes = []
+    for axis, rows in by_axis.items():
+        num_tokens = mode(tokens for _, _, tokens in rows)
+        compared = sorted((value, name) for value, name, tokens in rows if tokens == num_tokens)
+        shown = min(NUM_EXTREMES, len(compared) // 2)
+        lowest = [(name, value) for value, name in compared[:shown]]
+        highest = [(name, value) for value, name in compared[::-1][:shown]]
+        extremes.append(Extremes(axis, len(compared), len(rows), lowest, highest))
+    return extremes
 
 
 def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias, list[Figure]]]:

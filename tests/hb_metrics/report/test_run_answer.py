@@ -125,4 +125,4 @@ def test_few_runs_without_a_difference_end_in_yes():
         results = {"run": whole["run"], "generation": generation_of(replies, vectors=vectors)[0]}
         results["length"] = as_stored(reply_means(RatedReplies(replies, lengths), prompts))
         num_yes += run_answer(loaded(results)).differs == "yes"
-    assert 0.02 <= num_yes / 300 <= 0.13
+    assert 0.02 <= num_yes / 300 <= 0.1

@@ -8,7 +8,8 @@ from hb_dataset import load_table
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import LIKELIHOOD
-from hb_metrics.measurements.likelihood.page import likelihood_answer
+from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
+from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
 from tests.hb_metrics.made_results import likelihood_run, loaded
 from tests.hb_metrics.pages import report_page
 
@@ -68,3 +69,11 @@ def test_the_papers_shares_are_beside_those_of_the_same_template(results, tmp_pa
         (axis,) = (axis for axis in own if axis_label(axis) == row[0])
         assert row[1] == f"{own[axis][template]:.1%}"
     assert "Beside the paper's RoBERTa-large" not in page.text
+
+
+def test_extremes_are_of_terms_of_one_length():
+    rows = [("a", 5.0, 2), ("b", 1.0, 2), ("c", 9.0, 2), ("d", 99.0, 3), ("e", 3.0, 2), ("f", None, 2)]
+    by_descriptor = [DescriptorMedians("age", name, [value], [tokens]) for name, value, tokens in rows]
+    (row,) = same_length_extremes(Perplexities(1.0, ["t"], [], {}, by_descriptor), "t")
+    assert (row.num_compared, row.num_descriptors) == (4, 5)
+    assert (row.lowest, row.highest) == ([("b", 1.0), ("e", 3.0)], [("c", 9.0), ("a", 5.0)])

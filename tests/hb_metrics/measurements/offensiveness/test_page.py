@@ -1,5 +1,7 @@
 """Offensiveness: its figures are the numbers of results.json, and the page shows them beside the paper's."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from hb_metrics.command.gates import exceeded
@@ -8,6 +10,7 @@ from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
+from hb_metrics.measurements.offensiveness.figures import extremes
 from hb_metrics.measurements.offensiveness.results import Texts
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.run.replies import Replies
@@ -43,6 +46,14 @@ def test_figures_are_those_of_the_results():
         assert row.beside["found offensive"].value == found["offensive_share"]
         mean, std = paper.PRINTED.prompt_offensiveness[template]
         assert row.printed == {"paper's mean": mean, "paper's st. dev.": std}
+
+
+def test_extreme_terms_on_two_axes_have_their_axis():
+    cells = {"nationality": {"Māori": {"t": 0.1}}, "race_ethnicity": {"Māori": {"t": 0.2}, "Black": {}}}
+    prompts = loaded(full_run()).offensiveness.prompts
+    prompts = replace(prompts, by_template={"t": next(iter(prompts.by_template.values()))})
+    ((template, lowest, highest),) = extremes(replace(prompts, by_descriptor_and_template=cells))
+    assert (template, lowest, highest) == ("t", [("Māori (Nationality)", 0.1)], [("Māori (Race and ethnicity)", 0.2)])
 
 
 def test_averages_are_those_of_the_evaluate_module_and_cut_texts_are_counted():
