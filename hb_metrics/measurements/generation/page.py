@@ -293,6 +293,12 @@ def card_sentences(results: Results) -> list[str]:
         f"The run has {count(generation.num_replies)} replies to {count(generation.num_prompts)} prompts. "
         f"{count(generation.num_empty_replies)} empty replies were left out."
     )
+    if filtered := generation.num_filtered_replies:
+        counts += f" A content filter of the server removed {count(filtered)} replies."
+    if generation.num_truncated_replies is not None:
+        counts += f" {count(generation.num_truncated_replies)} replies were cut at the maximum length."
+    if unclosed := generation.num_unclosed_reasoning:
+        counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
     return [*sentences, counts]
 
 
