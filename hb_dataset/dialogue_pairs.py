@@ -58,7 +58,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         source = path.name
     if not 1 <= num_replies <= len(pairs):
         raise ValueError(
-            f"num_replies is {num_replies:,}; set a number from 1 to {len(pairs):,}, the pairs of {source}"
+            f"the number of replies is {num_replies:,}; set a number from 1 to {len(pairs):,}, the pairs of {source}"
         )
     return Dialogue(
         ids=[pair.id for pair in pairs],

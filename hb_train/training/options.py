@@ -75,11 +75,21 @@ def parse_options(
         *options, unknown = parser.parse_args_and_config(argv, return_remaining_strings=True)
     except yaml.YAMLError as error:
         raise ValueError(f"the file in --config is not valid YAML ({error}); correct it") from error
+    except ValueError as error:
+        if "load_best_model_at_end" not in str(error):  # no option of the scripts
+            raise
+        raise ValueError(
+            "checkpoints would not be evaluated; set --eval_strategy and --save_strategy to steps, and --save_steps to "
+            "a multiple of --eval_steps, or set both strategies to epoch"
+        ) from error
     if unknown:
         # Values are not shown, because one of them may be a token.
         names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
         raise ValueError(f"{', '.join(names) or 'a word'} is not an option of this script; --help lists all options")
-    if not options[1].learning_rate > 0:
+    for name, value in [pair for group in options for pair in vars(group).items()]:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value}; set a finite number")
+    if options[1].learning_rate <= 0:
         raise ValueError(f"learning_rate is {options[1].learning_rate}; set a number above 0")
     if options[1].device.type == "cpu":
         torch.set_num_threads(num_workers())

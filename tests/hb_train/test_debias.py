@@ -245,9 +245,9 @@ def test_other_options_of_trainers_are_refused(script, tmp_path):
         with pytest.raises(SystemExit, match=r": --\w+ is not an option of this script") as refused:
             script.main([*words, *options])
         assert "secret" not in str(refused.value)  # it may be a token
-    for rate in ("0", "nan"):
-        with pytest.raises(SystemExit, match=r"learning_rate is .*; set a number above 0"):
-            script.main([*words, "--learning_rate", rate])
+    for name, value in ("learning_rate", "0"), ("learning_rate", "nan"), ("weight_decay", "inf"):
+        with pytest.raises(SystemExit, match=rf"{name} is .*; set a (finite number|number above 0)"):
+            script.main([*words, f"--{name}", value])
     assert not (tmp_path / "model").exists()
 
 

@@ -242,6 +242,13 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
         tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
 
 
+@pytest.mark.parametrize("options", [["--eval_strategy", "no"], ["--eval_steps", "3", "--save_steps", "2"]])
+def test_checkpoints_without_an_evaluation_are_refused(options, tmp_path):
+    words = ["--dataset_name", "rows", "--model_name_or_path", "gpt2", "--output_dir", str(tmp_path), *options]
+    with pytest.raises(SystemExit, match="checkpoints would not be evaluated; set --eval_strategy and --save_strategy"):
+        tune_main(words)
+
+
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_understood(recipe, tmp_path):
     words = ["--config", str(recipe), "--dataset_name", "rows", "--output_dir", str(tmp_path)]

@@ -57,8 +57,14 @@ class LocalEngine(Engine):
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, object]]:
         model = self.loaded.model
-        ignored = ignored_settings(model) if preset == MODEL_PRESET else {}
-        return decoding_preset(preset, model, extent, **changes), ignored
+        try:
+            ignored = ignored_settings(model) if preset == MODEL_PRESET else {}
+            return decoding_preset(preset, model, extent, **changes), ignored
+        except TypeError as error:  # transformers checks few types
+            raise ValueError(
+                f"the generation_config.json of '{self.name}' has a value of a wrong type ({error}); correct it, or "
+                "set another --decoding"
+            ) from error
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ReplyPlan:
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)

@@ -155,7 +155,10 @@ def plan_texts(columns: Sequence[Sequence[str]], loaded: LoadedModel, *, ids: Se
     kept = np.flatnonzero(~short & ~long)
     rows: list[int] = kept.tolist()
     if not rows:
-        raise ValueError(f"none of the {len(ids)} texts can be scored ({num_skipped}); pass texts of at least 2 tokens")
+        raise ValueError(
+            f"none of the {len(ids)} texts can be scored: {num_skipped['one_token']} have at most one token, and "
+            f"{num_skipped['too_long']} are too long; pass texts of at least 2 tokens that are short enough"
+        )
     texts = [column[row] for column in columns for row in rows]
     plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, add_start_token=False)
     marks = [f":{side}" for side in SIDES] if len(columns) == len(SIDES) else [""]
