@@ -71,6 +71,8 @@ class TuneArguments:
         check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0)
         if self.anchor_share >= 1:
             raise ValueError(f"anchor_share is {self.anchor_share}; set a number of at least 0 and below 1")
+        if self.method != "sft" and self.labels == "none":
+            raise ValueError(f"--labels none has no effect with method {self.method}; omit it, or set --method sft")
 
     def kinds(self) -> tuple[str, ...]:
         return ("causal", "encoder-decoder") if self.method == "sft" else ("causal",)
