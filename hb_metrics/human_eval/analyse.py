@@ -3,6 +3,7 @@
 holistic-bias human-eval analyse ratings/*.jsonl --study runs/raters/study.json
 """
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -250,10 +251,10 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimat
         sizes = np.unique(groups, return_counts=True)[1]
         effective = spread(sizes.astype(float), weights=sizes).by_weight + 1
         if round(effective, 6) < least:
-            counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
+            counted, needed = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}", math.ceil(least)
             if len(sizes) >= least:
-                counted += f" with unequal numbers of ratings count as only {effective:.1f}"
-            return Estimate(value, None, f"{counted}; an interval needs {least} or more")
+                counted, needed = f"{counted} with unequal numbers of ratings count as only {effective:.1f}", least
+            return Estimate(value, None, f"{counted}; an interval needs {needed} or more")
     of_rate, independent = crossed((wins - value) / number, raters, pairs), number - 1.0
     if of_rate.variance > 0:
         ratio = quantile(_LEVEL) / of_rate.half_width(_LEVEL)

@@ -47,7 +47,7 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         keys = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in fault["loc"][1:])
-        given = "" if fault["type"].startswith("missing") else f" is {fault['input']!r}"
+        given = "" if fault["type"].startswith("missing") else f" is {fault['input']!r:.60}"  # a part may be long
         raise ValueError(f"{place}{keys}{given} ({fault['msg']}); analyse or measure again") from error
     return value
 

@@ -193,7 +193,7 @@ def _as_matrix(values: Any) -> np.ndarray:
         if matrix.ndim != 2 and matrix.shape != (0,):
             raise TypeError(f"shape {matrix.shape}")
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        advice = "pass an array of shape [replies, styles], such as lists of equal length or tensor.detach().cpu()"
+        advice = "pass an array of shape [replies, styles], such as equal lists, or tensor.detach().cpu().float()"
         raise ValueError(f"style probabilities cannot be read as numbers ({error}); {advice}") from error
     return matrix
 

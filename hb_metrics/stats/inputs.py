@@ -23,7 +23,7 @@ def check_column(name: str, column: Any) -> None:
         what = "a mapping"
     elif not isinstance(column, Sized) or getattr(column, "ndim", 1) == 0:
         what = f"a single value or an iterator ({type(column).__name__})"
-    elif np.ma.is_masked(column):
+    elif np.ma.is_masked(column) or (isinstance(column, list | tuple) and any(map(np.ma.is_masked, column))):
         what = "a column with masked values"
     else:
         return

@@ -49,6 +49,7 @@ def test_what_is_written_is_read():
         ({"share": True}, "results.share is True .*a valid number"),
         ({"first": 3}, "results.first is 3 .*an object"),
         ({"more": 1}, "results.more is 1 .*Unexpected"),
+        ({"more": ["x" * 50] * 9}, r"results.more is \['x{50}', 'x{4} \(Unexpected"),
     ],
 )
 def test_a_damaged_value_is_named(change, message):

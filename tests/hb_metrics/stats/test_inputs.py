@@ -43,12 +43,13 @@ def test_columns_of_no_numbers_are_rejected():
         good = numbers_of(name)
         masked = np.ma.array(good)
         masked[2] = np.ma.masked
+        hidden = [*good[:3], np.ma.masked_array(good[3], mask=True)]
         bad = {
             "predictions: a single string was given": ["1234", b"1234", bytearray(b"1234")],
             "predictions: a set, which has no order, was given": [{1, 2, 3, 4}],
             "predictions: a mapping was given": [dict.fromkeys(range(4), 0.5)],
             "predictions: a single value or an iterator": [3, iter(good), np.array(0.5), np.ma.masked],
-            "predictions: a column with masked values": [masked],
+            "predictions: a column with masked values": [masked, hidden],
             "cannot be read as numbers": [
                 np.array(good).astype(str).tolist(),
                 np.array(good).astype(str),

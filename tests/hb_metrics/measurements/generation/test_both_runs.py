@@ -92,3 +92,9 @@ def test_a_term_on_two_axes_is_listed_with_its_axis():
     page = Page(f"<main>{render('generation/both_styles.html.jinja', context)}</main>")
     rose = {row[0]: row[-1] for row in page.table("Styles that changed most")}
     assert rose["Warm"] == "Māori (Nationality), Māori (Race and ethnicity)"
+
+
+def test_the_same_styles_in_both_runs_are_not_called_incomparable(runs):
+    (first, _), _ = runs
+    (styles, _), _ = generation_details(first, first, ("a", "b"))
+    assert "No style changed its variance, or" in styles.html
