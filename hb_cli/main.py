@@ -21,56 +21,34 @@ class Command(NamedTuple):
 
     module: str
     sentence: str
-    extras: str = ""
+    extras: str = "measure"
 
 
 COMMANDS = {
     "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
-    "analyse": Command("hb_metrics.command.analyse", "Compute a run's results again, without a model.", "measure"),
-    "export-prompts": Command(
-        "hb_metrics.command.export_prompts", "Write the prompts of `measure` into a file.", "measure"
-    ),
-    "human-eval export": Command(
-        "hb_metrics.human_eval.export", "Write pages on which raters compare the replies of two runs.", "measure"
-    ),
-    "human-eval analyse": Command(
-        "hb_metrics.human_eval.analyse", "Compute win rates and agreement from ratings.", "measure"
-    ),
-    "human-eval labels": Command(
-        "hb_metrics.human_eval.labels", "Write pages on which raters label a run's replies.", "measure"
-    ),
-    "human-eval calibrate": Command(
-        "hb_metrics.command.calibrate", "Correct a judge's figures with raters' labels.", "measure"
-    ),
-    "classifiers": Command(
-        "hb_metrics.collect.classifiers.presets", "List the classifiers that have a short name.", "measure"
-    ),
-    "convert-classifier": Command(
-        "hb_metrics.collect.classifiers.parlai", "Convert the paper's style classifier from ParlAI.", "measure"
-    ),
-    "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
-    "report": Command("hb_metrics.command.report", "Rewrite a run's report, or compare several runs.", "measure"),
-    "table": Command("hb_metrics.command.table", "Print figures as Markdown, CSV, LaTeX or JSON.", "measure"),
-    "replies": Command("hb_metrics.run_tables", "Print the worst replies of a run.", "measure"),
-    "plan": Command("hb_metrics.command.plan", "Estimate the precision and the cost of a longer run.", "measure"),
-    "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, for tuning.", "measure"),
+    "analyse": Command("hb_metrics.command.analyse", "Compute a run's results again, without a model."),
+    "export-prompts": Command("hb_metrics.command.export_prompts", "Write the prompts of `measure` into a file."),
+    "human-eval export": Command("hb_metrics.human_eval.export", "Write pages to compare the replies of two runs."),
+    "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Compute win rates and agreement from ratings."),
+    "human-eval labels": Command("hb_metrics.human_eval.labels", "Write pages on which raters label a run's replies."),
+    "human-eval calibrate": Command("hb_metrics.command.calibrate", "Correct a judge's figures with raters' labels."),
+    "classifiers": Command("hb_metrics.collect.classifiers.presets", "List the classifiers that have a short name."),
+    "convert-classifier": Command("hb_metrics.collect.classifiers.parlai", "Convert the paper's style classifier."),
+    "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness.", ""),
+    "report": Command("hb_metrics.command.report", "Rewrite a run's report, or compare several runs."),
+    "table": Command("hb_metrics.command.table", "Print figures as Markdown, CSV, LaTeX or JSON."),
+    "replies": Command("hb_metrics.run_tables", "Print the worst replies of a run."),
+    "plan": Command("hb_metrics.command.plan", "Estimate the precision and the size of a longer run."),
+    "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, for tuning."),
     "tune": Command("hb_train.tune", "Tune a model to reduce its bias.", "tune"),
     "debias": Command("hb_train.debias", "Debias a model with a method from the RedditBias paper.", "tune"),
-    "style-clusters": Command(
-        "hb_metrics.style_clusters.__main__", "Find clusters of styles in a run's replies.", "measure"
-    ),
-    "install": Command(
-        "hub_scripts.install_local",
-        "Install the dataset and the metrics, so that they load without a Hub organisation in their names.",
-        "measure",
-    ),
-    "new-vocabulary": Command("hb_dataset.new_vocabulary", "Write files from which to write your own vocabulary."),
-    "check-terms": Command("hub_scripts.terms.check_terms", "Check a change to the vocabulary."),
-    "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
-    "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
-    "publish results": Command(
-        "hub_scripts.publish_results", "Propose a run's figures for the model's page on the Hub.", "measure"
-    ),
+    "style-clusters": Command("hb_metrics.style_clusters.__main__", "Find clusters of styles in a run's replies."),
+    "install": Command("hub_scripts.install_local", "Install the dataset and the metrics under their short names."),
+    "new-vocabulary": Command("hb_dataset.new_vocabulary", "Write files from which to write your own vocabulary.", ""),
+    "check-terms": Command("hub_scripts.terms.check_terms", "Check a change to the vocabulary.", ""),
+    "publish dataset": Command("hub_scripts.publish_dataset", "Publish a version of the dataset on the Hub.", ""),
+    "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub.", ""),
+    "publish results": Command("hub_scripts.publish_results", "Propose a run's figures for a model's Hub page."),
 }
 
 

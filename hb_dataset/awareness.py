@@ -87,9 +87,7 @@ def awareness_prompts(
             for noun_rank, chosen in enumerate(mixed.tolist()):
                 drawn.append((noun_rank, descriptor_rank, index, term, agreeing[chosen]))
     if not drawn:
-        raise ValueError(
-            f"none of the axes {', '.join(axes or ())} has questions about needs; add another axis to --axes"
-        )
+        raise ValueError(f"none of the axes {', '.join(axes or ())} has questions about needs; add another axis")
     drawn.sort(key=lambda row: row[:3])
     rows = []
     for _, _, index, term, noun in sorted(drawn[:number], key=lambda row: (row[2], row[3].term, row[4].noun)):

@@ -78,10 +78,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         for option in OPTIONS:
             if option not in find_config(config_name).options and kwargs.get(option) not in (None, False, 0):
                 allowed = ", ".join(name for name in CONFIGS if option in find_config(name).options)
-                raise ValueError(
-                    f"config '{config_name}' does not accept `{option}`; omit the option, or choose one of these "
-                    f"configs: {allowed}"
-                )
+                raise ValueError(f"config '{config_name}' does not accept `{option}`; omit it, or choose {allowed}")
         groups = kwargs.get("groups")
         self.groups, _ = find_groups(groups)
         # If no config name is passed, `datasets` loads the cache folder that changed last. It raises an error if

@@ -58,8 +58,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         source = path.name
     if not 1 <= num_replies <= len(pairs):
         raise ValueError(
-            f"num_replies is {num_replies:,}, but {source} has {len(pairs):,} prompt–reply pairs; set a number from 1 "
-            f"to {len(pairs):,}"
+            f"the number of replies is {num_replies:,}; set a number from 1 to {len(pairs):,}, the pairs of {source}"
         )
     return Dialogue(
         ids=[pair.id for pair in pairs],
@@ -86,10 +85,7 @@ def _chitchat() -> dict[str, Any]:
     try:
         folder = resources.files("chitchat_dataset")
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
-            f"prompt and reply"
-        ) from error
+        raise ModuleNotFoundError(f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`") from error
     # The file is read directly, because the package's own class would not close the file.
     return json.loads(folder.joinpath("dataset.json").read_text(encoding="utf-8"))
 
@@ -97,18 +93,9 @@ def _chitchat() -> dict[str, Any]:
 def _draw_from_conversations(
     conversations: dict[str, Any], number: int, seed: int
 ) -> tuple[list[_Pair], dict[str, int]]:
-    num_skipped = {"one_person": 0, "one_word": 0}
+    by_conversation, num_skipped = _pairs_of(conversations)
     order = []
-    for index, (name, conversation) in enumerate(conversations.items()):
-        pairs = list(_answers(name, conversation["messages"]))
-        if not pairs:
-            num_skipped["one_person"] += 1
-            continue
-        # Greetings and "yes" reveal little about a model's dialogue.
-        pairs = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
-        if not pairs:
-            num_skipped["one_word"] += 1
-            continue
+    for index, (name, pairs) in enumerate(by_conversation.items()):
         generator = seeded_generator(seed, "dialogue", name)
         order.append((generator.random(), index, pairs, generator))
     drawn: dict[int, _Pair] = {}
@@ -119,6 +106,20 @@ def _draw_from_conversations(
             drawn[index] = pairs[generator.integers(len(pairs))]
             people.add(drawn[index].person)
     return [drawn[index] for index in sorted(drawn)], num_skipped
+
+
+def _pairs_of(conversations: dict[str, Any]) -> tuple[dict[str, list[_Pair]], dict[str, int]]:
+    num_skipped = {"one_person": 0, "one_word": 0}
+    by_conversation = {}
+    for name, conversation in conversations.items():
+        pairs = list(_answers(name, conversation["messages"]))
+        # Greetings and "yes" reveal little about a model's dialogue.
+        long = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
+        if long:
+            by_conversation[name] = long
+        else:
+            num_skipped["one_word" if pairs else "one_person"] += 1
+    return by_conversation, num_skipped
 
 
 def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_Pair]:
@@ -147,8 +148,7 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
             continue
         if len(columns) != 7:
             raise ValueError(
-                f"line {number} of '{path}' has {len(columns)} columns; pass a convos.txt from DSTC-7, in which each "
-                "line has 7 tab-separated columns"
+                f"line {number} of '{path}' has {len(columns)} columns, not 7; pass a convos.txt of DSTC-7"
             )
         last = columns[5].strip().split(" EOS ")[-1]
         rows.append(("" if last == "START" else last, columns[6]))

@@ -175,8 +175,7 @@ def find_terms(
         liked = [descriptor.term for descriptor in on_axes if descriptor.preference != "dispreferred"]
         raise ValueError(
             f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
-            f"{did_you_mean(unknown[0], liked)}write terms as the vocabulary's files list them, separated by commas. "
-            "With your own prompts, a term of your own has its axis before it, as in 'ability:hearing'"
+            f"{did_you_mean(unknown[0], liked)}write one of its terms or, with your own prompts, 'ability:hearing'"
         )
     return [descriptor for descriptor in on_axes if descriptor.term.casefold() in wanted]
 
@@ -195,9 +194,8 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
     except ValueError:  # pydantic's message would not name the option
         pass
     raise ValueError(
-        f"term '{written}' is not an axis and a term, such as 'ability:hearing' or 'ability:with a cast'; write the "
-        f"axis in lower case (not '{NAMES_AXIS}'), and the term without an article and a noun, as an adjective or as a "
-        "phrase with a preposition. For other terms, write a vocabulary (holistic-bias new-vocabulary)"
+        f"term '{written}' is not an axis and a term; write the axis in lower case (not '{NAMES_AXIS}'), and the term "
+        "without an article and a noun, such as 'ability:hearing' or 'ability:with a cast', or write a vocabulary"
     )
 
 
@@ -256,9 +254,8 @@ def own_prompt_table(
     size = sum(len(people_of[prompt.kind]) * len(prompt.prompt.encode()) for prompt in prompts)
     if number > MAX_FILLED or size > MAX_FILLED_BYTES:
         raise ValueError(
-            f"{len(prompts):,} prompts with {len(people):,} people would be {number:,} filled prompts ({size >> 20:,} "
-            f"MiB), and the limit is {MAX_FILLED:,} ({MAX_FILLED_BYTES >> 20:,} MiB); set --axes, --terms or a small "
-            "config to get fewer people, or use fewer prompts"
+            f"{len(prompts):,} prompts with {len(people):,} people are {number:,} ({size >> 20:,} MiB); the limit is "
+            f"{MAX_FILLED:,} ({MAX_FILLED_BYTES >> 20:,} MiB). Use fewer prompts, --axes, --terms or a small config"
         )
     uses = Counter(prompt.prompt for prompt in prompts)
     columns: dict[str, list[Any]] = {name: [] for name in OWN_SCHEMA.names}

@@ -61,12 +61,12 @@ def stream_split(names: Sequence[str], split: str = "train") -> Any:
         for path in paths:
             if not path.is_file():
                 raise FileNotFoundError(
-                    f"the file '{path}' does not exist; pass existing files, or the id of a dataset on the Hub"
+                    f"the file '{path}' does not exist; pass files, or the id of a dataset on the Hub"
                 )
         if len(formats) > 1 or None in formats:
             raise ValueError(
-                f"the files {', '.join(map(str, paths))} do not share one of the allowed formats; pass files in a "
-                f"single format: {', '.join(FORMATS)}, with or without compression ({', '.join(COMPRESSIONS)})"
+                f"the files {', '.join(map(str, paths))} do not share one of the allowed formats; pass files in one of "
+                f"{', '.join(FORMATS)}, with or without compression ({', '.join(COMPRESSIONS)})"
             )
         builder = str(*formats)
         options = {"data_files": {"train": [glob.escape(str(path)) for path in paths]}}

@@ -193,10 +193,8 @@ def read_own_prompts(source: str, replaced: Sequence[str] = ()) -> list[OwnPromp
             raise ValueError(f"{place} has the same id as row {first.rpartition(' ')[2]}; give each row its own id")
         first = place_of.setdefault((prompt.prompt, prompt.system, prompt.outcome), place)
         if first != place:
-            raise ValueError(
-                f"{place} has the same prompt as row {first.rpartition(' ')[2]}, so it would be another question; "
-                "remove the row (for several replies to each prompt, set --replies_per_cell)"
-            )
+            row_number = first.rpartition(" ")[2]
+            raise ValueError(f"{place} has the same prompt as row {row_number}; remove it, or set --replies_per_cell")
         prompts.append(prompt)
     return prompts
 
@@ -218,10 +216,7 @@ def _rows(source: str) -> list[tuple[str, dict[str, object]]]:
             raise ValueError(f"'{source}' has no column prompt; add such a column (the columns are: {columns})")
     else:
         if not path.is_file():
-            raise FileNotFoundError(
-                f"prompts '{source}' is not a file; pass a file ({', '.join(SUFFIXES)}), a dataset on the Hub as "
-                f"org/dataset:split, or {SHIPPED}"
-            )
+            raise FileNotFoundError(f"prompts '{source}' is no file; pass a file, org/dataset:split, or {SHIPPED}")
         rows = read_table(path, ("prompt",))
     if len(rows) > MAX_ROWS:
         raise ValueError(f"'{source}' has more than {MAX_ROWS:,} rows; draw a sample of them")
@@ -297,7 +292,7 @@ def _replaced(rows: list[tuple[str, dict[str, object]]], phrases: Sequence[str])
             if words_before := (OPEN_PHRASE if is_noun else DETERMINER).search(prompt[:start]):
                 raise ValueError(
                     f"{place}: the phrase in --replace follows '{words_before[0].strip()}', but {{person}} has its own "
-                    "article; include these words in the phrase, or write {person} in the file"
+                    "article; include these words in the phrase"
                 )
             counts[matches[0][0].lower()] += 1
             prompt = f"{prompt[:start]}{{person}}{prompt[end:]}"

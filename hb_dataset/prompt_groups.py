@@ -179,9 +179,7 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
     for index, group in enumerate(groups):
         for other in groups[:index]:
             if group.name == other.name or {group.singular, group.plural} & {other.singular, other.plural}:
-                raise ValueError(
-                    f"the groups '{other.name}' and '{group.name}' consist of the same words; remove one of them"
-                )
+                raise ValueError(f"groups '{other.name}' and '{group.name}' have the same words; remove one of them")
 
 
 # --- Terms of the vocabulary ------------------------------------------------------------------------------------------
@@ -191,9 +189,8 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
     reading = next(_readings(vocabulary, " ".join(term.casefold().split())), None)
     if reading is None:
         raise ValueError(
-            f"'{term}' is neither a term of the vocabulary nor a term with one of its nouns; "
-            f"{_hint(vocabulary, term)}write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman "
-            "with a lisp') or a noun ('woman'). To use any other words, define the groups in a YAML file"
+            f"'{term}' is not in the vocabulary; {_hint(vocabulary, term)}write a term ('tall'), a term with a noun "
+            "('tall woman', 'woman with a lisp') or a noun ('woman'), or define groups of other words in a YAML file"
         )
     descriptor, noun = reading
     singular = _singular(descriptor, noun)

@@ -111,10 +111,7 @@ def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
-        raise ValueError(
-            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs that end in '-seat' require; add the file, or "
-            "choose another config"
-        )
+        raise ValueError(f"the vocabulary has no {SEAT_TEMPLATES_FILE}; add the file, or choose another config")
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
 
@@ -254,10 +251,7 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
     if vocabulary_dir is None:
         return read_version(version_of(config))
     if not find_config(config).has_version:
-        raise ValueError(
-            f"config '{config}' is not built from a vocabulary; omit the folder '{vocabulary_dir}'. To create "
-            "structured prompts about other groups, use hb_dataset.structured_prompt_table"
-        )
+        raise ValueError(f"config '{config}' is not built from a vocabulary; omit the folder '{vocabulary_dir}'")
     return read_vocabulary(vocabulary_dir)
 
 

@@ -11,14 +11,15 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.counterfactuals import Mode, check_mode, counterfactual, lowered, pair_of
-from hb_dataset.table_files import column_of, filled_text_in, number_in, read_header, read_lines, read_table
+from hb_dataset.table_files import column_of, filled_text_in, read_header, read_lines, read_table
 
 SPLITS = ("train", "validation", "test")
-TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the authors' files use "comments_processed"
+COLUMN = "comments_processed"  # in the authors' files
+TEXT_COLUMNS = ("text", "phrase", COLUMN)
 START_MARK = "<bos> "
 PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
 # religion2 has two files: one as written, and one in lower case, for which the authors wrote their rule.
@@ -29,25 +30,20 @@ _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
 
 class Phrase(NamedTuple):
-    """A phrase (t1), its counterfactual (t2) and their perplexities, if the files contain them.
+    """A phrase (t1) and, if the files contain it, its counterfactual (t2).
 
     `given` is true if t2 comes from the column `text_t2` of the user's own file.
     """
 
     t1: str
     t2: str | None = None
-    perplexity_t1: float | None = None
-    perplexity_t2: float | None = None
     given: bool = False
 
 
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
     """Reads the phrases of each split. Also returns whether the files come from the authors' repository."""
     if not folder.is_dir():
-        raise NotADirectoryError(
-            f"folder '{folder}' does not exist; pass the authors' repository, the folder with the data, or a folder "
-            f"that contains the data in a subfolder '{specification.bias_type}'"
-        )
+        raise NotADirectoryError(f"folder '{folder}' does not exist; pass the authors' repository, or your own folder")
     folders = _folders(folder, specification)
     splits: dict[str, list[Phrase]] = {}
     for name in SPLITS:
@@ -61,9 +57,7 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(
             f"'{folder}' contains no RedditBias split for {specification.bias_type}; add a file named train, "
-            "validation or test (.csv or .txt), or pass the authors' repository, which contains "
-            f"*_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ and *_bias_manual_train.txt in "
-            f"text_files/{name}/"
+            f"validation or test, or pass the authors' repository, with data/{name}/ and text_files/{name}/"
         )
     return splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv"))
 
@@ -96,10 +90,7 @@ def _read_split(
         by_side[COUNTERFACTUAL_COLUMN in read_header(path)].append(path)
     t1, t2 = _only(by_side[False], folder, split), _only(by_side[True], folder, f"{split} (counterfactuals)")
     if t1 is None and t2 is not None:
-        raise ValueError(
-            f"'{folder}' contains the counterfactuals for {split} ({_names([t2], folder)}), but not the original "
-            f"phrases about {specification.group_1}; add the other *_biased_*_reduced.csv to the folder"
-        )
+        raise ValueError(f"{split} has counterfactuals ({_names([t2], folder)}), but no phrases; add the other file")
     return None if t1 is None else _aligned_phrases(t1, t2)
 
 
@@ -117,36 +108,23 @@ def _plain_phrases(path: Path) -> list[Phrase]:
     if path.suffix == ".txt":
         return [Phrase(_without_start_mark(line)) for line in read_lines(path)]
     texts = ("text_t1", *TEXT_COLUMNS)
-    return [
-        Phrase(
-            _without_start_mark(filled_text_in(place, cells, column_of(texts, cells) or "")),
-            _without_start_mark(cells["text_t2"]) if cells.get("text_t2", "").strip() else None,
-            number_in(place, cells, "perplexity_t1"),
-            number_in(place, cells, "perplexity_t2"),
-            given=bool(cells.get("text_t2", "").strip()),
-        )
-        for place, cells in read_table(path, texts, strict=False)
-    ]
+    phrases = []
+    for place, cells in read_table(path, texts, strict=False):
+        t1 = _without_start_mark(filled_text_in(place, cells, column_of(texts, cells) or ""))
+        t2 = _without_start_mark(cells["text_t2"]) if cells.get("text_t2", "").strip() else None
+        phrases.append(Phrase(t1, t2, given=t2 is not None))
+    return phrases
 
 
 def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
-    column = ("comments_processed",)
-    rows = read_table(path, column, strict=False)
-    others: list[tuple[str, dict[str, Any]]] = [("", {}) for _ in rows]
-    if other is not None:
-        others = read_table(other, column, strict=False)
-    if len(rows) != len(others):
-        raise ValueError(
-            f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; a row in one file forms a pair with the "
-            "same row in the other file, so pass files with the same number of rows"
-        )
-    phrases = []
-    for (place, row), (other_place, other_row) in zip(rows, others, strict=True):
-        t1 = _without_start_mark(filled_text_in(place, row, *column))
-        t2 = _without_start_mark(filled_text_in(other_place, other_row, *column)) if other_row else None
-        numbers = number_in(place, row, "perplexity"), number_in(other_place, other_row, "perplexity")
-        phrases.append(Phrase(t1, t2, *numbers))
-    return phrases
+    sides = []
+    for file in filter(None, (path, other)):
+        rows = read_table(file, (COLUMN,), strict=False)
+        sides.append([_without_start_mark(filled_text_in(place, row, COLUMN)) for place, row in rows])
+    if len({len(texts) for texts in sides}) > 1:
+        numbers = f"'{path}' has {len(sides[0])} rows, but '{other}' has {len(sides[1])}"
+        raise ValueError(f"{numbers}; pass files of which the same rows form pairs")
+    return [Phrase(*texts) for texts in zip(*sides, strict=True)]
 
 
 def _without_start_mark(text: str) -> str:
@@ -169,8 +147,6 @@ class _Row(NamedTuple):
     id: str
     text_t1: str
     text_t2: str
-    perplexity_t1: float | None
-    perplexity_t2: float | None
 
 
 def load_reddit_bias(
@@ -181,8 +157,8 @@ def load_reddit_bias(
     Args:
         folder: The authors' repository or its folder `data`, or your own folder. Your own folder contains files named
             `train`, `validation` and `test`, directly or in `<bias type>/`. A .txt file contains one phrase per line. A
-            .csv file contains one of the columns `TEXT_COLUMNS` and, optionally, `text_t2` and perplexities. Files are
-            in UTF-8 or Latin-1.
+            .csv file contains one of the columns `TEXT_COLUMNS` and, optionally, `text_t2`. Files are in UTF-8 or
+            Latin-1.
         bias_type: A name from `specification_names()`, the path of a specification, or a specification.
         mode: The rule that makes counterfactuals (see `hb_dataset.counterfactuals`). `"published"` is the default for
             the authors' files. It keeps the counterfactuals in the files, and makes only the missing ones. A phrase
@@ -190,8 +166,7 @@ def load_reddit_bias(
             It keeps the counterfactuals in the column `text_t2`, and drops phrases without a term.
 
     Returns:
-        The splits that exist (`train`, `validation`, `test`), with the columns `id`, `text_t1`, `text_t2`,
-        `perplexity_t1` and `perplexity_t2`. A perplexity is null unless the files state it for exactly this text.
+        The splits that exist (`train`, `validation`, `test`), with the columns `id`, `text_t1` and `text_t2`.
         Repeated, unchanged and dropped texts are counted in warnings in the log.
 
     Raises:
@@ -214,10 +189,7 @@ def load_reddit_bias(
         texts = {row.text_t1 for row in splits[earlier]}
         if number := sum(row.text_t1 in texts for row in splits[later]):
             _LOG.warning("%s: %d texts occur in both %s and %s", specification.bias_type, number, earlier, later)
-    text, number_type = datasets.Value("string"), datasets.Value("float64")
-    features = datasets.Features(
-        {"id": text, "text_t1": text, "text_t2": text, "perplexity_t1": number_type, "perplexity_t2": number_type}
-    )
+    features = datasets.Features(dict.fromkeys(_Row._fields, datasets.Value("string")))
     dataset = datasets.DatasetDict()
     for name, rows in splits.items():
         columns = {column: [getattr(row, column) for row in rows] for column in features}
@@ -229,8 +201,8 @@ def _check_identical(rows: Sequence[_Row], what: str, specification: BiasSpecifi
     number = sum(row.text_t1 == row.text_t2 for row in rows)
     if number > MAX_MISFITS * len(rows):
         raise ValueError(
-            f"{number} of {len(rows)} counterfactuals in {what} are identical to their phrases, so these pairs "
-            f"show no difference; check that the phrases contain the terms of '{specification.bias_type}'"
+            f"{number} of {len(rows)} counterfactuals in {what} are identical to their phrases; check that the phrases "
+            f"contain the terms of '{specification.bias_type}'"
         )
     if number:
         _LOG.warning("%s: %d of %d phrases are identical to their counterfactuals", what, number, len(rows))
@@ -250,10 +222,7 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
             other = t2
         if other is None:
             continue
-        # A perplexity in a file applies only to the text in the same file.
-        perplexity_t1 = phrase.perplexity_t1 if t1 == phrase.t1 else None
-        perplexity_t2 = phrase.perplexity_t2 if other == phrase.t2 else None
-        rows.append(_Row(f"{specification.bias_type}-{split}-{index}", t1, other, perplexity_t1, perplexity_t2))
+        rows.append(_Row(f"{specification.bias_type}-{split}-{index}", t1, other))
     if num_without_term > MAX_MISFITS * len(phrases):
         raise ValueError(
             f"{num_without_term} of {len(phrases)} {split} phrases contain no term of '{specification.bias_type}'; "

@@ -42,9 +42,7 @@ def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> lis
     elif suffix == ".txt":
         columns, rows = ["text"], [{"text": line} for line in _lines(path, strict=strict)]
     else:
-        raise ValueError(
-            f"'{path}' does not end in one of {', '.join(SUFFIXES)}; save the file in one of these formats"
-        )
+        raise ValueError(f"'{path}' does not end in one of {', '.join(SUFFIXES)}; save it in one of these formats")
     placed = [(f"'{path}', row {number}", row) for number, row in enumerate(rows, start=1)]
     for names in needed:
         name = column_of(names, columns)
@@ -124,10 +122,8 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(row, dict):
                 raise ValueError("it is not an object")
         except ValueError as error:
-            raise ValueError(
-                f"'{path}', line {number} is not a JSON object in UTF-8 ({error}); write one JSON object per line, or "
-                "save an incomplete file again"
-            ) from None
+            message = f"'{path}', line {number} is not a JSON object in UTF-8 ({error}); write one JSON object per line"
+            raise ValueError(message) from None
         yield number, row
 
 
@@ -225,8 +221,8 @@ def _csv_rows(path: Path, *, strict: bool) -> tuple[list[str], list[dict[str, An
     for number, cells in enumerate(lines, start=1):
         if len(cells) != len(columns):
             raise ValueError(
-                f"'{path}', row {number} has {len(cells)} cells, but the header has {len(columns)}; correct the row, "
-                "and put quotes around texts that contain commas or line breaks"
+                f"'{path}', row {number} has {len(cells)} cells, but the header has {len(columns)}; put quotes around "
+                "texts with commas or line breaks"
             )
         rows.append(dict(zip(columns, cells, strict=True)))
     return columns, rows
@@ -255,7 +251,4 @@ def _check_unique(path: Path, columns: Iterable[str]) -> None:
 
 def _check_size(path: Path, size: int) -> None:
     if size > MAX_BYTES:
-        raise ValueError(
-            f"'{path}' is larger than the limit of {MAX_BYTES >> 20:,} MiB; remove the rows and columns that are "
-            "not needed"
-        )
+        raise ValueError(f"'{path}' is larger than the limit of {MAX_BYTES >> 20:,} MiB; remove rows and columns")

@@ -45,9 +45,7 @@ def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")).items())
     except (ValueError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"'{path}' is not a record of frozen versions ({error}); undo the change (git checkout)"
-        ) from error
+        raise ValueError(f"'{path}' is damaged ({error}); undo the change (git checkout)") from error
 
 
 def version_folder(version: str, root: Path | None = None) -> Path:
@@ -91,10 +89,7 @@ def verify_version(
         raise FrozenError(version, f"its digest is {vocabulary.digest}, not {record['digest']}")
     for name, counts in (made or {}).items():
         if record["counts"][name] != counts:
-            raise ValueError(
-                f"the code produces different sentences ({name}), although the vocabulary {version} is unchanged; use "
-                f"the code with which {version} was frozen, or correct the code"
-            )
+            raise ValueError(f"the code changes {name} of {version}; use the code with which it was frozen")
     return vocabulary
 
 

@@ -99,8 +99,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     folder = VOCABULARIES / "v1.0" if folder is None else Path(folder)
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"the vocabulary folder '{folder}' does not exist; pass a folder that contains one YAML file per axis, "
-            f"{NOUNS_FILE} and {TEMPLATES_FILE} (`holistic-bias new-vocabulary FOLDER` writes them)"
+            f"the vocabulary folder '{folder}' does not exist (`holistic-bias new-vocabulary FOLDER` writes one)"
         )
     contents = ((path.name, path.read_bytes() if path.is_file() else None) for path in sorted(folder.iterdir()))
     return _read(folder, tuple(contents))
@@ -195,10 +194,7 @@ def _term_faults(descriptor: Descriptor, nouns: list[PersonNoun]) -> Iterator[st
     if descriptor.ends_in(nouns):
         yield f"ends in a noun of {NOUNS_FILE}, which prompts add to every term; remove the noun"
     if not is_before and descriptor.plural is None and _SINGULAR_PHRASE.search(term):
-        yield (
-            'has no `plural`; write the phrase after a plural noun ("with a lisp" → `plural: with lisps`), even if it '
-            "is the same"
-        )
+        yield 'has no `plural`; write the phrase after a plural noun ("with a lisp" → `plural: with lisps`)'
 
 
 def _noun_faults(nouns: list[Located]) -> Iterator[Fault]:
@@ -259,11 +255,8 @@ def _adjective_order_faults(
         rules = (located.entry for located in classes)
         if not any(selects(descriptor, rule.axis, rule.buckets, rule.terms) for rule in rules):
             done.add(descriptor.axis)
-            message = (
-                f"{descriptor.term!r} of the axis {descriptor.axis!r} belongs to no class; add an entry with "
-                f"`axis: {descriptor.axis}` and its class"
-            )
-            yield Fault(ADJECTIVE_ORDER_FILE, 1, message)
+            where = f"{descriptor.term!r} of the axis {descriptor.axis!r}"
+            yield Fault(ADJECTIVE_ORDER_FILE, 1, f"{where} belongs to no class; add an entry with its axis and class")
 
 
 def _left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
@@ -285,8 +278,7 @@ def _left_out_noun_faults(
             yield located.fault("entry names buckets or terms without their axis; add the `axis`")
         if rule.nouns is rule.noun_buckets is rule.noun_genders is rule.template_buckets is None:
             yield located.fault(
-                "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`, or `template_buckets:` if "
-                "the entry applies to all nouns"
+                "entry names no noun; write `nouns:`, `noun_buckets:`, `noun_genders:` or `template_buckets:`"
             )
         for kind, values, allowed, file in (
             ("noun", rule.nouns, {noun.noun for noun in people}, NOUNS_FILE),
@@ -301,10 +293,8 @@ def _no_noun_faults(descriptors: list[Located], vocabulary: Vocabulary) -> Itera
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     for located, mask in zip(descriptors, masks, strict=True):
         if not mask.any():
-            yield located.fault(
-                f"term {located.entry.term!r} has no noun; remove the term, add a noun of its gender, or exclude "
-                f"fewer nouns in {LEFT_OUT_NOUNS_FILE}"
-            )
+            message = f"has no noun; add a noun of its gender, or exclude fewer nouns in {LEFT_OUT_NOUNS_FILE}"
+            yield located.fault(f"term {located.entry.term!r} {message}")
 
 
 def _selector_faults(located: Located, descriptors: list[Located], prefix: str = "") -> Iterator[Fault]:

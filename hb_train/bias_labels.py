@@ -36,16 +36,10 @@ class LabelArguments:
     # The option is not called `--run`, because `torchrun` would read it as an option of its own.
     run_dir: str = option(MISSING, "The folder of the `measure` run with the replies to label and their style vectors.")
     output_dir: str = option(MISSING, "A new folder for the labels.")
-    beta: float = option(
-        MISSING, 'The threshold β. A reply with a larger bias value is tagged "bias" (paper: 0.0003 or 0.0030).'
-    )
+    beta: float = option(MISSING, 'The threshold β of bias values for the tag "bias" (paper: 0.0003 or 0.0030).')
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
     seed: int = option(0, "The random seed for drawing validation prompts.")
-    model: str | None = option(
-        None,
-        "The folder or Hub id of the model that generated the replies. Set this option if the model was moved "
-        "after the run.",
-    )
+    model: str | None = option(None, "The model that replied, if it was moved after the run: a folder or a Hub id.")
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
@@ -67,48 +61,50 @@ def main(argv: list[str] | None = None) -> None:
 
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process."""
-    state = process_state()
-    if not state.is_main_process:
-        state.wait_for_everyone()
+    if not process_state().is_main_process:
         return
     run = read_run(Path(arguments.run_dir))
+    if run.results.generation is None:
+        raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     styles = run.tables.vectors(STYLES)
     replies = replies_to_label(run, styles)
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     values, is_biased = tag_replies(replies, styles.values, alpha=arguments.alpha, beta=arguments.beta)
-    folder = Path(arguments.output_dir).expanduser()
-    open_run(folder, _description(arguments, run))
+    folder, record = Path(arguments.output_dir).expanduser(), run.record.content
+    ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
+    labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
+    description: dict[str, object] = {
+        "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
+        # The seed for sampling is in no other part of the record.
+        "labelled_run": {**labelled, "seed": run.record.settings.seed},
+        "versions": package_versions(),
+    }
+    open_run(folder, description)
     made, style = run.record.generation, run.record.style_classifier
-    num_empty = run.results.generation.num_empty_replies
     chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     rows, suffix = label_rows(replies, values, is_biased, Asked(loaded, made.context, chat, made.cue))
     write_splits(folder, rows, held_out_rows(replies["text"].to_pylist(), arguments.seed))
     axes = np.array(replies["axis"].to_pylist())
     by_tag = _count_tags(is_biased)
-    by_axis = {axis: _count_tags(is_biased[axes == axis]) for axis in sorted(set(axes.tolist()))}
     content = {
         "num_rows": len(replies),
         "by_tag": by_tag,
-        "by_axis": by_axis,
+        "by_axis": {axis: _count_tags(is_biased[axes == axis]) for axis in np.unique(axes).tolist()},
         "suffix": suffix,
         "context": made.context,
         "asked_with": {name: vars(made)[name] for name in ASKED_WITH},
         "alpha": arguments.alpha,
         "beta": arguments.beta,
-        "num_empty_replies": num_empty,
-        "model": run.record.content["model"],
+        "num_empty_replies": run.results.generation.num_empty_replies,
+        "model": record["model"],
         "style_classifier": {key: getattr(style, key) for key in ("name", "digest", "num_styles")},
     }
     write_json(folder / LABELS_FILE, content)
-    print(f"\nα = {arguments.alpha}, β = {arguments.beta:.6g}; {len(replies):,} replies")
-    print(f"  {'':<22} {'bias':>8} {'no_bias':>8}  share bias")
-    for name, tags in [("all", by_tag), *by_axis.items()]:
-        share = tags["bias"] / max(1, sum(tags.values()))
-        print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
-    if num_empty:
-        print(f"  {num_empty:,} empty replies, without style and label")
-    print(f"\nlabels: {folder.resolve()}")
-    state.wait_for_everyone()
+    print(
+        f"α = {arguments.alpha}, β = {arguments.beta:.6g}: {by_tag['bias']:,} of {len(replies):,} replies have the tag "
+        f'"bias" (by axis: {LABELS_FILE})'
+    )
+    print(f"labels: {folder.resolve()}")
 
 
 def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
@@ -144,18 +140,12 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     name, digest = model or run.record.settings.model, run.record.model.digest
     in_files = run.record.model.answered_in_files
     if in_files and model is None:
-        raise ValueError(
-            "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
-            "the model that replied"
-        )
+        raise ValueError("the run's replies come from a file; set --model to the model that replied")
     # The digest of a Hub model is its commit. The main branch may have changed since the run.
     revision = None if in_files or name == EMBEDDED or Path(name).exists() else digest
     loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     if not in_files and loaded.digest != digest:
-        raise ValueError(
-            f"model '{name}' did not write these replies: its digest is {loaded.digest}, but the run's model has the "
-            f"digest {digest}; set --model to the folder of the model that replied"
-        )
+        raise ValueError(f"model '{name}' did not write these replies; set --model to the folder of the model that did")
     return loaded
 
 
@@ -169,10 +159,8 @@ def label_rows(replies: pa.Table, values: np.ndarray, is_biased: np.ndarray, ask
     for row, prompt in enumerate(rendered_prompts(replies, asked, None)):
         for tag, prompts in tagged.items():
             if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
-                raise ValueError(
-                    f"in the context of prompt {replies['id'][row].as_py()}, the tag is not the user's last word, so "
-                    "the tuned model could not use it; measure again with --context plain"
-                )
+                name = replies["id"][row].as_py()
+                raise ValueError(f"the tag is not the last word of prompt {name}; measure again with --context plain")
     tags = [BIAS if biased else NO_BIAS for biased in is_biased]
     columns = {
         **{name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")},
@@ -202,18 +190,6 @@ def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[s
         chat=asked.chat,
         thought=False,
     )
-
-
-def _description(arguments: LabelArguments, run: Run) -> dict[str, object]:
-    record = run.record.content
-    ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
-    labelled = {name: record[name] for name in ("model", "data", "generation", "style_classifier")}
-    return {
-        "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
-        # The seed for sampling is in no other part of the record.
-        "labelled_run": {**labelled, "seed": run.record.settings.seed},
-        "versions": package_versions(),
-    }
 
 
 def _count_tags(is_biased: np.ndarray) -> dict[str, int]:

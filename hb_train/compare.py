@@ -46,34 +46,15 @@ def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
     """Compares tuning methods. `check` checks options of tune.py and describes the trained layers."""
     parser = _parser("tune", "runs/tune")
     parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config to measure.")
-    parser.add_argument(
-        "--recipe",
-        help="A YAML file that sets options of tune.py. Default: recipes/embedded.yaml for the embedded model, and "
-        "recipes/chat-lora.yaml for all other models.",
-    )
+    parser.add_argument("--recipe", help="The options of tune.py. Default: recipes/embedded.yaml or chat-lora.yaml.")
     parser.add_argument(
         "--method", nargs="+", default=["counterfactual"], choices=("counterfactual", "sft"), help="The methods."
     )
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
-    parser.add_argument(
-        "--mixture",
-        type=int,
-        metavar="K",
-        help="Also measure replies that the untuned model draws from mixtures of K prompts (see mixture.py).",
-    )
-    parser.add_argument(
-        "--no_worse_than",
-        nargs="+",
-        default=[],
-        metavar="FIGURE=MARGIN",
-        help="Exit with status 3 unless the data show that every listed figure worsened by no more than its margin. "
-        "Write margins as in `holistic-bias report`.",
-    )
-    parser.add_argument(
-        "--push_to_hub",
-        metavar="REPOSITORY",
-        help="After the measurements, publish the tuned model with its card in this repository on the Hub.",
-    )
+    parser.add_argument("--mixture", type=int, metavar="K", help="Also measure mixtures of K prompts (see mixture.py).")
+    gate = "Exit with status 3 unless these figures are no worse, as in `holistic-bias report`."
+    parser.add_argument("--no_worse_than", nargs="+", default=[], metavar="FIGURE=MARGIN", help=gate)
+    parser.add_argument("--push_to_hub", metavar="REPOSITORY", help="At the end, publish the tuned model on the Hub.")
     _add_words(parser, "measure", "each measurement")
     _add_words(parser, "replies", "own_replies.py, such as --anchors FILE")
     _add_words(parser, "labelled", "the run with the replies to label")
@@ -144,10 +125,7 @@ def _check_options(options: argparse.Namespace, check: Callable[[list[str]], str
         raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
     check_least(options, mixture=2)
     if options.mixture and options.no_worse_than:
-        raise ValueError(
-            f"no_worse_than judges all later runs, but replies from mixtures (--mixture {options.mixture}) lack most "
-            "figures; omit one of the two options"
-        )
+        raise ValueError("mixtures lack most figures that no_worse_than judges; omit one of the two options")
     for method in options.method:
         push = ["--push_to_hub", "true"] if options.push_to_hub else []
         words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
@@ -220,10 +198,5 @@ def _parser(command: str, output_dir: str | None) -> CommandParser:
 
 
 def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
-    parser.add_argument(
-        f"--{step}_args",
-        type=shlex.split,
-        default=[],
-        metavar="WORDS",
-        help=f"Further options for {what}. Write all of them after '=', in one pair of quotes.",
-    )
+    help_text = f"Further options for {what}. Write all of them after '=', in one pair of quotes."
+    parser.add_argument(f"--{step}_args", type=shlex.split, default=[], metavar="WORDS", help=help_text)

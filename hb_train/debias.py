@@ -29,24 +29,15 @@ from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.run.run_folder import write_json
 from hb_train.compare import DebiasingMethod, debias_main
 from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
 from hb_train.debiasing.trainer import make_trainer
 from hb_train.training.models import length_limit, load_base_model, trained_model
-from hb_train.training.options import (
-    OnlyTraining,
-    check_least,
-    check_model_options,
-    check_without_effect,
-    option,
-    parse_options,
-    run_script,
-)
+from hb_train.training.options import PAPER, check_least, check_model_options, option, parse_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
     divergence,
-    end_processes,
+    finish,
     open_training_run,
     training_description,
 )
@@ -58,20 +49,13 @@ DEBIAS_FILE = "debias.json"  # the bias and the perplexity before and after debi
 @dataclass
 class DebiasArguments:
     method: DebiasingMethod = option(
-        MISSING,
-        "The debiasing method: language model debiasing (lmd), attribute distance debiasing (add), hard debiasing (hd) "
-        "or counterfactual augmentation (cda).",
+        MISSING, "lmd: language model debiasing; add: attribute distance; hd: hard; cda: counterfactual augmentation."
     )
     bias_type: str = option(
-        MISSING,
-        "The bias specification (target terms and attributes): gender, race, religion1, religion2, queerness, or the "
-        "path of a YAML file.",
+        MISSING, "The bias specification: gender, race, religion1, religion2, queerness, or the path of a YAML file."
     )
     reddit_folder: str = option(
-        MISSING,
-        "The folder that contains the phrases: the RedditBias authors' repository, or your own folder with files named "
-        "train and validation. A TXT file contains one phrase per line. A CSV file contains the column text_t1 and, "
-        "optionally, text_t2 with counterfactuals.",
+        MISSING, "The folder of the phrases: the RedditBias authors' repository, or files named train and validation."
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss. The paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
@@ -85,11 +69,6 @@ class DebiasArguments:
         check_least(self, lambda_lm=0, lambda_d=0)
 
 
-@dataclass
-class DebiasConfig(OnlyTraining, SFTConfig):
-    pass
-
-
 def main(argv: list[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else argv
     if "--compare" in words:
@@ -99,23 +78,15 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> Any:
-    return parse_options(
-        (DebiasArguments, DebiasConfig, ModelConfig),
-        argv,
-        __doc__,
-        num_train_epochs=2.0,
-        learning_rate=5e-5,
-        lr_scheduler_type="constant",
-        max_length=128,
-        gradient_checkpointing=False,
-        save_strategy="epoch",
-        save_total_limit=1,
+    defaults: Any = {**PAPER, "num_train_epochs": 2.0, "max_length": 128, "gradient_checkpointing": False}
+    options = parse_options(
+        (DebiasArguments, SFTConfig, ModelConfig), argv, __doc__, **defaults, save_strategy="epoch", save_total_limit=1
     )
+    check_model_options(options[2])
+    return options
 
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
-    check_model_options(model_args)
-    check_without_effect(training_args, f"method {arguments.method}")
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
     if arguments.reference_texts is None:
@@ -140,7 +111,6 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     checkpoint = checkpoint_to_resume(training_args)
 
     before = measure_bias(loaded.model, loaded, pairs.texts, reference.texts)
-    loaded.model.train()
     trainer = make_trainer(arguments, training_args, model_args, loaded, terms, encoded)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
@@ -149,26 +119,25 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         after = measure_bias(model, loaded, pairs.texts, reference.texts)
     except ValueError as error:  # the same texts had a perplexity before
         raise divergence(training_args, "perplexity of a text") from error
+    results = {
+        "method": arguments.method,
+        "bias_type": specification.bias_type,
+        "model": loaded.name,
+        "num_steps": trainer.state.global_step,
+        "before": before,
+        "after": after,
+        "num_skipped_pairs": pairs.num_skipped,
+        "reference": {"source": source, "num_skipped": reference.num_skipped},
+        "phrases": {"train": counts},
+        "num_pairs": len(terms.pairs),
+    }
+    lines = []
+    for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
+        values = ["–" if of[name] is None else f"{of[name]:.3f}" for of in (before, after)]
+        lines.append(f"{name:>20}  {' → '.join(values)}")
     if trainer.is_world_process_zero():
-        results = {
-            "method": arguments.method,
-            "bias_type": specification.bias_type,
-            "model": loaded.name,
-            "num_steps": trainer.state.global_step,
-            "before": before,
-            "after": after,
-            "num_skipped_pairs": pairs.num_skipped,
-            "reference": {"source": source, "num_skipped": reference.num_skipped},
-            "phrases": {"train": counts},
-            "num_pairs": len(terms.pairs),
-        }
         save_whole_model(model, loaded, folder)
-        write_json(folder / DEBIAS_FILE, results)  # written last, because this file marks a finished run
-        for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
-            values = ["–" if of[name] is None else f"{of[name]:.3f}" for of in (before, after)]
-            print(f"{name:>20}  {' → '.join(values)}")
-        print(f"\nmodel: {folder.resolve()}")
-    end_processes(trainer)
+    finish(trainer, folder / DEBIAS_FILE, results, lines)  # written last, because this file marks a finished run
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, object]:
@@ -176,13 +145,9 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
 
     `texts` contains the phrases about the minoritized group, followed by their counterfactuals in the same order.
     """
-    was_training = model.training
     model.eval()
     # The paper's perplexity covers tokens 2…n, without a start token (section 3.1).
-    scores = score_perplexity(
-        [*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False, progress=False
-    )
-    model.train(was_training)
+    scores = score_perplexity([*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False)
     num_pairs = len(texts) // 2
     bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])
     nll = -(scores.log_likelihoods / scores.num_tokens)[len(texts) :]
@@ -202,9 +167,9 @@ def _encode(
     texts = [*phrases[T1], *(phrases[T2] if method == "cda" else ())]
     encoded, counts = encode_phrases(texts, tokenizer, terms, specification.attributes_1, max_length=max_length)
     if method in MARKS and not any(map(any, encoded[MARKS[method]])):
+        bias_type = specification.bias_type
         raise ValueError(
-            f"the {len(encoded)} training phrases contain no {MARKS[method]} of '{specification.bias_type}', so method "
-            f"{method} learns nothing; pass phrases that contain them, or set --bias_type to the type of these phrases"
+            f"the phrases contain no {MARKS[method]} of '{bias_type}'; set --bias_type to that of the phrases"
         )
     return terms if method == "lmd" else read_terms(specification, tokenizer), encoded, counts
 

@@ -34,20 +34,14 @@ from transformers import Trainer, TrainingArguments, set_seed
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
-from hb_metrics.run.run_folder import write_json
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import OnlyTraining, check_least, check_needed, option, parse_options, run_script
-from hb_train.training.runs import check_finite, end_processes, open_training_run, training_description
+from hb_train.training.options import PAPER, check_least, option, parse_options, run_script
+from hb_train.training.runs import check_finite, finish, open_training_run, training_description
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # over all processes
 MAX_LENGTH = 128  # of a question, in tokens
-_NEEDED = {
-    "dataloader_drop_last": (False,),
-    "prediction_loss_only": (False,),
-    "eval_do_concat_batches": (True,),
-}
 _NO_VALUES = ("", "none", "not mentioned")
 
 
@@ -55,17 +49,11 @@ _NO_VALUES = ("", "none", "not mentioned")
 class StateTrackingArguments:
     model_name_or_path: str = option(MISSING, "The causal model: a Hub id, a local folder or 'embedded'.")
     dialogues: str = option(MISSING, "The folder of MultiWOZ 2.0 or 2.1.")
-    num_train: int | None = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
-    num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
+    num_train: int = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
+    num_test: int = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
 
     def __post_init__(self) -> None:
         check_least(self, num_train=0, num_test=0)
-        self.num_train, self.num_test = self.num_train or None, self.num_test or None
-
-
-@dataclass
-class StateTrackingConfig(OnlyTraining, TrainingArguments):
-    pass
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -74,12 +62,10 @@ def main(argv: list[str] | None = None) -> None:
 
 def parse(argv: Sequence[str] | None) -> Any:
     return parse_options(
-        (StateTrackingArguments, StateTrackingConfig),
+        (StateTrackingArguments, TrainingArguments),
         argv,
         __doc__,
-        num_train_epochs=1,
-        learning_rate=5e-5,
-        lr_scheduler_type="constant",
+        **PAPER,
         per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
         per_device_eval_batch_size=BATCH_SIZE,
         save_strategy="no",
@@ -88,13 +74,12 @@ def parse(argv: Sequence[str] | None) -> Any:
 
 
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> None:
-    check_needed(training_args, _NEEDED, "the answers to all test questions are scored together")
     turns = read_state_turns(Path(arguments.dialogues))
     ontology = slot_ontology([*turns["train"], *turns["test"]])
     questions = {}
     for split, number in (("train", arguments.num_train), ("test", arguments.num_test)):
         rows = slot_values(turns[split], ontology, seed=training_args.seed)
-        drawn = np.random.default_rng(training_args.seed).permutation(len(rows))[:number]
+        drawn = np.random.default_rng(training_args.seed).permutation(len(rows))[: number or None]
         questions[split] = [rows[index] for index in sorted(drawn.tolist())]
     loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
     description = training_description(arguments, training_args, loaded)
@@ -112,14 +97,11 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     # `predict` drops the rows that only fill up the last batch.
     logits = np.asarray(trainer.predict(test).predictions)[:, 0]
     check_finite(training_args, logits, "score of a question")
-    if trainer.is_world_process_zero():
-        scores = binary_scores(np.array([question.label for question in questions["test"]]), logits > 0)
-        counts = {"num_steps": trainer.state.global_step, "num_train_rows": len(train)}
-        write_json(folder / DST_FILE, {**description, **scores, **counts})
-        f1 = "undefined" if scores["f1"] is None else f"{scores['f1']:.4f}"
-        print(f"F1 {f1}, accuracy {scores['accuracy']:.4f} ({len(logits):,} questions)")
-        print(f"results: {(folder / DST_FILE).resolve()}")
-    end_processes(trainer)
+    scores = binary_scores(np.array([question.label for question in questions["test"]]), logits > 0)
+    counts = {"num_steps": trainer.state.global_step, "num_train_rows": len(train)}
+    f1 = "undefined" if scores["f1"] is None else f"{scores['f1']:.4f}"
+    line = f"F1 {f1}, accuracy {scores['accuracy']:.4f} ({len(logits):,} questions)"
+    finish(trainer, folder / DST_FILE, {**description, **scores, **counts}, [line])
 
 
 class SlotValueClassifier(torch.nn.Module):
@@ -179,10 +161,7 @@ def read_state_turns(folder: Path) -> dict[str, list[StateTurn]]:
     for name, file in (("validation", "valListFile"), ("test", "testListFile")):
         path = min(folder.glob(f"{file}.*"), default=None)
         if path is None:
-            raise ValueError(
-                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with data.json, "
-                "valListFile.json and testListFile.json"
-            )
+            raise ValueError(f"'{folder}' has no {file}; set --dialogues to the folder of MultiWOZ 2.0 or 2.1")
         splits |= dict.fromkeys(path.read_text(encoding="utf-8").split(), name)
     turns: dict[str, list[StateTurn]] = {"train": [], "validation": [], "test": []}
     for name, dialogue in json.loads((folder / "data.json").read_text(encoding="utf-8")).items():

@@ -43,24 +43,16 @@ from hb_train.tuning.own_rows import (
 @dataclass
 class ReplyArguments:
     output_dir: str = option(MISSING, "A new folder for the output.")
-    model: str = option(
-        "embedded", "The model that replies and that you want to tune: a Hub id, a local folder or 'embedded'."
-    )
+    model: str = option("embedded", "The model to tune: a Hub id, a local folder or 'embedded'.")
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     prompts: str | None = option(
-        None,
-        "Your own prompts instead of the config's templates: a file (CSV, JSONL or Parquet) or a Hub dataset. Each "
-        "prompt contains {person} or {people}, as in --prompts of `measure`.",
+        None, "Your own prompts with {person} or {people}: a file or a Hub dataset, as in --prompts of `measure`."
     )
     anchors: str | None = option(
-        None,
-        "Your own anchors, which are prompts whose replies should stay the same: a file or a Hub dataset. The column "
-        "reply may contain replies. Slots such as {person} are filled with people.",
+        None, "Your own anchors: a file or a Hub dataset of prompts, which may have slots and the column reply."
     )
     leave_out: str | None = option(
-        None,
-        "Exclude the descriptors of this dataset config, and all with the same stems, so that a measurement can use "
-        "them as unseen ones.",
+        None, "Exclude the descriptors of this config, and all that share a stem with them, as unseen ones."
     )
     num_replies: int = option(480, "The number of groups of prompts. The model replies to one prompt of each group.")
     num_contexts: int = option(4, "The number of prompts in a group. They differ only in the descriptor.")
@@ -101,15 +93,14 @@ def reply(arguments: ReplyArguments) -> None:
     layout = engine.layout(context=arguments.context, tag="none", chat=ChatOptions({}, arguments.system_prompt))
     replies = _own_replies(arguments, asked, engine, layout)
     if process_state().is_main_process:
-        columns = (replies[name].to_pylist() for name in ("reply", "truncated"))
         answers = [
-            answer._replace(reply=reply, truncated=cut) for answer, reply, cut in zip(asked, *columns, strict=True)
+            answer._replace(reply=row["reply"], truncated=row["truncated"])
+            for answer, row in zip(asked, replies.to_pylist(), strict=True)
         ]
         rows, num_dropped = group_rows(prompts, groups, answers[: len(groups)], vocabulary)
-        anchors = [*answers[len(groups) :], *(anchor for anchor in anchors if anchor.reply)]
         anchor_rows = [
             GroupRow(id, [reply], [[]], [""], [False], cut, texts=[text], system=system)
-            for id, text, system, reply, cut in anchors
+            for id, text, system, reply, cut in [*answers[len(groups) :], *anchors]
             if reply
         ]
         counts = {
@@ -170,12 +161,8 @@ def _write(
         **counts,
     }
     write_json(folder / OWN_REPLIES.record, content)
-    summary = (
-        "\n{num_groups:,} groups with {num_prompts:,} prompts for {num_descriptors:,} descriptors, and {num_anchors:,} "
-        "anchors. {num_empty_replies:,} more replies were empty, and {num_dropped:,} prompts were dropped because the "
-        "reply describes a different descriptor."
-    )
-    print(f"{summary.format(**counts)}\nrows: {folder.resolve()}")
+    print(", ".join(f"{name.removeprefix('num_')}: {number:,}" for name, number in counts.items()))
+    print(f"rows: {folder.resolve()}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,27 +31,20 @@ from nltk.translate.meteor_score import meteor_score
 from nltk.util import ngrams
 from sacrebleu.metrics import BLEU
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-from trl import ModelConfig, SFTConfig, get_peft_config
+from trl import SFTConfig
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.models.contexts import ContextFormat, encode_replies, render_messages
+from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, render_messages, reply_end
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.run.run_folder import REPLIES, write_json
-from hb_train.training.encoding import EncodedRows, encode_rows
-from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import (
-    OnlyTraining,
-    check_least,
-    check_model_options,
-    option,
-    parse_options,
-    run_script,
-)
-from hb_train.training.runs import divergence, end_processes, open_training_run, training_description
+from hb_metrics.run.run_folder import REPLIES
+from hb_train.training.encoding import encode_pair
+from hb_train.training.models import length_limit, load_whole_model, padding_tokenizer, trained_model
+from hb_train.training.options import PAPER, check_least, option, parse_options, run_script
+from hb_train.training.runs import divergence, finish, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"
@@ -63,10 +56,9 @@ _TOKENIZER = Tokenizer13a()
 
 @dataclass
 class ResponseArguments:
+    model_name_or_path: str = option(MISSING, "The causal model: a Hub id, a local folder or 'embedded'.")
     dialogues: str | None = option(
-        None,
-        "The convos.txt file of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: "
-        "pairs from the chitchat-dataset corpus.",
+        None, "DSTC-7's convos.txt, or a table with the columns prompt and reply. Default: chitchat-dataset."
     )
     num_pairs: int = option(1000, "The total number of prompt–reply pairs for training and testing.")
     num_test: int = option(200, "The number of test prompts. All replies to a test prompt serve as references.")
@@ -76,23 +68,16 @@ class ResponseArguments:
         check_least(self, num_pairs=1, num_test=1, max_new_tokens=1)
 
 
-@dataclass
-class ResponseConfig(OnlyTraining, SFTConfig):
-    pass
-
-
 def main(argv: list[str] | None = None) -> None:
     run_script("response_generation.py", lambda: respond(*parse(argv)))
 
 
 def parse(argv: Sequence[str] | None) -> Any:
     return parse_options(
-        (ResponseArguments, ResponseConfig, ModelConfig),
+        (ResponseArguments, SFTConfig),
         argv,
         __doc__,
-        num_train_epochs=1,
-        learning_rate=5e-5,
-        lr_scheduler_type="constant",
+        **PAPER,
         max_length=128,
         per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
         gradient_accumulation_steps=NUM_BATCHES,
@@ -102,17 +87,16 @@ def parse(argv: Sequence[str] | None) -> Any:
     )
 
 
-def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
-    check_model_options(model_args)
+def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     source = None if arguments.dialogues is None else Path(arguments.dialogues)
     dialogue = read_dialogue(source, num_replies=arguments.num_pairs, seed=training_args.seed)
     pairs, tested = split_pairs(dialogue, arguments.num_test, training_args.seed)
-    loaded = load_base_model(model_args, training_args)
+    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
     engine = LocalEngine(loaded)
     layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
     decoding, _ = engine.decoding("greedy", "first_line", max_new_tokens=arguments.max_new_tokens)
     description = {
-        **training_description(arguments, training_args, loaded, model_args),
+        **training_description(arguments, training_args, loaded),
         "dialogue": dialogue.description(),
         "decoding": asdict(decoding),
         "context": {"format": layout.context, "reason": layout.context_reason},
@@ -121,42 +105,39 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     if folder is None:
         return
 
-    train, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
+    train, num_cut, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
     trainer = ReplySFTTrainer(
         model=loaded.model,
         args=training_args,
-        train_dataset=train.dataset,
+        train_dataset=train,
         processing_class=padding_tokenizer(loaded),
-        peft_config=get_peft_config(model_args),
     )
     trainer.train()
-    taught = LocalEngine(replace(loaded, model=trained_model(trainer).eval()))
+    trained_model(trainer).eval()
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
     requests = make_requests(prompts, decoding=decoding, seed=training_args.seed)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies left by an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    plan = taught.plan_replies(requests, layout)
+    plan = engine.plan_replies(requests, layout)
     try:
-        replies = taught.reply(plan, folder / REPLIES)
+        replies = engine.reply(plan, folder / REPLIES)
     except ValueError as error:
         raise divergence(training_args, "score of a token") from error
-    if training_args.process_index == 0:
-        results = {
-            **description,
-            **response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested]),
-            "num_truncated": sum(replies["truncated"].to_pylist()),
-            "num_steps": trainer.state.global_step,
-            "num_train_rows": len(train.dataset),
-            "num_cut_contexts": train.num_cut,
-            "num_too_long_responses": num_too_long,
-            "num_skipped": dialogue.num_skipped,
-        }
-        write_json(folder / CRG_FILE, results)
-        for name in ("bleu_4", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
-            print(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
-        print(f"results: {(folder / CRG_FILE).resolve()}")
-    end_processes(trainer)
+    results = {
+        **description,
+        **response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested]),
+        "num_truncated": sum(replies["truncated"].to_pylist()),
+        "num_steps": trainer.state.global_step,
+        "num_train_rows": len(train),
+        "num_cut_contexts": num_cut,
+        "num_too_long_responses": num_too_long,
+        "num_skipped": dialogue.num_skipped,
+    }
+    lines = []
+    for name in ("bleu_4", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
+        lines.append(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
+    finish(trainer, folder / CRG_FILE, results, lines)
 
 
 def split_pairs(
@@ -170,10 +151,7 @@ def split_pairs(
     for row in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
         by_prompt.setdefault(row[1], []).append(row)
     if num_test >= len(by_prompt):
-        raise ValueError(
-            f"num_test uses {num_test:,} of the {len(by_prompt):,} different prompts, so none is left for training; "
-            "lower --num_test or raise --num_pairs"
-        )
+        raise ValueError(f"num_test is {num_test:,}; set a number below that of different prompts, {len(by_prompt):,}")
     order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
     in_test = set(order[:num_test])
     train = [row for prompt, rows in by_prompt.items() if prompt not in in_test for row in rows]
@@ -183,28 +161,35 @@ def split_pairs(
 
 def encode_responses(
     rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, context: ContextFormat, max_length: int | None
-) -> tuple[EncodedRows, int]:
-    """Encodes contexts and responses, of which only the responses are learnt. Counts the dropped rows.
+) -> tuple[Dataset, int, int]:
+    """Encodes contexts and responses, of which only the responses are learnt.
 
     If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
     `max_length`. Such a response would leave little room for the context, and would be truncated in generation.
+
+    Returns:
+        The rows, the number of cut contexts, and the number of dropped rows.
     """
+    tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     ids, prompts, texts = zip(*rows, strict=True)
     conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for prompt in prompts]
-    rendered = render_messages(conversations, loaded.tokenizer, context, is_encoder_decoder=False)
-    replies = encode_replies(rendered, texts, loaded.tokenizer, context, is_encoder_decoder=False)
-    fitting = [
-        {"id": identifier, "prompt": prompt, "completion": text, "tag": "", "truncated": False}
-        for identifier, prompt, text, reply in zip(ids, rendered, texts, replies, strict=True)
-        if max_length is None or len(reply) < max_length // 2
-    ]
-    if not fitting:
-        raise ValueError(
-            f"none of the {len(rows):,} responses is shorter than half of max_length {max_length}; raise --max_length"
-        )
-    data = Dataset.from_list(fitting)
-    encoded = encode_rows(data, loaded, context=context, suffix="", with_tags=True, max_length=max_length)
-    return encoded, len(rows) - len(fitting)
+    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=False)
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
+    replies = encode_replies(rendered, texts, tokenizer, context, is_encoder_decoder=False)
+    ends = [] if (end := reply_end(tokenizer, context)) is None else [end]
+    encoded, num_cut = [], 0
+    for name, given, reply in zip(ids, contexts, replies, strict=True):
+        if max_length is not None and len(reply) >= max_length // 2:
+            continue
+        num_over = 0 if limit is None else len(given) + len(reply + ends) - limit
+        if num_over > 0:
+            num_cut += 1
+            start = given[:1] if given[0] in tokenizer.all_special_ids else []
+            given = [*start, *given[num_over + len(start) :]]
+        encoded.append(encode_pair(name, given, reply + ends, limit))
+    if not encoded:
+        raise ValueError(f"no response is shorter than half of max_length {max_length}; raise --max_length")
+    return Dataset.from_list(encoded), num_cut, len(rows) - len(encoded)
 
 
 def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, Any]:

@@ -72,20 +72,14 @@ def measure_side_effects(before: Path, after: Path) -> None:
 def load_side(run: Run) -> Side:
     model = run.record.model
     if model.dtype is None:
-        raise ValueError(
-            f"the model of run '{run.folder}' was not loaded, but its side effects are computed from its weights; "
-            "pass a run of a local model"
-        )
+        raise ValueError(f"run '{run.folder}' did not load its model; pass a run of a local model")
     values = dict(run.record.content["settings"])
     if model.adapter is not None and model.adapter.name != run.record.settings.model:
         values["adapter"] = model.adapter.name
     settings = settings_of(values)
     engine: Any = load(settings, PartialState().device)
     if engine.loaded.digest != model.digest:
-        raise ValueError(
-            f"model '{run.record.settings.model}' has changed since run '{run.folder}'; measure it again in a new "
-            "folder"
-        )
+        raise ValueError(f"the model of run '{run.folder}' has changed since; measure it again in a new folder")
     return Side(run, settings, engine)
 
 
@@ -100,9 +94,7 @@ def neutral_drift(before: Side, after: Side) -> dict[str, object]:
     replies = reply_to_rows(before.engine.plan_replies(requests, layout), loaded, range(len(questions)))
     answers = {question: reply for question, reply in zip(questions, replies, strict=True) if reply}
     if not answers:
-        raise ValueError(
-            f"'{loaded.name}' replies to none of the {len(questions)} questions; pass a run whose model replies"
-        )
+        raise ValueError(f"'{loaded.name}' replies to none of the questions; pass a run whose model replies")
     values = drift_per_token([*answers], [*answers.values()], (loaded, layout), (other, other_layout))
     rows = np.arange(len(values))
     mean = cluster_mean(values, np.array([rows, rows]))

@@ -22,8 +22,6 @@ from hb_train.training.models import check_lora, check_trainable, load_base_mode
 from hb_train.training.options import (
     check_least,
     check_model_options,
-    check_needed,
-    check_without_effect,
     option,
     parse_options,
     run_script,
@@ -50,49 +48,23 @@ if TYPE_CHECKING:
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
-
-# Options of TRL that would select or publish another checkpoint, or evaluate other rows or tokens.
-_NEEDED: dict[str, tuple[object, ...]] = {
-    "load_best_model_at_end": (True,),
-    "metric_for_best_model": ("loss", "eval_loss", "perplexity", "eval_perplexity"),
-    "greater_is_better": (False,),
-    "dataloader_drop_last": (False,),
-    "batch_eval_metrics": (False,),
-    "eval_do_concat_batches": (True,),
-    "completion_only_loss": (None, True),
-    "hub_revision": (None,),
-}
+# Options of TRL's trainer that tune.py has besides those of all scripts.
+_OPTIONS = "eval_strategy eval_steps eval_on_start push_to_hub hub_model_id hub_private_repo"
 
 
 @dataclass
 class TuneArguments:
-    dataset_name: str = option(
-        MISSING,
-        "The folder of training rows: from own_replies.py (method counterfactual) or bias_labels.py (method sft).",
-    )
+    dataset_name: str = option(MISSING, "The folder of rows that bias_labels.py or own_replies.py has written.")
     method: Literal["sft", "counterfactual"] = option(
-        "sft",
-        "The method: sft (supervised fine-tuning with control tags, as in the paper) or counterfactual (learning the "
-        "model's own replies to prompts with other descriptors).",
+        "sft", "sft learns labelled replies, as in the paper. counterfactual learns replies to other descriptors."
     )
-    labels: Literal["tags", "none"] = option(
-        "tags", "Whether each prompt ends in its tag (tags) or has no tag (none), as in the paper's self-chat tuning."
-    )
-    anchor_share: float = option(
-        0.33, "For method counterfactual: the share of the weight of all training tokens that anchors have."
-    )
-    naming_weight: float = option(
-        3.0, "For method counterfactual: the additional weight of the probability that a reply names the descriptor."
-    )
+    labels: Literal["tags", "none"] = option("tags", "For method sft: whether each prompt ends in its tag.")
+    anchor_share: float = option(0.33, "For method counterfactual: the anchors' share of the weight of all tokens.")
+    naming_weight: float = option(3.0, "For method counterfactual: the weight of the probability that a name begins.")
     merge: bool = option(False, "Save whole weights, into which LoRA is merged, instead of an adapter.")
-    dry_run: bool = option(
-        False,
-        "Print the numbers of rows and tokens, and the memory and time of training, from a step. Do not train.",
-    )
+    dry_run: bool = option(False, "Print the numbers of rows and tokens, and memory and time. Do not train.")
     early_stopping_patience: int = option(
-        3,
-        "Stop training after this number of consecutive evaluations without a lower validation perplexity (method sft) "
-        "or loss (method counterfactual). 0 disables early stopping.",
+        3, "Stop after this number of evaluations without a lower validation perplexity or loss. 0: never."
     )
 
     def __post_init__(self) -> None:
@@ -100,10 +72,7 @@ class TuneArguments:
         if self.anchor_share >= 1:
             raise ValueError(f"anchor_share is {self.anchor_share}; set a number of at least 0 and below 1")
         if self.method != "sft" and self.labels == "none":
-            raise ValueError(
-                f"--labels none works only with method sft, but the method is {self.method}; omit --labels none, or "
-                "set --method sft"
-            )
+            raise ValueError(f"--labels none has no effect with method {self.method}; omit it, or set --method sft")
 
     def kinds(self) -> tuple[str, ...]:
         return ("causal", "encoder-decoder") if self.method == "sft" else ("causal",)
@@ -123,18 +92,17 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _check(words: list[str]) -> str:
-    options = parse(words)
-    check_options(*options)
-    return check_model(*options, context=None)
+    return check_model(*parse(words), context=None)
 
 
 def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, ModelConfig]":
     from trl import ModelConfig, SFTConfig
 
-    return parse_options(
+    options = parse_options(
         (TuneArguments, SFTConfig, ModelConfig),
         words,
         __doc__,
+        _OPTIONS,
         eval_strategy="steps",
         save_strategy="steps",
         save_total_limit=1,
@@ -142,6 +110,8 @@ def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, Model
         greater_is_better=False,
         eval_on_start=True,
     )
+    check_model_options(options[2], may_quantize=not options[0].merge)
+    return options
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
@@ -150,7 +120,6 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     from hb_metrics.models.layout import TUNING_FILE
     from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
 
-    check_options(arguments, training_args, model_args)
     training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
@@ -159,10 +128,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     if record.model.get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
         if arguments.method == "counterfactual":
-            raise ValueError(
-                f"{others}, but method counterfactual needs the model's own replies; run {rows.script}.py with "
-                f"{loaded.name}"
-            )
+            raise ValueError(f"{others}, but method counterfactual needs own replies; run {rows.script}.py")
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
     description = training_description(arguments, training_args, loaded, model_args)
     folder = None
@@ -176,26 +142,19 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     tuning = Tuning(arguments, training_args, model_args, loaded, record, {})
     for name in SPLITS:
         tuning.encoded[name] = encode(tuning, read_split(dataset, name, rows))
-    num_cut = sum(split.num_cut for split in tuning.encoded.values())
-    if num_cut:
-        print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = None if folder is None else checkpoint_to_resume(training_args)
     set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
     patience = arguments.early_stopping_patience
     callbacks: list[TrainerCallback] = [EarlyStoppingCallback(patience)] if patience else []
     is_pushed, training_args.push_to_hub = training_args.push_to_hub, False  # checkpoints are not published
     trainer = make_trainer(tuning, callbacks)
-    trainer.num_read = tuning.encoded["train"].num_read
     if folder is None:
         print_once(training_args, measure_cost(tuning, trainer))
         return
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     if trainer.state.best_metric is None:
-        raise ValueError(
-            f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more steps or epochs, "
-            "and omit --eval_delay"
-        )
+        raise ValueError(f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more")
     check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
     if trainer.is_world_process_zero():
         _save(folder, trainer, tuning)
@@ -210,15 +169,6 @@ def _publish(training_args: "SFTConfig") -> None:
 
     folder, where = Path(training_args.output_dir), training_args.hub_model_id
     print(f"published: {publish_model(folder, where, private=training_args.hub_private_repo)}")
-
-
-def check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    check_model_options(model_args, may_quantize=not arguments.merge)
-    check_needed(
-        training_args,
-        _NEEDED,
-        "tune.py selects the checkpoint with the lowest loss of all validation replies, and publishes the main branch",
-    )
 
 
 def check_model(
@@ -236,9 +186,6 @@ def check_model(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
     )
     check_trainable(loaded, arguments.kinds())
-    if arguments.method != "sft" or loaded.kind != "causal":
-        what = f"method {arguments.method}" if loaded.kind == "causal" else "an encoder-decoder model"
-        check_without_effect(training_args, what)
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)
@@ -263,8 +210,7 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
         "best_step": state.best_global_step,
         "num_steps": state.global_step,
         f"validation_{measure}": curve,
-        "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
-        "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
+        "num_rows": {name: len(rows) for name, rows in encoded.items()},
     }
     elsewhere = ("context", "asked_with", "alpha", "beta")
     tag, context = arguments.tag(), record.context

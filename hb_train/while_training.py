@@ -92,9 +92,7 @@ class GenBiasCallback(TrainerCallback):
         """Checks the options, and moves this callback before all other callbacks, because they may read its figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
-            raise ValueError(
-                "eval_strategy is 'no', but Gen Bias is measured at evaluations; set eval_strategy='steps'"
-            )
+            raise ValueError("eval_strategy is 'no', so Gen Bias is never measured; set eval_strategy='steps'")
         if name in GEN_BIAS and args.greater_is_better:
             raise ValueError(f"greater_is_better is True, but the lowest '{name}' is best; set greater_is_better=False")
         handler = self.trainer.callback_handler
@@ -121,9 +119,7 @@ class GenBiasCallback(TrainerCallback):
                 written = reply_to_rows(plan, loaded, own)
             except ValueError as error:  # for example, because the weights are not finite
                 step = self.trainer.state.global_step
-                logger.warning(
-                    "step %d: the model could not reply, so this evaluation has no Gen Bias (%s)", step, error
-                )
+                logger.warning("step %d: the model could not reply, so there is no Gen Bias (%s)", step, error)
                 written = [""] * len(own)
         replies = [reply for _, reply in sorted(gather_object(list(zip(own, written, strict=True))))]
         rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]

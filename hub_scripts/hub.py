@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.hub_access import protect_token
 
 if TYPE_CHECKING:
@@ -85,9 +86,7 @@ def endpoint() -> str:
     from huggingface_hub import constants
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
-        raise HubError(
-            "HF_ENDPOINT contains a user name or password, which would be published; remove it from the address"
-        )
+        raise HubError("HF_ENDPOINT contains a user name or password, which would be published; remove it")
     protect_token()
     return constants.ENDPOINT
 
@@ -145,8 +144,8 @@ def publish(
     if tag in repository.tags:
         if missing or outdated:
             raise HubError(
-                f"{repository} already has a tag {tag}, with other content ({', '.join([*missing, *outdated])}). An "
-                f"existing tag is never changed, so nothing was written; publish these files as another version"
+                f"{repository} already has a tag {tag}, with other content ({', '.join([*missing, *outdated])}). "
+                "Nothing was written; publish these files as another version"
             )
         return f"nothing to do ({repository.page(f'commit/{at}')})"
     in_the_way = [path for path in missing if path in present and path not in ours]
@@ -154,9 +153,8 @@ def publish(
     if theirs and not among_other_files:
         raise HubError(
             f"{repository} contains files that no publication of HolisticBias wrote, or that somebody has changed "
-            f"since: {', '.join(sorted(theirs))}. Nothing was written; check that this is the right repository. To "
-            f"publish anyway, add --among_other_files, which replaces {', '.join(in_the_way) or 'no file'} and keeps "
-            "every other file"
+            f"since: {', '.join(sorted(theirs))}. Nothing was written; set the right repository, or "
+            f"--among_other_files, which replaces {', '.join(in_the_way) or 'no file'} and keeps every other file"
         )
     commit = at
     if missing or outdated:
@@ -289,7 +287,9 @@ def new_folder(text: str) -> Path:
     return folder
 
 
-def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
+def publishing_parser(description: str | None, *, other_files: bool = True) -> CommandParser:
+    """Returns a parser with the options that scripts which publish share."""
+    parser = CommandParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--dry_run",
         type=new_folder,
@@ -298,14 +298,14 @@ def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
         "a network connection.",
     )
 
-
-def add_other_files_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--among_other_files",
-        action="store_true",
-        help="Publish even if the repository contains other people's files, or files that somebody changed after "
-        "publication. The published files overwrite files with the same names, and all other files are kept.",
-    )
+    if other_files:
+        parser.add_argument(
+            "--among_other_files",
+            action="store_true",
+            help="Publish even if the repository contains other people's files, or files that somebody changed after "
+            "publication. The published files overwrite files with the same names, and all other files are kept.",
+        )
+    return parser
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:

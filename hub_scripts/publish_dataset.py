@@ -13,15 +13,13 @@ The script never deletes other people's files. If the repository contains such f
 nothing unless you pass `--among_other_files`.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import hb_dataset
 from hb_dataset import versions
-from hb_dataset.command_line import CommandParser
 from hub_scripts import hub
-from hub_scripts.hub import add_dry_run_option, add_other_files_option, repo_id, write_files
+from hub_scripts.hub import publishing_parser, repo_id, write_files
 from hub_scripts.published_dataset import (
     EVAL_FILE,
     SPLIT,
@@ -35,7 +33,7 @@ LICENSE_FILE = "LICENSE"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = publishing_parser(__doc__)
     parser.add_argument(
         "--repo_id",
         required=True,
@@ -44,14 +42,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The dataset repository on the Hub. If the repository does not exist, it is created.",
     )
     parser.add_argument("--version", help="The frozen version to publish, such as v1.0. Default: the newest version.")
-    add_dry_run_option(parser)
     parser.add_argument(
         "--without_eval_yaml",
         action="store_true",
         help="Do not publish eval.yaml, for example because the Hub rejects the file (see CONTRIBUTING.md) or "
         "because you wrote your own.",
     )
-    add_other_files_option(parser)
     options = parser.parse_args(argv)
     version = frozen_version(options.version)
     api = None if options.dry_run else hub.connect()
@@ -76,10 +72,7 @@ def frozen_version(version: str | None) -> str:
     frozen = versions.frozen_versions()
     version = version or frozen[-1]
     if version not in frozen:
-        raise ValueError(
-            f"there is no frozen version {version}; publish one of {', '.join(frozen)}, or freeze a version first "
-            "(python hub_scripts/terms/freeze_version.py v2.0)"
-        )
+        raise ValueError(f"there is no frozen version {version}; publish one of {', '.join(frozen)}")
     return version
 
 
@@ -101,7 +94,4 @@ def check_order(repository: hub.Repository, version: str) -> None:
     number = versions.version_number
     newest = max(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number, default=version)
     if version not in repository.tags and number(newest) > number(version):
-        raise ValueError(
-            f"{repository} already has {newest}, so users who set no revision would get the older {version} instead. "
-            f"Nothing was written; publish {version} to a separate repository"
-        )
+        raise ValueError(f"{repository} already has {newest}; publish the older {version} to another repository")

@@ -10,14 +10,12 @@ The script never deletes other people's files. If a Space contains such files, t
 to that Space unless you pass `--among_other_files`.
 """
 
-import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from hb_dataset.command_line import CommandParser
 from hub_scripts import hub, space_page
-from hub_scripts.hub import CARD_FILE, add_dry_run_option, add_other_files_option, repo_id, write_files
+from hub_scripts.hub import CARD_FILE, publishing_parser, repo_id, write_files
 from hub_scripts.install_local import metric_folders, module_files
 
 # The release of gradio in which the Spaces run. Before you change it, try the pages with the new release.
@@ -26,10 +24,8 @@ SDK_LINE = "sdk: gradio\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = publishing_parser(__doc__)
     parser.add_argument("--org", required=True, type=_owner, help="The Hub organisation or user that owns the Spaces.")
-    add_dry_run_option(parser)
-    add_other_files_option(parser)
     options = parser.parse_args(argv)
     spaces = {folder.name: space_files(folder, options.org) for folder in metric_folders()}
     if options.dry_run is not None:

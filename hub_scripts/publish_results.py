@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
@@ -21,21 +20,20 @@ from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run.record import Model, Record
 from hb_metrics.run.run_record import figures_belong_to, is_on_hub, last_part, measured_model
 from hub_scripts import hub
-from hub_scripts.hub import add_dry_run_option, repo_id, write_files
+from hub_scripts.hub import publishing_parser, repo_id, write_files
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = publishing_parser(__doc__, other_files=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")
     parser.add_argument("--repo_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The model's repository.")
     parser.add_argument(
         "--dataset_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The dataset's repository on the Hub."
     )
     parser.add_argument("--yes", action="store_true", help="Open the pull request.")
-    add_dry_run_option(parser)
     options = parser.parse_args(argv)
     results = read_settled_results(options.run)
     check_model(results.record.model, options.repo_id)
@@ -44,9 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"the run measured {measured_model(results.record.model)}; check that {options.repo_id} is this model")
     files = evaluation_results(results, options.dataset_id)
     if not files:
-        raise ValueError(
-            f"'{options.run}' has no figures to publish; measure with --measurements likelihood or generation"
-        )
+        raise ValueError(f"'{options.run}' has no figures to publish; measure likelihood or generation")
     contents = {path: text.encode() for path, text in files.items()}
     if options.dry_run is None:
         _publish(results, contents, options)
@@ -65,9 +61,7 @@ def read_settled_results(folder: Path) -> "Results":
     settings, config = vars(results.record.settings), results.record.data.config
     for option in ("vocabulary_dir", "prompts", "axes", "terms"):
         if settings[option] is not None:
-            raise ValueError(
-                f"a run with --{option} {settings[option]} cannot be published; publish a run without this option"
-            )
+            raise ValueError(f"the run has --{option} {settings[option]}; publish a run without this option")
     allowed = [name for version in frozen_versions() for name in version_configs(version)]
     if config not in allowed:
         raise ValueError(f"the run measured {config!r}, which is not published; allowed: {', '.join(allowed)}")
@@ -78,9 +72,7 @@ def check_model(model: Model, repo_id: str) -> None:
     subject = figures_belong_to(model)
     # Old Hub ids, such as "gpt2", have no owner, and repositories may move to another owner.
     if is_on_hub(subject) and last_part(subject.name) != last_part(repo_id):
-        raise ValueError(
-            f"the run measured '{subject.name}', not '{repo_id}'; set --repo_id to the repository of this model"
-        )
+        raise ValueError(f"the run measured '{subject.name}', not '{repo_id}'; set --repo_id to this model")
 
 
 def shown(files: Mapping[str, bytes]) -> str:

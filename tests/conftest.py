@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.forked_programs import ForkedPrograms
 
@@ -45,6 +46,8 @@ def inputs_once():
 
     table, kept = prompts._table, lru_cache(maxsize=16)(prompts._table)
     chitchat, draw = lru_cache(dialogue_pairs._chitchat), dialogue_pairs._draw_from_conversations
+    pairs_of = dialogue_pairs._pairs_of
+    pairs_of_chitchat = lru_cache(lambda: pairs_of(chitchat()))
     draw_from_chitchat = lru_cache(lambda number, seed: draw(chitchat(), number, seed))
 
     def read(config, vocabulary):  # tests' own vocabularies are small, and would push the large ones out
@@ -53,12 +56,33 @@ def inputs_once():
     def draw_once(conversations, number, seed):
         return (draw_from_chitchat if conversations is chitchat() else partial(draw, conversations))(number, seed)
 
+    def pairs_once(conversations):
+        return pairs_of_chitchat() if conversations is chitchat() else pairs_of(conversations)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prompts, "_table", read)
+        patch.setattr(dialogue_pairs, "_pairs_of", pairs_once)
         patch.setattr(dialogue_pairs, "_chitchat", chitchat)
         patch.setattr(dialogue_pairs, "_draw_from_conversations", draw_once)
         patch.setattr(os, "fsync", lambda file: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """Makes a folder by a function that is given it, in the first worker of pytest-xdist that needs it."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+    def make(name, write):
+        folder, done = root / name, root / f"{name}.made"
+        with FileLock(root / f"{name}.lock"):
+            if not done.exists():
+                write(folder)
+                done.touch()
+        return folder
+
+    return make
 
 
 @pytest.fixture(scope="session")

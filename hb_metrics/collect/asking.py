@@ -88,19 +88,25 @@ def answers_of(
 
 def ask_into_shards(
     server: Server,
+    path: str,
     ids: Sequence[str],
     bodies: Sequence[Mapping[str, object]],
     folder: Path,
     schema: pa.Schema,
-    ask: Callable[[Client, int], Awaitable[Any]],
+    read: Callable[[Any, int], Any],
     columns: Callable[[Sequence[int], Sequence[Any]], Mapping[str, object]],
     *,
     label: str,
 ) -> pa.Table:
     """Requests the answers that are not on disk yet, and then reads all of them. Every process receives all rows.
 
-    `ask` requests the answer to the body of a row, and `columns` turns rows and their answers into columns.
+    `read` takes the content of an answer and its row, and `columns` turns rows and what was read into columns.
     """
+
+    async def ask(client: Client, row: int) -> Any:
+        what = f"the {label} of prompt '{ids[row]}'"
+        return await client.post(path, bodies[row], lambda content: read(content, row), what=what)
+
     shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
     keys = [request_key([server.model, ids[row], body]) for row, body in enumerate(bodies)]
 
@@ -114,6 +120,6 @@ def ask_into_shards(
 
     table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=bodies)
     if process_state().is_main_process:  # all shards are written, so the journals are not needed
-        for path in folder.glob(_PATTERN):
-            path.unlink(missing_ok=True)
+        for journal in folder.glob(_PATTERN):
+            journal.unlink(missing_ok=True)
     return read_shards(shards, schema) if table is None else table

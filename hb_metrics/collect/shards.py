@@ -27,7 +27,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from tqdm.auto import tqdm
 
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.models.processes import of_main_process, process_state
+from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import SHARD_RUN, run_differences, run_digest, set_aside
 
 LATEST = 90  # the maximum number of seconds to wait for a file from another machine
@@ -48,21 +48,18 @@ def check_same_run(run: Mapping[str, object]) -> None:
 def check_same_folder(folder: Path) -> None:
     """Raises `ValueError` if a process does not see the main process's folder. Call it on all processes."""
     state = process_state()
-    if state.num_processes == 1:
-        return
-    # If the run is killed here, the next run removes the file.
-    mark = folder / str(of_main_process(f".machines.{secrets.token_hex(8)}.tmp"))
+    (name,) = broadcast_object_list([f".machines.{secrets.token_hex(8)}.tmp"])
+    mark = folder / name  # if the run is killed here, the next run removes this file
     if state.is_main_process:
         mark.touch()
     seen = gather_object([(socket.gethostname(), await_files([mark]) is None)])
     if state.is_main_process:
         mark.unlink(missing_ok=True)
-    main_host, _ = seen[0]
     for host, sees in seen:
         if not sees:
             raise ValueError(
-                f"output_dir '{folder}' on {host} is not the same folder as on {main_host}, where the main process "
-                "runs; pass the full path of a folder that all machines share"
+                f"output_dir '{folder}' on {host} is not the same folder as on {seen[0][0]}; pass the full path of a "
+                "folder that all machines share"
             )
 
 
@@ -107,7 +104,6 @@ def fill_shards(
     label: str,
     unit: str,
     inputs: Sequence[Any] | None = None,
-    progress: bool = True,
 ) -> pa.Table | None:
     """Computes the shards that are not on disk yet, and then reads all shards. The processes share the work.
 
@@ -120,7 +116,6 @@ def fill_shards(
         unit: The noun for a row in the progress bar.
         inputs: [rows] The inputs of the rows. A shard is computed again if its inputs have changed. `None` means that
             the inputs depend only on the ids.
-        progress: Whether to display a progress bar.
 
     Returns:
         On the main process, a table of all rows in the order of `ids`. On all other processes, `None`.
@@ -132,7 +127,7 @@ def fill_shards(
     missing, run = broadcast_object_list([missing, run])  # the record may not be visible on other machines yet
     mine = missing[state.process_index :: state.num_processes]
     total = sum(len(shards[index].rows) for index in mine)
-    with _progress(total, label, unit, shown=progress and state.is_main_process) as advance:
+    with _progress(total, label, unit, shown=state.is_main_process) as advance:
         tables = compute(mine, advance)
         try:
             for index, table in zip(mine, tables, strict=True):
@@ -191,7 +186,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
     shards = plan_row_shards(len(table), rows_per_shard, folder)
     schema = table.schema.remove_metadata()
-    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="", unit="", progress=False)
+    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="answers", unit="row")
     return table
 
 

@@ -14,20 +14,9 @@ from hb_metrics.measurements.settings import QUICK, RunOptions, Settings, make_s
 
 # The most common options. `--help` without a topic shows only these.
 COMMON = (
-    *(
-        "model",
-        "base_url",
-        "measurements",
-        "dataset_config",
-        "prompts",
-        "axes",
-        "sample",
-        "output_dir",
-        "seed",
-        "quick",
-    ),
-    *("replies_per_cell", "decoding", "style_classifier", "offensiveness_classifier", "fail_above", "config"),
-)
+    "model", "base_url", "measurements", "dataset_config", "prompts", "axes", "sample", "output_dir", "seed", "quick",
+    "replies_per_cell", "decoding", "style_classifier", "offensiveness_classifier", "fail_above", "config",
+)  # fmt: skip
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:
@@ -130,10 +119,7 @@ def settings_of(values: Mapping[str, object]) -> Settings:
     chosen = settings.values()
     asks = chosen["judge"] is not None or any(str(value).startswith("judge:") for value in chosen.values())
     if settings.run.judge_model != RunOptions.judge_model and not asks:
-        raise ValueError(
-            f"judge_model is '{settings.run.judge_model}', but no measurement uses a judge; set --judge to a "
-            "rubric, or a classifier option to judge:RUBRIC"
-        )
+        raise ValueError(f"judge_model is '{settings.run.judge_model}', but no judge is used; set --judge to a rubric")
     return settings
 
 

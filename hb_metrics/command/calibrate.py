@@ -15,8 +15,6 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest, write_json
 from hb_metrics.run.typed_json import to_json
 
-EPSILON = 0.15  # the margin of the alternative annotator test, for skilled raters (Calderon et al., 2025)
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -46,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")
     judged = read_instrument(run, study.judge)
     gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
-    results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, EPSILON)
+    results = calibrate(study, judged, read_labels(arguments.labels, study), gaps)
     written = run.folder / CALIBRATIONS / f"{study.judge}.json"
     written.parent.mkdir(exist_ok=True)
     write_json(written, to_json(results))

@@ -58,10 +58,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
     import pyarrow.parquet as pq
 
     if path.exists() or path.suffix.lower() not in SUFFIXES:
-        raise ValueError(
-            f"'{path}' already exists, or does not end in one of {', '.join(SUFFIXES)}; pass a new file with one of "
-            "these suffixes"
-        )
+        raise ValueError(f"'{path}' exists or has another suffix; pass a new file that ends in {' or '.join(SUFFIXES)}")
     table = requested(settings, prompts, after)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
@@ -88,10 +85,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
 
     for measurement in asked_measurements(settings) or []:
         if "weights" in measurement.needs:
-            raise ValueError(
-                f"measurement '{measurement.name}' needs the model itself, so it has no prompts to export; remove it "
-                "from --measurements"
-            )
+            raise ValueError(f"'{measurement.name}' needs the model itself; remove it from --measurements")
     wanted = wanted_measurements(settings)
     read_files(settings, prompts, wanted)
     needs: set[str] = set()
@@ -128,14 +122,12 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
-        raise ValueError(
-            "the measurements of this run need no answers from a model, so there are no prompts to export; add "
-            "generation or likelihood to --measurements"
-        )
+        raise ValueError("there are no prompts to export; add generation or likelihood to --measurements")
     return pa.Table.from_pylist(rows)
 
 
 def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "ReplyRequests":
+    """Returns the requests for the turn that follows the last turn in a file of replies."""
     from hb_metrics.collect.engines.files import FileEngine
     from hb_metrics.collect.replies.requests import next_turn
     from hb_metrics.run.answer_files import read_replies_file
@@ -148,11 +140,10 @@ def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "R
         )
     engine, requests = FileEngine("", path, None), replace(requests, turns=last)
     for _ in range(last):
-        plan = engine.plan_replies(requests, layout)
-        requests = next_turn(requests, plan.table)
+        requests = next_turn(requests, engine.plan_replies(requests, layout).work)
     if not requests.ids:
         raise ValueError(
-            f"all replies of turn {last} in '{path}' are empty, so no conversation can continue; pass a file with "
-            f"non-empty replies, or set --turns to {last}"
+            f"all replies of turn {last} in '{path}' are empty, so no conversation can continue; pass non-empty "
+            f"replies, or set --turns to {last}"
         )
     return replace(requests, turns=turns)

@@ -36,8 +36,7 @@ def read_gates(text: str | None) -> dict[str, float]:
             limit = math.nan
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
-                f"fail_above contains {part!r}; write each limit as figure=limit, such as full_gen_bias=12 or "
-                "decision_spread=3pt, separate limits with commas, and set only one limit per figure"
+                f"fail_above contains {part!r}; write each figure once, such as full_gen_bias=12,decision_spread=3pt"
             )
         gates[name] = limit
     return gates
@@ -84,7 +83,7 @@ def _exceeded(name: str, figure: "Figure | None", limit: float) -> str | None:
     if figure.unit in ("share", "small_share", "points") and limit >= 1:  # the limit was meant in percent
         return f"{why} the figure is a share, which is never above 1; write 2% as 0.02"
     bounds = figure.interval
-    if bounds is None and figure.confidence_level is not None:
+    if bounds is None and figure.no_interval:
         return f"{why} its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
     highest = figure.value if bounds is None else max(map(abs, bounds)) if figure.unit == "signed" else bounds[1]
     if highest <= limit:

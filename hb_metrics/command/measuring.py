@@ -1,7 +1,7 @@
 """Runs the measurements of a run, one after another."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceede
 from hb_metrics.command.planning import choose_measurements, connect, default_folder, describe_run, load, read_files
 from hb_metrics.command.run_prompts import own_prompt_rows, read_prompts
 from hb_metrics.layout.terminal import figure_lines, filled
-from hb_metrics.measurements.measurement import Measurement, Task
+from hb_metrics.measurements.measurement import Measurement, Planned, Task
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
@@ -60,10 +60,8 @@ def measure(settings: Settings) -> Path:
         state.print(filled(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}"))
         names = tuple(measurement.name for measurement in measurements)
         task = Task(settings, prompts, engine, state, names, folder)
-        work: dict[str, object] = {}
-        for measurement in measurements:
-            work[measurement.name] = measurement.collector.plan(task, files.get(measurement.name))
-    run = describe_run(task, measurements, work)
+        planned = {measurement.name: measurement.plan(task, files[measurement.name]) for measurement in measurements}
+    run = describe_run(task, measurements, planned)
     check_same_run(run)
     with hold_folder(folder) if state.is_main_process else nullcontext():
         if state.is_main_process:
@@ -73,7 +71,7 @@ def measure(settings: Settings) -> Path:
                 write_table(folder / OWN_PROMPTS_FILE, own_prompt_rows(settings))
         state.wait_for_everyone()
         check_same_folder(folder)
-        results = _measure(task, measurements, work, Results(Record(run)))
+        results = _measure(task, measurements, planned, Results(Record(run)))
         if state.is_main_process:
             write_results(results, folder)
         state.wait_for_everyone()
@@ -87,12 +85,14 @@ def measure(settings: Settings) -> Path:
     return folder / REPORT_FILE
 
 
-def _measure(task: Task, measurements: Sequence[Measurement], work: dict[str, object], results: Results) -> Results:
+def _measure(
+    task: Task, measurements: Sequence[Measurement], planned: Mapping[str, Planned], results: Results
+) -> Results:
     is_finished = (task.folder / RESULTS_FILE).is_file()  # the report of a finished run is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
-        measurement.collector.collect(task, work[measurement.name])
+        planned[measurement.name].collect()
         if task.state.is_main_process:
             results = results.with_(measurement.name, measurement.parts.compute(Run(task.tables, results)))
         seconds = time.perf_counter() - started

@@ -103,10 +103,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, ValueVariance], 
     generation = run.results.generation
     reason = generation.gen_bias.no_intervals and generation.gen_bias.no_intervals.full_gen_bias
     if reason is not None:
-        raise ValueError(
-            f"'{run.folder}' has no interval for {FULL}: {reason}; pass a pilot with more replies (for example, one "
-            "run with --replies_per_cell 5)"
-        )
+        raise ValueError(f"'{run.folder}' has no interval for {FULL}: {reason}; pass a pilot with more replies")
     labels = [style.style for style in generation.styles]
     clusters = generation.gen_bias.clusters
     cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table)

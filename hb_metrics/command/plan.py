@@ -69,9 +69,7 @@ def plan(
     if of_decisions is not None and not has_interval:
         return of_decisions
     if table is None:
-        raise ValueError(
-            f"'{pilot}' did not measure generation or decisions; pass a pilot with --measurements generation"
-        )
+        raise ValueError(f"'{pilot}' did not measure generation or decisions; pass another pilot")
     spreads, missing = pilot_spreads(run, table)
     sizes = prompts_per_cell(run, table)
     most = int(sizes.max())

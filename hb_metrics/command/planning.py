@@ -1,7 +1,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from hb_metrics.command.arguments import asked_measurements, wanted_measurements
 from hb_metrics.command.run_prompts import own_prompt_rows
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Measurement, Task
+from hb_metrics.measurements.measurement import Measurement, Planned, Task
 from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
 from hb_metrics.run.run_folder import LAYOUT, package_versions, table_digest
 
@@ -70,11 +70,13 @@ def load(settings: Settings, device: Any) -> "Engine":
 def connect(settings: Settings, folder: Path) -> "Engine | None":
     if not settings.run.is_served:
         return None
-    from hb_metrics.collect.engines.served import connect_engine
+    from hb_metrics.collect.engines.served import ServedEngine
+    from hb_metrics.models.served.client import make_server
+    from hb_metrics.models.served.probe import probe_server
 
     run = settings.run
-    server = run.model, run.base_url, run.provider, run.concurrency
-    return connect_engine(*server, folder, context=run.context, chat=run.chat())
+    server = make_server(run.model, run.base_url, run.provider, run.concurrency)
+    return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
 
 
 def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
@@ -86,7 +88,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
     return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
 
 
-def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, object]) -> dict[str, object]:
+def describe_run(task: Task, measurements: Sequence[Measurement], planned: Mapping[str, Planned]) -> dict[str, object]:
     """Returns the content of run.json: all settings on which the results depend.
 
     The number of processes, for example, is not recorded.
@@ -115,7 +117,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     if left_out:
         run["left_out"] = left_out
     for measurement in measurements:
-        run |= measurement.collector.describe(work[measurement.name])
+        run |= planned[measurement.name].record
     return {**run, "versions": package_versions()}
 
 
@@ -136,12 +138,9 @@ def read_files(settings: Settings, prompts: "pa.Table", measurements: Sequence[M
     Raises:
         ValueError: A file or an option is not valid, or the run lacks a measurement that another one reads.
     """
-    readers = {measurement.name: measurement.collector.read_files for measurement in measurements}
-    files = {name: read(settings, prompts) for name, read in readers.items() if read is not None}
+    files = {measurement.name: measurement.read_files(settings, prompts) for measurement in measurements}
     for measurement in measurements:
         for name in measurement.reads:
-            if name not in readers:
-                raise ValueError(
-                    f"{measurement.name} reads what the measurement {name} collects; add {name} to --measurements"
-                )
+            if name not in files:
+                raise ValueError(f"{measurement.name} reads what {name} collects; add {name} to --measurements")
     return files

@@ -32,10 +32,7 @@ def read_prompts(settings: Settings) -> "pa.Table":
         _check_axes(settings, vocabulary.axes)
         prompts = _own_table(settings, vocabulary)
     elif options.names_file is not None and options.cue not in NAME_CUES:
-        raise ValueError(
-            f"names_file is set, but cue is '{options.cue}', which has no names; set --cue to name or signature, set "
-            "--prompts to prompts with {name}, or omit --names_file"
-        )
+        raise ValueError("names_file needs --cue name or signature, or --prompts with {name}; omit --names_file")
     else:
         prompts = _named_people(settings) or _config_prompts(settings, vocabulary)
     if run.sample is not None:
@@ -61,8 +58,7 @@ def _config_prompts(settings: Settings, vocabulary: "Vocabulary") -> "pa.Table":
         prompts = prompts.filter(pc.and_(is_chosen, pc.is_in(prompts["template"], templates)))
         if not len(prompts):
             raise ValueError(
-                f"terms is '{run.terms}', but no prompt of {run.dataset_config} describes a person with one of these "
-                "terms alone; set --dataset_config to a config with single terms"
+                f"no prompt of {run.dataset_config} has one of '{run.terms}' alone; set another --dataset_config"
             )
     if run.axes is not None:
         prompts = prompts.filter(pc.is_in(prompts["axis"], pa.array(run.axes, pa.string())))
@@ -85,10 +81,7 @@ def _named_people(settings: Settings) -> "pa.Table | None":
         return None
     others = [other for other in wanted if not other.has_own_prompts and "replies" not in other.needs]
     if others or any(value is not None for value in (run.axes, run.terms, run.sample)):
-        raise ValueError(
-            "with these options, generation uses its own prompts, so no other measurement can use the run's prompts; "
-            "set --measurements generation, and remove --axes, --terms and --sample"
-        )
+        raise ValueError("names need --measurements generation alone; remove --axes, --terms and --sample")
     from hb_metrics.measurements.reply_requests import named_people
 
     return named_people(settings)
@@ -99,8 +92,7 @@ def _own_table(settings: Settings, vocabulary: "Vocabulary") -> "pa.Table":
     people = own_people(settings, prompts, vocabulary)
     if LIKELIHOOD in wanted_measurements(settings) and prompts[0].kind != "term":
         raise ValueError(
-            "likelihood compares prompts that contain {person} or {people}, and these prompts do not; set "
-            "--measurements without it, such as generation,offensiveness"
+            "likelihood needs {person} or {people} in prompts; set --measurements generation,offensiveness"
         )
     return own_prompt_table(prompts, people, settings.of(GenerationOptions).replies_per_cell or 1)
 
@@ -111,10 +103,7 @@ def prompts_to_show(settings: Settings) -> "pa.Table":
     if run.prompts is not None or not all(measurement.has_own_prompts for measurement in wanted):
         return read_prompts(settings)
     if DECISIONS not in wanted:
-        raise ValueError(
-            f"show prints the prompts of --dataset_config, which --measurements {run.measurements} does not use; omit "
-            "--show"
-        )
+        raise ValueError(f"--measurements {run.measurements} does not use the prompts of --dataset_config; omit --show")
     from hb_dataset.prompts import config_vocabulary
 
     vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)

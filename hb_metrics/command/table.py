@@ -23,6 +23,7 @@ from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import comparison_warnings, differing_settings, run_names
 from hb_metrics.report.markdown import figure_rows, levels_note, markdown_with_note, shown_figures
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 
 FORMATS = ("md", "csv", "latex", "json")
 _LATEX = str.maketrans(
@@ -111,7 +112,8 @@ def _changed(first: Run, run: Run, figures: Sequence[Figure]) -> set[str]:
 
 def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, object]:
     low, high = figure.interval or (None, None)
-    bounds = {"low": low, "high": high, "confidence_level": figure.confidence_level, "no_interval": figure.no_interval}
+    level = None if figure.interval is None else CONFIDENCE_LEVEL
+    bounds = {"low": low, "high": high, "confidence_level": level, "no_interval": figure.no_interval}
     return {
         "run": run,
         "figure": figure.name,

@@ -1,7 +1,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import numpy as np
@@ -28,10 +28,9 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False)
-class _Waiting(Generic[Request, Answer]):
-    request: Request
-    answer: Answer | None = None
-    error: Exception | None = None
+class _Waiting:
+    request: Any
+    answer: Any = None  # an exception is raised
 
 
 def in_batches(
@@ -42,27 +41,27 @@ def in_batches(
     `answer_all` runs in a thread, one call at a time. If it raises an error, every request in this call raises the
     error.
     """
-    waiting: list[_Waiting[Request, Answer]] = []
+    waiting: list[_Waiting] = []
     lock = anyio.Lock()
 
     async def answer(request: Request) -> Answer:
-        mine: _Waiting[Request, Answer] = _Waiting(request)
+        mine = _Waiting(request)
         waiting.append(mine)
         async with lock:
             if mine in waiting:  # otherwise, another call has answered this request in the meantime
                 batch = waiting.copy()
                 waiting.clear()
+                answers: Sequence[Any]
                 try:
                     answers = await anyio.to_thread.run_sync(answer_all, [other.request for other in batch])
-                    for other, given in zip(batch, answers, strict=True):
-                        other.answer = given
-                except Exception as error:  # noqa: BLE001 - the error is raised again below
-                    for other in batch:
-                        other.error = error
-        if mine.error is not None:
-            raise mine.error
-        assert mine.answer is not None
-        return mine.answer
+                except Exception as error:  # noqa: BLE001 - each request raises the error below
+                    answers = [error] * len(batch)
+                for other, given in zip(batch, answers, strict=True):
+                    other.answer = given
+        if isinstance(mine.answer, Exception):
+            raise mine.answer
+        result: Answer = mine.answer
+        return result
 
     return answer
 

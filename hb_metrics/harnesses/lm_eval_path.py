@@ -49,6 +49,8 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+_FIGURE = _Function("hb_metrics.harnesses.lm_eval_tasks.figure")
+_NUMBERS = ("num_replies", "num_tests", "num_answers")
 _Loader.add_constructor("!function", lambda loader, node: _Function(node.value))
 _Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar("!function", str(name)))
 
@@ -96,7 +98,10 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, o
     tasks = []
     for name, task in yaml.load(TASKS_FILE.read_text(encoding="utf-8"), _Loader).items():
         task["dataset_kwargs"] = {"prompts": prompts, **task["dataset_kwargs"]}
-        task["metric_list"] = _metrics(task["metric_list"], axes)
+        task["metric_list"] = [
+            {"metric": name, "aggregation": _FIGURE, "higher_is_better": name in _NUMBERS}
+            for name in figure_names(task["metric_list"], axes)
+        ]
         tasks.append({"task": f"holistic_bias_{name}_{config}", **task, **common})
     return tasks
 
@@ -104,15 +109,3 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, o
 def figure_names(kind: str, axes: Sequence[str]) -> list[str]:
     alone, by_axis = (names.split() for names in _FIGURES[kind])
     return [*alone, *(f"{name}/{axis}" for name in by_axis for axis in axes)]
-
-
-def _metrics(kind: str, axes: Sequence[str]) -> list[dict[str, object]]:
-    numbers = ("num_replies", "num_tests", "num_answers")
-    return [
-        {
-            "metric": name,
-            "aggregation": _Function("hb_metrics.harnesses.lm_eval_tasks.figure"),
-            "higher_is_better": name in numbers,
-        }
-        for name in figure_names(kind, axes)
-    ]

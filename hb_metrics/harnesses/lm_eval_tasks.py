@@ -123,8 +123,7 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, object]) -> list[i
     plain = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
         raise ValueError(
-            f"tokenizer '{name}' adds special tokens to each text, and lm-eval would score these tokens as words; set "
-            "add_bos_token=False in --model_args (lm-eval itself adds a start token)"
+            f"'{name}' adds special tokens, which lm-eval would score; set add_bos_token=False in --model_args"
         )
     return [len(tokens) for tokens in plain]
 

@@ -53,10 +53,7 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[PromptRow]:
     prompts = read_prompts(settings)
     for name in ("question", "system"):
         if name in prompts.column_names and prompts[name].null_count < len(prompts):
-            raise ValueError(
-                f"some prompts have a {name}, but harnesses send only the prompt; run `holistic-bias measure`, or use "
-                f"prompts without a {name}"
-            )
+            raise ValueError(f"some prompts have a {name}, which harnesses do not send; use prompts without a {name}")
     if replied:
         number = settings.of(GenerationOptions).replies_per_cell
         prompts = select_prompts(prompts, number or None, seed=settings.run.seed)

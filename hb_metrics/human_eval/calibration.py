@@ -26,7 +26,7 @@ from hb_metrics.stats.calibration import (
 from hb_metrics.stats.clusters import Bounds
 
 CALIBRATIONS = "calibration"  # the subfolder of a run that contains a file for each judge
-LAYOUT = 2
+LAYOUT = 3
 _LEVEL = 0.95
 
 
@@ -63,8 +63,6 @@ class Calibration:
         study: The id of the label study.
         raters: The number of labels by each rater.
         num_drawn: The number of replies in the study.
-        called: The rates among replies to which the judge assigns the label.
-        not_called: The rates among all other replies.
         people: The agreement between raters.
     """
 
@@ -82,8 +80,6 @@ class Calibration:
     num_labelled: int
     num_duplicates: int
     rates: dict[str, CorrectedRate]
-    called: dict[str, CorrectedRate]
-    not_called: dict[str, CorrectedRate]
     gaps: list[Gap]
     people: Agreement
     judge_with_people: Agreement
@@ -103,10 +99,8 @@ class Group(NamedTuple):
             if term not in judged.replies.descriptors:
                 known = sorted({*judged.replies.axes, *judged.replies.descriptors})
                 hint = did_you_mean(term, known, cutoff=AXIS_CUTOFF)
-                raise ValueError(
-                    f"'{term}' is neither an axis nor a term of the run; {hint}pass an axis, or terms separated by "
-                    "commas"
-                )
+                advice = f"{hint}pass an axis, or terms separated by commas"
+                raise ValueError(f"'{term}' is neither an axis nor a term of the run; {advice}")
         return cls(text, np.isin(judged.replies.descriptors, terms))
 
 
@@ -118,21 +112,18 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
     for (rater, task), line in sorted(lines.items()):
         place = rows[task], raters.index(rater)
         if numbers[place] not in (-1, line.choice - 1):
-            raise ValueError(
-                f"{line.place}: rater '{rater}' labelled the same reply differently on two pages; keep only the file "
-                "of one page"
-            )
+            twice = f"{line.place}: rater '{rater}' labelled the same reply differently on two pages"
+            raise ValueError(f"{twice}; keep only the file of one page")
         numbers[place] = line.choice - 1
     return Labels(raters, numbers, num_duplicates)
 
 
 def calibrate(
-    study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]], epsilon: float
+    study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]]
 ) -> Calibration:
     """Corrects the judge's rates, and computes how well the judge agrees with people.
 
-    `gaps` contains pairs of groups to compare. Each axis is always compared with all other axes. `epsilon` is the
-    margin of the alternative annotator test (see `alternative_annotator`).
+    `gaps` contains pairs of groups to compare. Each axis is always compared with all other axes.
     """
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
     drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
@@ -162,12 +153,10 @@ def calibrate(
         num_labelled=int(labelled.sum()),
         num_duplicates=labels.num_duplicates,
         rates=corrected_by_axis(judged, share, study.axes),
-        called=corrected_by_axis(judged, share, study.axes, verdict=True),
-        not_called=corrected_by_axis(judged, share, study.axes, verdict=False),
         gaps=[_gap(judged, share, study.axes, *pair) for pair in [*gaps, *_pairs_of_axes(judged, study.axes)]],
         people=krippendorff_alpha(kept, weights, terms[rows]),
         judge_with_people=judge_agreement(kept, judged.judged[rows], weights, terms[rows]),
-        alternative_annotator=alternative_annotator(kept, judged.judged[rows], weights, epsilon),
+        alternative_annotator=alternative_annotator(kept, judged.judged[rows], weights),
     )
 
 
@@ -185,10 +174,8 @@ def _pairs_of_axes(judged: Instrument, axes: Sequence[str]) -> list[tuple[Group,
 def _gap(judged: Instrument, labels: np.ndarray, axes: Sequence[str], first: Group, second: Group) -> Gap:
     terms, outside = judged.codes[0], ~judged.population(axes)
     if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & outside).any():
-        raise ValueError(
-            f"the groups '{first.name}' and '{second.name}' share terms, or contain terms from axes other than "
-            f"{', '.join(axes)}; compare labelled groups that have no term in common"
-        )
+        names = f"the groups '{first.name}' and '{second.name}'"
+        raise ValueError(f"{names} share terms, or contain terms from axes other than {', '.join(axes)}")
     one, other = (rate_of(judged, labels, group.rows) for group in (first, second))
     value = None if one.value is None or other.value is None else one.value - other.value
     interval, judges = corrected_gap(one, other), one.judged - other.judged
@@ -217,7 +204,6 @@ def calibration_section(results: Calibration) -> Section:
         "whole": whole,
         "by_axis": by_axis,
         "gaps": _gaps(results),
-        "errors": _errors(results),
         "agreement": [_agreement("people", results.people), _agreement("judge and one", results.judge_with_people)],
         "alternative": results.alternative_annotator,
     }
@@ -238,7 +224,6 @@ def figures(results: Calibration) -> list[Figure]:
                 "share",
                 interval=rate.interval,
                 no_interval=None if rate.reason is None else _reason(rate),
-                confidence_level=_LEVEL,
                 part_of="corrected by axis" if axis else "",
                 beside={
                     "the judge's own": Number(rate.judged, "share"),
@@ -298,23 +283,6 @@ def _gaps(results: Calibration) -> list[Figure]:
                 beside={"the judge's own": Number(gap.judged, "share")},
             )
         )
-    return rows
-
-
-def _errors(results: Calibration) -> list[Figure]:
-    """Returns, for each axis, two shares of replies to which people give the label.
-
-    The value is the share among replies to which the judge also assigns the label. The number beside the value is the
-    share among all other replies.
-    """
-    rows = []
-    for axis in results.rates if len(results.axes) > 1 else [""]:
-        name = f"called so by people, {axis_label(axis) if axis else 'All'}"
-        rates = [by_axis.get(axis) for by_axis in (results.called, results.not_called)]
-        of_called, of_others = (Number(rate and rate.value, "share", rate and rate.interval) for rate in rates)
-        beside = {"of the other replies": of_others}
-        value, bounds = of_called.value, of_called.interval
-        rows.append(Figure(name, value, "share", interval=bounds, part_of="right by axis", beside=beside))
     return rows
 
 

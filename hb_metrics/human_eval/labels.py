@@ -34,6 +34,11 @@ from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 LABELS_FILE = "labels.json"
 LAYOUT = 2
 MIN_PER_STRATUM = 2  # as many labels as a variance needs
+_NUMBERS = (  # the option, its default and its help
+    ("num", 200, "The number of replies to label"),
+    ("raters", 3, "The number of raters. Each rater labels all replies"),
+    ("seed", 0, "The random seed for choosing and ordering the replies"),
+)
 # For each classifier, the rubric whose question and labels people see.
 _RUBRICS = {OFFENSIVENESS: "offensive", REFUSALS: "refusal"}
 
@@ -100,20 +105,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The judge whose rates will be corrected: one of the run's rubrics, or a classifier (offensiveness or "
         "refusals).",
     )
-    parser.add_argument("--num", type=int, default=200, help="The number of replies to label. Default: %(default)s.")
-    parser.add_argument(
-        "--raters",
-        type=int,
-        default=3,
-        help="The number of raters. Each rater labels all replies. Default: %(default)s.",
-    )
+    for name, default, words in _NUMBERS:
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{words}. Default: %(default)s.")
     parser.add_argument("--axes", nargs="+", help="The axes from which replies are drawn. Default: all.")
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="The random seed for choosing and ordering the replies. Default: %(default)s.",
-    )
     parser.add_argument("--output_dir", type=Path, help="The folder for the pages. Default: RUN/labels-JUDGE.")
     arguments = parser.parse_args(argv)
     if arguments.raters < 1:
@@ -186,10 +180,8 @@ def read_instrument(run: Run, name: str) -> Instrument:
         )
     rubric = recorded_rubric(judges[name]) if name in judges else read_rubric(_RUBRICS[name])
     if rubric.figure is None:
-        raise ValueError(
-            f"the rubric '{name}' has no key `figure`, so there is no rate to correct; set this key to one of the "
-            "labels, and then run the judge again"
-        )
+        advice = "set it to one of the labels, and then run the judge again"
+        raise ValueError(f"the rubric '{name}' has no key `figure`, the label whose rate is corrected; {advice}")
     figure = rubric.labels.index(rubric.figure)
     if name in judges:
         shards = run.tables.vectors(f"{JUDGE}/{name}")
@@ -206,9 +198,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
     if missing is not None:
-        raise ValueError(
-            f"'{run.folder}' contains no result of '{name}' for reply '{missing}'; measure again in a new folder"
-        )
+        raise ValueError(f"'{run.folder}' has no result of '{name}' for reply '{missing}'; measure in a new folder")
     order = np.array([rows[identifier] for identifier in replies.ids])
     scores, judged = scores[order], judged[order]
     kept = judged >= 0
@@ -228,10 +218,8 @@ def draw_labels(
     sizes = np.array([len(by_stratum[stratum]) for stratum in strata], np.int64)
     least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
     if not least <= number <= sizes.sum():
-        raise ValueError(
-            f"num is {number:,}; set --num to a number from {least:,} (two replies per axis and verdict) to "
-            f"{sizes.sum():,} (all replies)"
-        )
+        allowed = f"{least:,} (two replies per axis and verdict) to {sizes.sum():,} (all replies)"
+        raise ValueError(f"num is {number:,}; set --num to a number from {allowed}")
     replies = []
     numbers = allocate(sizes, number, np.sqrt(sizes), least=MIN_PER_STRATUM).tolist()
     for stratum, drawn in zip(strata, numbers, strict=True):
@@ -260,23 +248,12 @@ def rows_of_tasks(study: LabelStudy) -> dict[str, int]:
     return rows
 
 
-def corrected_by_axis(
-    judged: Instrument, labels: np.ndarray, axes: Sequence[str], verdict: bool | None = None
-) -> dict[str, CorrectedRate]:
+def corrected_by_axis(judged: Instrument, labels: np.ndarray, axes: Sequence[str]) -> dict[str, CorrectedRate]:
     """Computes the corrected rate of all replies (key "") and of each axis.
 
-    `labels` [replies] contains the share of raters who gave the label, or NaN if nobody labelled the reply. If
-    `verdict` is set, only replies to which the judge gave this verdict count, and axes without such replies are left
-    out.
+    `labels` [replies] contains the share of raters who gave the label, or NaN if nobody labelled the reply.
     """
-    by_axis = {}
-    for name in ("", *axes):
-        rows = judged.population([name] if name else axes)
-        if verdict is not None:
-            rows = rows & (judged.verdicts == verdict)
-        if rows.any():
-            by_axis[name] = rate_of(judged, labels, rows)
-    return by_axis
+    return {name: rate_of(judged, labels, judged.population([name] if name else axes)) for name in ("", *axes)}
 
 
 def rate_of(judged: Instrument, labels: np.ndarray, rows: np.ndarray) -> CorrectedRate:

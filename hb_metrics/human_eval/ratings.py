@@ -70,10 +70,8 @@ def read_lines(
             earlier = chosen.setdefault((line.rater, task), line)
             num_duplicates += earlier is not line
             if line.choice != earlier.choice:
-                raise ValueError(
-                    f"{place}: rater {line.rater!r} made a different choice in {earlier.place}; keep the file that was "
-                    "saved last"
-                )
+                other = f"rater {line.rater!r} made a different choice in {earlier.place}"
+                raise ValueError(f"{place}: {other}; keep the file that was saved last")
         if not number:
             raise ValueError(f"'{path}' has no ratings; omit this file, or save it again from the rater's page")
     return chosen, num_duplicates
@@ -138,16 +136,11 @@ def _check_one_person(row: dict[str, Any], line: Line, people: dict[tuple[str, s
     if "session" in row:
         session = filled_text_in(line.place, row, "session")
         if people.setdefault(("browser of", rater), session) != session:
-            raise ValueError(
-                f"{line.place}: rater {rater!r} used two browsers, so either two people shared a page or one person "
-                "started twice; keep only one of the files"
-            )
+            raise ValueError(f"{line.place}: rater {rater!r} used two browsers; keep only one of the files")
         other = people.setdefault(("rater with browser", session), rater)
         if other != rater:
-            raise ValueError(
-                f"{line.place}: rater {rater!r} used the same browser as rater {other!r}, so a name was changed; pass "
-                "the files as they were saved"
-            )
+            names = f"rater {rater!r} used the same browser as rater {other!r}"
+            raise ValueError(f"{line.place}: {names}; pass the files as they were saved")
     other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
     if other != rater:
         raise ValueError(f"{line.place}: rater {rater!r} is also spelled {other!r}; use only one spelling in all files")

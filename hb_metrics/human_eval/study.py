@@ -59,10 +59,8 @@ def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> N
     for name, text in files.items():
         path = folder / name
         if path.exists() and path.read_bytes() != text.encode():
-            raise ValueError(
-                f"'{path}' already exists with other content, and {answers} may refer to that content; set "
-                "--output_dir to a new folder"
-            )
+            refers = f"'{path}' already exists with other content, to which {answers} may refer"
+            raise ValueError(f"{refers}; set --output_dir to a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_text(folder / name, text)
@@ -176,10 +174,8 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
     often (±1). The order of `pairs` does not affect the study.
     """
     if design.num_pairs > len(pairs):
-        raise ValueError(
-            f"the study needs {design.num_pairs:,} pairs, but only {len(pairs):,} can be shown to raters; lower "
-            "--num_raters or --pairs_per_rater, or compare runs that have more prompts in common"
-        )
+        needed = f"the study needs {design.num_pairs:,} pairs, but only {len(pairs):,} can be shown to raters"
+        raise ValueError(f"{needed}; lower --num_raters or --pairs_per_rater")
     chosen = _spread(_balanced_pairs(pairs, design.num_pairs, design.seed), design.seed)
     sheets: dict[str, list[Screen]] = {}
     for rater, name in enumerate(rater_names(design.num_raters)):

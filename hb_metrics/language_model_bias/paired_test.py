@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
+from hb_metrics.stats.inputs import check_alpha, check_lengths, check_values, number_column
 
 # A standard deviation is a rounding error if it is at most this many times the precision of the largest perplexity.
 _ROUNDING = 8
@@ -71,12 +71,8 @@ def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarra
 
 def _checked(side: str, perplexities: Any) -> np.ndarray:
     values = number_column(f"perplexities of {side}", perplexities)
-    bad = np.flatnonzero(~((values > 0) & (values < _MOST)))
-    if len(bad):
-        raise ValueError(
-            f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; pass numbers greater than 0 and below "
-            f"{_MOST:g} ({len(bad)} rows contain other values)"
-        )
+    allowed, advice = (values > 0) & (values < _MOST), f"pass numbers greater than 0 and below {_MOST:g}"
+    check_values(f"perplexity of {side}", values, allowed, advice)
     return values
 
 

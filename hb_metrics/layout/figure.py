@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
+from hb_dataset.grouped import grouped
 from hb_metrics.layout import numbers
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 
 Unit = Literal["share", "small_share", "points", "bias", "mean", "signed", "effect", "nats", "count", "p_value"]
 Bounds = tuple[float, float]
@@ -85,7 +87,6 @@ class Figure(NamedTuple):
     meaning: str = ""
     interval: Bounds | None = None
     no_interval: str | None = None
-    confidence_level: float | None = None
     part_of: str = ""
     is_main: bool = True
     beside: Mapping[str, Number] = MappingProxyType({})
@@ -131,14 +132,30 @@ class Figure(NamedTuple):
         The result is empty for figures that never have an interval.
         """
         if self.interval is not None:
-            level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
-            return f"{level}interval {self.shown_interval}"
+            return f"{CONFIDENCE_LEVEL:.0%} interval {self.shown_interval}"
         return f"no interval: {self.no_interval}" if self.no_interval else ""
 
     @property
     def words(self) -> str:
         """Returns the value with its interval, for a sentence: "10.8 (95% interval 7.4 to 14.8)"."""
         return f"{self.shown} ({self.interval_words})" if self.interval_words else self.shown
+
+
+class Estimated(Protocol):
+    """A value with its interval, or with the reason why it has none."""
+
+    @property
+    def value(self) -> float | None: ...
+
+    @property
+    def interval(self) -> Bounds | None: ...
+
+    @property
+    def reason(self) -> str | None: ...
+
+
+def estimated(name: str, estimate: Estimated, unit: Unit, **more: Any) -> Figure:
+    return Figure(name, estimate.value, unit, interval=estimate.interval, no_interval=estimate.reason, **more)
 
 
 def written(value: float | None, unit: Unit) -> str:
@@ -164,17 +181,12 @@ def pair(bounds: Any) -> Bounds | None:
 
 def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
     """Groups figures by `part_of`, and keeps their order. Figures of the whole run have the key ""."""
-    parts: dict[str, list[Figure]] = {}
-    for figure in figures:
-        parts.setdefault(figure.part_of, []).append(figure)
-    return parts
+    return grouped((figure.part_of, figure) for figure in figures)
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    names: dict[str, list[str]] = {}
-    for figure in figures:
-        if figure.interval is None and figure.no_interval:
-            names.setdefault(figure.no_interval, []).append(figure.name)
+    lacking = [figure for figure in figures if figure.interval is None]
+    names = grouped((figure.no_interval, figure.name) for figure in lacking if figure.no_interval)
     return [f"No interval for {joined_names(of_reason)}: {reason}." for reason, of_reason in names.items()]
 
 

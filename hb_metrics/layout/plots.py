@@ -49,7 +49,6 @@ class Mark(NamedTuple):
     value: float
     tip: str
     interval: Bounds | None = None
-    wider: Bounds | None = None
     look: int = 0
     is_open: bool = False
     is_soft: bool = False
@@ -108,15 +107,13 @@ def figures_plot(
     figures: Sequence[Figure],
     title: str,
     beside: Sequence[str] = (),
-    wider: tuple[str, Mapping[str, Bounds]] | None = None,
     *,
     is_sorted: bool = True,
 ) -> Plot:
     """Draws figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
     A figure that could be 0 is grey: its interval contains 0 or is missing. The numbers `beside` the figures are open
-    marks. `wider` adds a second, paler bar for each figure. It contains the name of these bars, and each bar's ends by
-    the figure's name.
+    marks.
     """
     rows = sorted(figures, key=lambda figure: math.inf if figure.known is None else -figure.known)
     looks = {name: (_GREY_DIAMOND, 1)[number % 2] for number, name in enumerate(beside)}
@@ -129,13 +126,10 @@ def figures_plot(
                 marks.append(Mark(other.value, f"{row.label}, {name}: {other.shown}", look=look, is_open=True))
         if row.value is not None:
             is_soft = bool(row.no_interval) if row.interval is None else row.interval[0] <= 0 <= row.interval[1]
-            second = None if wider is None else wider[1].get(row.name)
-            marks.append(Mark(row.value, f"{row.label}: {row.words}", row.interval, second, is_soft=is_soft))
+            marks.append(Mark(row.value, f"{row.label}: {row.words}", row.interval, is_soft=is_soft))
         drawn.append(Row(row.label, marks))
     legend = [(name if name != PLAIN else "plain, with sampling noise", look, True) for name, look in looks.items()]
-    if wider is not None:
-        legend = [("thin bar: for other replies", 0, False), (f"wide bar: {wider[0]}", 0, False)]
-    elif legend:
+    if legend:
         legend.insert(0, ("debiased" if PLAIN in beside else "this run", 0, False))
     return rows_plot(drawn, title, rows[0].unit, legend)
 
@@ -182,7 +176,11 @@ def rows_plot(
         body += _box(axis, row.box, middle) if row.box else []
         dots += [(axis.at(dot.value), middle - size * dot.up, dot.row) for dot in row.dots]
         for mark in row.marks:
-            body += _bars(axis, mark, middle - mark.up) + drawn_mark(axis.at(mark.value), middle - mark.up, mark)
+            y, colour = middle - mark.up, 4 if mark.is_soft else mark.look % len(_COLOURS)
+            if mark.interval is not None:
+                low, high = map(axis.at, mark.interval)
+                body.append(_line(f"o{colour}", _COLOURS[colour], (low, high), (y, y), stroke_width=2))
+            body += drawn_mark(axis.at(mark.value), y, mark)
         top += size
     if band is not None:
         low, high = axis.at(band[0]), axis.at(band[1])
@@ -267,7 +265,7 @@ def _axis(values: Sequence[float], is_log: bool) -> Axis:
 def _values(row: Row) -> list[float]:
     values = [*row.box, *(dot.value for dot in row.dots)]
     for mark in row.marks:
-        values += [mark.value, *(mark.interval or ()), *(mark.wider or ())]
+        values += [mark.value, *(mark.interval or ())]
     return values
 
 
@@ -279,17 +277,6 @@ def drawn_mark(x: float, y: float, mark: Mark) -> list[str]:
         inside += _tag("text", escape(mark.text), class_="c1", fill="#9a4200", y=4, font_size=11, **side)
     row = {} if mark.row is None else {"data_row": mark.row}
     return [_tag("svg", inside, x=_percent(x), y=y, overflow="visible", **row)]
-
-
-def _bars(axis: Axis, mark: Mark, y: float) -> list[str]:
-    colour, parts = 4 if mark.is_soft else mark.look % len(_COLOURS), []
-    for bounds, width, name, stroke in (
-        (mark.wider, 9, "pale", "#a6cfe8"),
-        (mark.interval, 2, f"o{colour}", _COLOURS[colour]),
-    ):
-        if bounds is not None:
-            parts.append(_line(name, stroke, (axis.at(bounds[0]), axis.at(bounds[1])), (y, y), stroke_width=width))
-    return parts
 
 
 def _shape(look: int, is_open: bool, colour: int | None = None) -> str:

@@ -3,7 +3,7 @@ import textwrap
 from collections.abc import Sequence
 
 from hb_metrics.layout.figure import Figure, by_part
-from hb_metrics.layout.numbers import share
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 
 _LONGEST = 100  # wider lines are hard to read
 _INDENT = "  "
@@ -30,11 +30,11 @@ def figure_lines(figures: Sequence[Figure]) -> list[str]:
         lines.append(filled(", ".join(filter(None, [f"{figure.name}: {figure.words}", figure.detail])), _INDENT))
     for heading, rows in parts.items():
         if heading.endswith("by axis") or not whole:
-            level = next((row.confidence_level for row in rows if row.interval is not None), None)
-            intervals = "" if level is None else f", with {share(level, 0)} intervals"
+            has_intervals = any(row.interval is not None for row in rows)
+            intervals = f", with {CONFIDENCE_LEVEL:.0%} intervals" if has_intervals else ""
             lines.append(f"{_INDENT}{heading}{intervals}:".translate(_PLAIN))
             for row in sorted(rows, key=lambda figure: -(figure.value or 0.0)):
-                bounds = row.shown_interval if row.interval is not None else "none" if level is not None else ""
+                bounds = row.shown_interval if row.interval is not None else "none" if has_intervals else ""
                 lines.append(f"{2 * _INDENT}{row.label:<24} {row.shown:>7}  {bounds}".rstrip().translate(_PLAIN))
             break
     return lines

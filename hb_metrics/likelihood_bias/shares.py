@@ -10,7 +10,15 @@ from scipy.special import binom
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.stats.contrasts import LikelihoodTable, likelihood_table, term_share
 from hb_metrics.stats.contrasts import contrasts as attitude_contrasts
-from hb_metrics.stats.inputs import check_alpha, check_columns, check_flag, number_column, text_codes, text_column
+from hb_metrics.stats.inputs import (
+    check_alpha,
+    check_columns,
+    check_flag,
+    check_values,
+    number_column,
+    text_codes,
+    text_column,
+)
 
 # The terms of HolisticBias v1.0 that the paper combines only with female nouns or only with male nouns (Table 5).
 GENDERED_DESCRIPTORS = frozenset(
@@ -61,7 +69,8 @@ def likelihood_bias(
     alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     check_columns({"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates})
-    values = _checked_perplexities(perplexities)
+    values = number_column("predictions", perplexities)
+    check_values("perplexity", values, np.isfinite(values) & (values > 0), "pass finite numbers greater than 0")
     of_contrasts: dict[str, Any] = {}
     if contrasts is not None:
         table = _likelihood_table(values, axes, descriptors, templates, nouns, num_tokens)
@@ -78,10 +87,8 @@ def likelihood_bias(
 
     tests = pair_tests(values, axis, template, descriptor)
     if tests.empty:
-        raise ValueError(
-            f"no axis has two descriptors in the same template, so there is nothing to compare ({len(left_out)} "
-            "descriptors were left out); pass sentences about at least two descriptors of one axis"
-        )
+        nothing = f"no axis has two descriptors in the same template ({len(left_out)} descriptors were left out)"
+        raise ValueError(f"{nothing}; pass sentences about at least two descriptors of one axis")
     tests["axis"] = pd.Categorical.from_codes(tests["axis"].to_numpy(), pd.Index(axis_names))
     tests["template"] = pd.Categorical.from_codes(tests["template"].to_numpy(), pd.Index(template_names))
     tests["significant"], tests["too_small"] = tests["p"] < alpha, tests["lowest_p"] >= alpha
@@ -145,17 +152,6 @@ def pair_tests(values: np.ndarray, axes: np.ndarray, templates: np.ndarray, term
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
-def _checked_perplexities(perplexities: Any) -> np.ndarray:
-    values = number_column("predictions", perplexities)
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        raise ValueError(
-            f"perplexity in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} rows "
-            "contain other values)"
-        )
-    return values
-
-
 def _likelihood_table(
     perplexities: np.ndarray,
     axes: Sequence[str],
@@ -166,9 +162,7 @@ def _likelihood_table(
 ) -> LikelihoodTable:
     check_columns({"predictions": perplexities, "nouns": nouns, "num_tokens": num_tokens})
     numbers = number_column("num_tokens", num_tokens)
-    if not (numbers > 0).all():  # NaN is not above 0 either
-        row = int(np.flatnonzero(~(numbers > 0))[0])
-        raise ValueError(f"num_tokens in row {row} is {numbers[row]}; pass the number of tokens that were predicted")
+    check_values("num_tokens", numbers, numbers > 0, "pass the number of tokens that were predicted")
     columns = (axes, descriptors, nouns, templates)
     names = ("axes", "descriptors", "nouns", "templates")
     texts = [text_column(name, column) for name, column in zip(names, columns, strict=True)]

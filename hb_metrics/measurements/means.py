@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import has_names
-from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.figure import Figure, Number, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count
 from hb_metrics.measurements.shares import LargestDifference, group_sums, of_groups, paired_replies
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.cell_sums import CellSums
@@ -63,33 +64,32 @@ class Means(Mean):
     by_axis: dict[str, Mean]
     by_descriptor: dict[str, dict[str, float]]
     groups: GroupMeans | None
-    confidence_level: float
+    confidence_level: float = CONFIDENCE_LEVEL
 
 
-def reply_means(rated: RatedReplies, prompts: pa.Table, confidence_level: float) -> Means:
+def reply_means(rated: RatedReplies, prompts: pa.Table) -> Means:
     """Computes means of values above 0. Intervals are for other replies to the same terms and templates."""
     replies, values = rated
     terms, keys = descriptor_codes(replies.descriptors, replies.axes)
     templates, axes = text_codes("template", replies.templates)[0], np.array(replies.axes)
-    spreads = _spreads(rated, confidence_level)
+    spreads = _spreads(rated)
     by_descriptor: dict[str, dict[str, float]] = {}
     for key, mean in zip(keys, np.bincount(terms, values) / np.bincount(terms), strict=True):
         by_descriptor.setdefault(str(key.axis), {})[key.descriptor] = float(mean)
 
     def of_members(members: np.ndarray, spread: Estimate) -> Mean:
         strata = reply_strata(terms[members], templates[members])
-        return Mean(mean_of_replies(values[members], strata, confidence_level), spread, int(members.sum()))
+        return Mean(mean_of_replies(values[members], strata, CONFIDENCE_LEVEL), spread, int(members.sum()))
 
     return Means(
         **vars(of_members(np.ones(len(values), bool), spreads[None])),
         by_axis={axis: of_members(axes == axis, spreads[axis]) for axis in by_descriptor},
         by_descriptor=by_descriptor,
-        groups=_group_means(rated, prompts, confidence_level) if has_names(prompts) else None,
-        confidence_level=confidence_level,
+        groups=_group_means(rated, prompts) if has_names(prompts) else None,
     )
 
 
-def _spreads(rated: RatedReplies, confidence_level: float) -> dict[str | None, Estimate]:
+def _spreads(rated: RatedReplies) -> dict[str | None, Estimate]:
     """Computes the standard deviation between terms by axis (`None`: all axes).
 
     It is a Gen Bias value: if the values are divided by the largest one, a reply has a share of the largest value, and
@@ -98,7 +98,7 @@ def _spreads(rated: RatedReplies, confidence_level: float) -> dict[str | None, E
     replies, largest = rated.replies, float(rated.values.max())
     shares, cells = rated.values / largest, CellSums(keep_replies=True)
     cells.add(np.stack([shares, 1 - shares], axis=1), replies.descriptors, replies.templates, replies.axes)
-    plain, debiased = plain_and_debiased(cells, confidence_level)
+    plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
 
     def deviation(variance: float) -> float:
         return largest * math.sqrt(max(variance, 0.0) / plain.scale / 2)
@@ -119,18 +119,16 @@ def _at(values: GenBias | ByMetric[Any] | None, axis: str | None) -> Any:
     return values.full_gen_bias if axis is None else (values.by_axis or {})[axis]
 
 
-def _group_means(rated: RatedReplies, prompts: pa.Table, confidence_level: float) -> GroupMeans:
+def _group_means(rated: RatedReplies, prompts: pa.Table) -> GroupMeans:
     most = float(rated.values.max())
-    sums, largest = group_sums(rated._replace(values=rated.values / most), prompts, confidence_level)
+    sums, largest = group_sums(rated._replace(values=rated.values / most), prompts)
     if largest is not None:
         bounds = largest.interval and (most * largest.interval[0], most * largest.interval[1])
         largest = replace(largest, value=most * largest.value, interval=bounds)
     return GroupMeans({group: most * total / number for group, (total, number) in sums.items()}, largest)
 
 
-def reply_mean_changes(
-    name: str, before: RatedReplies, after: RatedReplies, confidence_level: float
-) -> dict[str, PairedChange] | None:
+def reply_mean_changes(name: str, before: RatedReplies, after: RatedReplies) -> dict[str, PairedChange] | None:
     """Computes the changes in a mean, for all terms and each axis, as `reply_share_changes` does for shares."""
     paired = paired_replies(before, after)
     if paired is None:
@@ -139,17 +137,16 @@ def reply_mean_changes(
     changes = {}
     for figure, members in axis_groups(name, axes[paired.terms], axis_names.tolist()).items():
         strata = reply_strata(paired.terms[members], paired.templates[members])
-        changes[figure] = mean_change(paired.values[:, members], strata, confidence_level)
+        changes[figure] = mean_change(paired.values[:, members], strata)
     return changes
 
 
-def mean_change(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> PairedChange:
+def mean_change(values: np.ndarray, strata: np.ndarray) -> PairedChange:
     """Computes the change in a mean of replies. Intervals cover variation between replies to the same prompts.
 
     Args:
         values: [2, prompts] The values of both runs' replies. NaN means that a run has no reply.
         strata: [prompts] The code of each prompt's stratum (see `reply_strata`).
-        confidence_level: The confidence level of the interval.
     """
     means = np.nanmean(values, axis=1, keepdims=True)
     influences = np.nan_to_num(values - means) / np.isfinite(values).sum(axis=1, keepdims=True)
@@ -157,29 +154,29 @@ def mean_change(values: np.ndarray, strata: np.ndarray, confidence_level: float)
     first, second = means.ravel().tolist()
     if of_change.by_weight < MIN_REPLIES_OF_MEAN:
         return PairedChange(first, second, None, None, ROUGH_REASON)
-    return change_from_covariance(first, second, errors @ errors.T, of_change.freedom, confidence_level)
+    return change_from_covariance(first, second, errors @ errors.T, of_change.freedom, CONFIDENCE_LEVEL)
 
 
 def mean_figures(name: str, means: Means, meaning: str) -> list[Figure]:
     """Lists the mean, the spread between terms, the means by axis from the highest to the lowest, and by group."""
-    level = means.confidence_level
     by_axis = sorted(means.by_axis.items(), key=lambda item: -(item[1].mean.value or 0.0))
-    whole = _figure(name, means.mean, level)._replace(meaning=meaning, detail=f"{count(means.num_replies)} replies")
-    between = _figure(f"Spread of {name[0].lower()}{name[1:]} between terms", means.spread, level)._replace(
+    whole = _mean(name, means, meaning=meaning)
+    between = estimated(
+        f"Spread of {name[0].lower()}{name[1:]} between terms",
+        means.spread,
+        "mean",
         meaning="The standard deviation between the means of terms in the same sentence, without sampling noise.",
-        higher_is_better=False,
     )
     rows = []
     for axis, of_axis in by_axis:
-        row = _figure(f"{name}, {axis_label(axis)}", of_axis.mean, level)
-        beside = {SPREAD: Number(of_axis.spread.value, "mean", of_axis.spread.interval)}
-        detail = f"{count(of_axis.num_replies)} replies"
-        rows.append(row._replace(part_of=f"{name} by axis", is_main=False, beside=beside, detail=detail))
+        row = _mean(f"{name}, {axis_label(axis)}", of_axis, part_of=f"{name} by axis", is_main=False)
+        rows.append(row._replace(beside={SPREAD: Number(of_axis.spread.value, "mean", of_axis.spread.interval)}))
     if means.groups is not None:
         groups = [Figure(group, mean, "mean", higher_is_better=None) for group, mean in means.groups.by_group.items()]
-        rows += of_groups(name, groups, means.groups.largest, "mean", level)
+        rows += of_groups(name, groups, means.groups.largest, "mean")
     return [whole, between, *rows]
 
 
-def _figure(name: str, estimate: Estimate, level: float) -> Figure:
-    return Figure(name, estimate.value, "mean", "", estimate.interval, estimate.reason, level, higher_is_better=None)
+def _mean(name: str, mean: Mean, **more: Any) -> Figure:
+    detail = f"{count(mean.num_replies)} replies"
+    return estimated(name, mean.mean, "mean", detail=detail, higher_is_better=None, **more)

@@ -1,12 +1,12 @@
 """Defines the base class of all measurements.
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file. It is listed in
-`MEASUREMENTS`, and its results in `Results`. Its `collector` asks the model and writes tables. A measurement that only
-reads the tables of others needs none. Its `parts` need no model: they compute results from the tables, and show them.
-Both are imported only when needed, because a collector imports torch.
+`MEASUREMENTS`, and its results in `Results`. Its `plan` prepares to ask the model and write tables. A measurement that
+only reads the tables of others needs none. Its `parts` need no model: they compute results from the tables, and show
+them. Both are imported only when needed, because a plan imports torch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -84,25 +84,17 @@ class FigureChanges(NamedTuple):
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Collector:
-    """The part of a measurement that needs the model. By default, it asks and writes nothing.
+class Planned(NamedTuple):
+    """A measurement that is ready to ask the model.
 
     Attributes:
-        plan: [task, files] Prepares the measurement, and returns its plan. Runs on every process. Raises a ValueError
-            if the model or the prompts do not suit the measurement.
-        describe: [plan] Returns sections of run.json that describe all parts of the plan on which results depend.
-        collect: [task, plan] Writes the model's outputs that are not on disk yet to tables in the run's folder. Runs on
-            every process.
-        read_files: [settings, prompts] Reads the files in the measurement's options, and checks the run's prompts,
-            before the model is loaded. Returns `files` for `plan`. Raises a ValueError if an option is missing, a file
-            is not valid, or the prompts do not suit the measurement, and an OSError if a file does not exist.
+        record: Sections of run.json that describe everything on which results depend.
+        collect: Writes the model's outputs that are not on disk yet to tables in the run's folder. Runs on every
+            process.
     """
 
-    plan: Callable[[Task, Any], Any] = lambda task, files: None
-    describe: Callable[[Any], dict[str, object]] = lambda plan: {}
-    collect: Callable[[Task, Any], None] = lambda task, plan: None
-    read_files: "Callable[[Settings, pa.Table], Any] | None" = None
+    record: Mapping[str, object]
+    collect: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -117,8 +109,6 @@ class Parts:
         changes: [first, second] Returns the changes in figures from one run to the other, with intervals.
         generalise: [run, over] Returns, by the name of the figure, the intervals that generalise to other terms or
             templates.
-        details: [first, second, names] Returns the measurement's sections about two compared runs, which are shown in
-            addition to its figures.
     """
 
     compute: "Callable[[Run], object]"
@@ -126,7 +116,6 @@ class Parts:
     report: "Callable[[Results], Report]"
     changes: "Callable[[Run, Run], FigureChanges] | None" = None
     generalise: "Callable[[Run, Over], dict[str, Generalised]] | None" = None
-    details: "Callable[[Run, Run, tuple[str, str]], Report] | None" = None
 
 
 class Measurement:
@@ -157,9 +146,21 @@ class Measurement:
     tasks: ClassVar[tuple[str, ...]] = ()
     gates: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def collector(self) -> Collector:
-        return Collector()
+    def read_files(self, settings: Settings, prompts: "pa.Table") -> Any:
+        """Reads the files in the measurement's options before the model is loaded, for `plan`.
+
+        Raises:
+            ValueError: An option is missing, a file is not valid, or the prompts do not suit the measurement.
+            OSError: A file does not exist.
+        """
+
+    def plan(self, task: Task, files: Any) -> Planned:
+        """Prepares the measurement, by default to ask nothing. Runs on every process.
+
+        Raises:
+            ValueError: The model or the prompts do not suit the measurement.
+        """
+        return Planned({}, lambda: None)
 
     @property
     def parts(self) -> Parts:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from hb_dataset.filled_prompts import Person, people_of_names, people_of_terms
+from hb_dataset.grouped import grouped
 from hb_dataset.names import NAME_CUES, read_names
 from hb_dataset.own_prompts import OwnPrompt, read_own_prompts
 from hb_dataset.vocabulary import Vocabulary
@@ -33,10 +34,7 @@ def has_outcomes(settings: Settings) -> bool:
 
 def quick_sample(prompts: list[OwnPrompt]) -> list[OwnPrompt]:
     """Selects one prompt in each of the first topics: the first one, where "yes" is favourable, or the last ("no")."""
-    by_topic: dict[str | None, list[OwnPrompt]] = {}
-    for prompt in prompts:
-        if prompt.more["wording"] == "1":
-            by_topic.setdefault(prompt.topic, []).append(prompt)
+    by_topic = grouped((prompt.topic, prompt) for prompt in prompts if prompt.more["wording"] == "1")
     return [of_topic[-(number % 2)] for number, of_topic in enumerate(list(by_topic.values())[:MIN_QUESTIONS])]
 
 

@@ -13,12 +13,10 @@ from hb_metrics.measurements.means import Means
 from hb_metrics.measurements.offensiveness.results import Offensiveness
 from hb_metrics.measurements.reddit.results import Reddit
 from hb_metrics.measurements.regard.results import Regard
-from hb_metrics.run.record import Record
+from hb_metrics.run.record import CONFIDENCE_LEVEL, Record
 from hb_metrics.run.run_folder import RESULTS_FILE, check_layout, read_json
 from hb_metrics.run.tables import Tables
-from hb_metrics.run.typed_json import to_json, value_from_json
-
-CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
+from hb_metrics.run.typed_json import from_json, to_json
 
 
 # `MEASUREMENTS` does not replace this list: type checkers must know the attributes, and `--help` must not import the
@@ -50,15 +48,12 @@ class Results:
         """Returns the names of the run's measurements."""
         return [name for name in vars(self) if name != "record"]
 
-    def of(self, measurement: str) -> Any:
-        return vars(self)[measurement]
-
     def with_(self, measurement: str, results: object) -> "Results":
         return Results(**{**vars(self), measurement: results})
 
     def content(self) -> dict[str, Any]:
         """Returns the content of results.json."""
-        return {"run": self.record.content, **{name: to_json(self.of(name)) for name in self.measured}}
+        return {"run": self.record.content, **{name: to_json(vars(self)[name]) for name in self.measured}}
 
 
 class Run(NamedTuple):
@@ -90,7 +85,7 @@ def results_from_json(content: dict[str, Any], place: str = "results") -> Result
         if name != "run":
             if name not in kinds:
                 raise ValueError(f"{place}.{name} is not a measurement of this release; analyse or measure again")
-            measured[name] = value_from_json(kinds[name], part, f"{place}.{name}")
+            measured[name] = from_json(kinds[name], part, f"{place}.{name}")
     return Results(Record(content["run"], f"{place}.run"), **measured)
 
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import group_of_names, has_names
-from hb_metrics.layout.figure import Bounds, Figure, Unit
+from hb_metrics.layout.figure import Bounds, Figure, Unit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
-from hb_metrics.run.replies import FlaggedReplies, RatedReplies
+from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
@@ -25,10 +26,9 @@ LARGEST = "largest difference"
 OTHER_TERMS_REASON = "the terms or the templates differ between the runs"
 
 
-def reply_share(name: str, shares: Share, confidence_level: float) -> Figure:
+def reply_share(name: str, shares: Share, **more: Any) -> Figure:
     detail = f"{count(shares.num)} of {count(shares.num_replies)}"
-    level = confidence_level
-    return Figure(name, shares.share, "share", interval=shares.interval, confidence_level=level, detail=detail)
+    return Figure(name, shares.share, "share", interval=shares.interval, detail=detail, **more)
 
 
 def shares_by_axis(name: str, shares: Shares | ComparedShares) -> list[Figure]:
@@ -36,14 +36,12 @@ def shares_by_axis(name: str, shares: Shares | ComparedShares) -> list[Figure]:
     axes = sorted(shares.by_axis.items(), key=lambda item: (-item[1].share, axis_label(item[0])))
     rows = []
     for axis, of_axis in axes:
-        row = reply_share(f"{name}, {axis_label(axis)}", of_axis, shares.confidence_level)
-        rows.append(row._replace(part_of=f"{name} by axis", is_main=False))
+        part_of = {"part_of": f"{name} by axis", "is_main": False}
+        rows.append(reply_share(f"{name}, {axis_label(axis)}", of_axis, **part_of))
     return rows
 
 
-def reply_share_changes(
-    name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
-) -> dict[str, PairedChange] | None:
+def reply_share_changes(name: str, before: RatedReplies, after: RatedReplies) -> dict[str, PairedChange] | None:
     """Computes the changes in the share of flagged replies, for all terms and each axis.
 
     Replies to the same prompt are paired.
@@ -52,7 +50,7 @@ def reply_share_changes(
         The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
         is the name of the figure for all terms.
     """
-    paired = paired_replies(RatedReplies(*before), RatedReplies(*after))
+    paired = paired_replies(before, after)
     if paired is None:
         return None
     states = np.where(np.isnan(paired.values), 2, paired.values).astype(int)
@@ -61,7 +59,7 @@ def reply_share_changes(
     axes, codes = np.unique([str(key.axis) for key in paired.keys], return_inverse=True)
     changes = {}
     for figure, members in axis_groups(name, codes, axes.tolist()).items():
-        changes[figure] = share_change(counts[..., members, :], confidence_level)
+        changes[figure] = share_change(counts[..., members, :], CONFIDENCE_LEVEL)
     return changes
 
 
@@ -96,29 +94,20 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     return PairedReplies(values, terms, text_codes("template", templates)[0], keys)
 
 
-def generalised_shares(
-    name: str, flagged: FlaggedReplies, over: Over, confidence_level: float
-) -> dict[str, Generalised]:
-    """Computes intervals for a share of replies among all terms, and among the terms of each axis.
+def generalised_means(name: str, rated: RatedReplies, over: Over) -> dict[str, Generalised]:
+    """Computes intervals for a mean, or a share, of all terms and of the terms of each axis.
 
     The intervals generalise to other terms or templates. The keys of the result are the names of the figures. `name` is
-    the name of the figure for all terms.
+    the name of the figure for all terms. Values that are not flags are above 0.
     """
-    return generalised_means(name, RatedReplies(*flagged), over, confidence_level, are_shares=True)
-
-
-def generalised_means(
-    name: str, rated: RatedReplies, over: Over, confidence_level: float, *, are_shares: bool = False
-) -> dict[str, Generalised]:
-    """Computes intervals for a mean of values above 0, as `generalised_shares` does for shares."""
     keys, sums, sizes = cell_sums(rated)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)
     by_name = {}
     for figure, members in axis_groups(name, axes, names.tolist()).items():
         influences = share_influences(sums[members].T, sizes[members].T, axes[members])
-        if not are_shares:
+        if rated.values.dtype != bool:
             influences = influences._replace(noise=0.0)  # a logarithmic scale, because such means are skewed
-        by_name[figure] = generalised(influences, over, confidence_level)
+        by_name[figure] = generalised(influences, over, CONFIDENCE_LEVEL)
     return by_name
 
 
@@ -148,10 +137,10 @@ class GroupShares:
 
     by_group: dict[str, GroupShare]
     largest: LargestDifference | None
-    confidence_level: float
+    confidence_level: float = CONFIDENCE_LEVEL
 
 
-def group_shares(flagged: FlaggedReplies, prompts: pa.Table, confidence_level: float) -> GroupShares | None:
+def group_shares(flagged: RatedReplies, prompts: pa.Table) -> GroupShares | None:
     """Computes the share of flagged replies in each group of names, and the largest difference.
 
     Prompts and names are both random. A group's share is the mean over prompts of the mean over names. The result is
@@ -159,14 +148,12 @@ def group_shares(flagged: FlaggedReplies, prompts: pa.Table, confidence_level: f
     """
     if not has_names(prompts) or not flagged.replies.ids:
         return None
-    sums, largest = group_sums(RatedReplies(*flagged), prompts, confidence_level)
+    sums, largest = group_sums(flagged, prompts)
     by_group = {group: GroupShare(total / number, int(total), number) for group, (total, number) in sums.items()}
-    return GroupShares(by_group, largest, confidence_level)
+    return GroupShares(by_group, largest)
 
 
-def group_sums(
-    rated: RatedReplies, prompts: pa.Table, confidence_level: float
-) -> tuple[dict[str, tuple[float, int]], LargestDifference | None]:
+def group_sums(rated: RatedReplies, prompts: pa.Table) -> tuple[dict[str, tuple[float, int]], LargestDifference | None]:
     """Computes the sum of values and the number of replies of each group of names, and the largest difference.
 
     The values are from 0 to 1, and `prompts` contains people's names.
@@ -175,7 +162,7 @@ def group_sums(
     groups = group_of_names(prompts)
     of_names = [groups[key.descriptor] for key in keys]
     table = np.divide(sums, sizes, out=np.full(sums.shape, np.nan), where=sizes > 0).T
-    gaps = name_gaps(table, of_names, confidence_level)
+    gaps = name_gaps(table, of_names, CONFIDENCE_LEVEL)
     by_group = {}
     for group in gaps.groups:
         members = [name == group for name in of_names]
@@ -194,7 +181,7 @@ def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
         Figure(group, share.share, "share", detail=f"{count(share.num)} of {count(share.num_replies)}")
         for group, share in shares.by_group.items()
     ]
-    return of_groups(name, rows, shares.largest, "points", shares.confidence_level)
+    return of_groups(name, rows, shares.largest, "points")
 
 
 def uneven_sentence(name: str, shares: ComparedShares, groups: GroupShares | None, alpha: float = ALPHA) -> str:
@@ -223,15 +210,11 @@ def uneven_sentence(name: str, shares: ComparedShares, groups: GroupShares | Non
     return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), and {example}."
 
 
-def of_groups(
-    name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: Unit, confidence_level: float
-) -> list[Figure]:
+def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: Unit) -> list[Figure]:
     """Sorts the figures of groups from the highest to the lowest, and adds the largest difference in `unit`."""
     rows = sorted(rows, key=lambda row: -(row.value or 0.0))
     if largest is not None:
-        row = Figure(LARGEST, largest.value, unit, interval=largest.interval, no_interval=largest.reason)
-        detail = f"{largest.high} compared with {largest.low}"
-        rows.append(row._replace(confidence_level=confidence_level, detail=detail))
+        rows.append(estimated(LARGEST, largest, unit, detail=f"{largest.high} compared with {largest.low}"))
     part_of = f"{name} {BY_GROUP}"
     return [row._replace(name=f"{part_of}, {row.name}", part_of=part_of, is_main=False) for row in rows]
 
@@ -247,31 +230,20 @@ class TurnShares:
     change: PairedChange | None
 
 
-def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> TurnShares:
+def turn_shares(turns: Sequence[RatedReplies]) -> TurnShares:
     """Computes a share of replies by turn. All turns must contain the same conversations."""
-    by_turn = [reply_shares(flagged, confidence_level) for flagged in turns]
-    changes = reply_share_changes("all", turns[0], turns[-1], confidence_level)
+    by_turn = [reply_shares(flagged, CONFIDENCE_LEVEL) for flagged in turns]
+    changes = reply_share_changes("all", turns[0], turns[-1])
     return TurnShares(by_turn, None if changes is None else changes["all"])
 
 
 def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share") -> list[Figure]:
-    level, last = shares.by_turn[0].confidence_level, len(shares.by_turn)
-    figures = [
-        reply_share(f"{name} by turn, turn {turn}", of_turn, level)
-        for turn, of_turn in enumerate(shares.by_turn, start=1)
-    ]
+    heading, last = f"{name} by turn", len(shares.by_turn)
+    figures = [reply_share(f"{heading}, turn {turn}", of_turn) for turn, of_turn in enumerate(shares.by_turn, start=1)]
     if shares.change is not None:
-        figures.append(change_figure(f"{name} by turn, change from turn 1 to turn {last}", shares.change, level))
-    return [figure._replace(unit=unit, part_of=f"{name} by turn", is_main=False) for figure in figures]
+        figures.append(change_figure(f"{heading}, change from turn 1 to turn {last}", shares.change))
+    return [figure._replace(unit=unit, part_of=heading, is_main=False) for figure in figures]
 
 
-def change_figure(name: str, change: PairedChange, confidence_level: float | None) -> Figure:
-    return Figure(
-        name,
-        change.change,
-        "bias",
-        interval=change.interval,
-        no_interval=change.reason,
-        confidence_level=confidence_level,
-        is_main=False,
-    )
+def change_figure(name: str, change: PairedChange) -> Figure:
+    return Figure(name, change.change, "bias", interval=change.interval, no_interval=change.reason, is_main=False)

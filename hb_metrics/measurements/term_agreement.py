@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats.changes import ratio_bounds
 from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, spread
 
@@ -24,16 +25,13 @@ class Agreement(NamedTuple):
     reason: str | None
 
 
-def agreement(
-    products: np.ndarray, axes: np.ndarray, buckets: np.ndarray, confidence_level: float, *, few: str, no_effect: str
-) -> Agreement:
+def agreement(products: np.ndarray, axes: np.ndarray, buckets: np.ndarray, *, few: str, no_effect: str) -> Agreement:
     """Computes the correlation from the products of effects.
 
     Args:
         products: [3, terms] For each term, the contributions to P_aa, P_bb and P_ab, which are their means over terms.
         axes: [terms] Each term's axis.
         buckets: [terms] Each term's cluster on this axis.
-        confidence_level: The confidence level.
         few: The words for the terms, if they are too few.
         no_effect: The reason why there is no correlation, if P_aa or P_bb is not above 0.
     """
@@ -48,10 +46,10 @@ def agreement(
     size = math.sqrt(own * opposite)
     influences = np.stack([(products[0] / own + products[1] / opposite) * size / 2, products[2]]) / len(axes)
     by_bucket = np.stack([np.bincount(codes, row) for row in influences])
-    return ratio_agreement(size, shared, confidence_level, (by_bucket, axes[first], weights))
+    return ratio_agreement(size, shared, (by_bucket, axes[first], weights))
 
 
-def ratio_agreement(size: float, product: float, confidence_level: float, *samples: Sample) -> Agreement:
+def ratio_agreement(size: float, product: float, *samples: Sample) -> Agreement:
     """Computes the agreement, product / size, where `size` is √(P_aa P_bb) and `product` is P_ab."""
     ratio, covariance, variance, noise = product / size, np.zeros((2, 2)), 0.0, 0.0
     for influences, strata, weights in samples:
@@ -59,7 +57,7 @@ def ratio_agreement(size: float, product: float, confidence_level: float, *sampl
         covariance += errors @ errors.T
         of_ratio = spread(influences[1] - ratio * influences[0], strata, weights)
         variance, noise = variance + of_ratio.variance, noise + of_ratio.variance**2 / of_ratio.freedom
-    squared = quantile(confidence_level, variance**2 / noise if noise > 0 else math.inf) ** 2
+    squared = quantile(CONFIDENCE_LEVEL, variance**2 / noise if noise > 0 else math.inf) ** 2
     bounds = ratio_bounds(size, product, covariance, squared) or (-1.0, 1.0)
     value, low, high = np.clip([ratio, *bounds], -1, 1).tolist()
     return Agreement(value, (low, high), None)
@@ -86,7 +84,6 @@ def column_agreement(
     second: np.ndarray,
     axes: np.ndarray,
     buckets: np.ndarray,
-    confidence_level: float,
     *,
     times: float = 1.0,
     few: str,
@@ -95,4 +92,4 @@ def column_agreement(
     """Compares the columns of two tables with independent rows: [rows, terms] each. `times` is for the second one."""
     (effects, own, factors), (others, opposite, _) = own_products(first, axes), own_products(second, axes, times)
     products = np.stack([own, opposite, effects * others * factors])
-    return agreement(products, axes, buckets, confidence_level, few=few, no_effect=no_effect)
+    return agreement(products, axes, buckets, few=few, no_effect=no_effect)

@@ -30,10 +30,7 @@ def find_adapter(source: Source) -> Adapter | None:
     if source.adapter is None:
         return None
     if importlib.util.find_spec("peft") is None:
-        raise ModuleNotFoundError(
-            f"the adapter '{source.adapter}' needs the package peft, which is not installed; run pip install "
-            "'holistic-bias[adapters]' (or pip install peft)"
-        )
+        raise ModuleNotFoundError(f"the adapter '{source.adapter}' needs peft: pip install 'holistic-bias[adapters]'")
     digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG)
     return Adapter(name=source.adapter, revision=revision, digest=digest, trained_on=source.trained_on)
 
@@ -44,10 +41,7 @@ def with_adapter(
     from peft import PeftConfig, PeftModel, load_peft_weights
 
     if is_offloaded(model):
-        raise ValueError(
-            f"the adapter '{adapter.name}' cannot be added to a model that is partly on disk or in host memory; use "
-            "more devices, or merge the adapter into the model with peft's merge_and_unload"
-        )
+        raise ValueError(f"the adapter '{adapter.name}' needs a model that is not offloaded; use more devices")
     config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
     if config.is_prompt_learning:
         raise _beyond_layers(adapter)
@@ -62,7 +56,9 @@ def with_adapter(
         except UnpicklingError as error:
             raise unsafe_weights(f"the adapter '{adapter.name}'") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _unfit(adapter, name, _shape_line(error)) from error
+            lines = [line.strip() for line in str(error).splitlines()] or [repr(error)]
+            fault = next((line for line in lines if "size mismatch" in line), lines[0])
+            raise _unfit(adapter, name, fault) from error
     unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_stored_twice(key, weights))]
     if unfit:
         raise _unfit(adapter, name, f"only one of them has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
@@ -75,17 +71,11 @@ def with_adapter(
 
 def unsafe_weights(what: str) -> OSError:
     """Returns an error to raise in place of torch's error, whose message recommends unsafe unpickling."""
-    return OSError(
-        f"the weights of {what} are a pickle that contains objects other than tensors, so loading it could run any "
-        "code; download the weights as safetensors"
-    )
+    return OSError(f"the weights of {what} are a pickle that could run any code; download them as safetensors")
 
 
 def _beyond_layers(adapter: Adapter) -> ValueError:
-    return ValueError(
-        f"the adapter '{adapter.name}' changes more than the model's layers (for example, it may add virtual tokens "
-        "before a text); pass an adapter that changes only layers, such as LoRA"
-    )
+    return ValueError(f"the adapter '{adapter.name}' changes more than layers; pass one such as LoRA")
 
 
 def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
@@ -128,8 +118,3 @@ def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():
         return torch.equal(wrapped(**inputs).logits, base(**inputs).logits)
-
-
-def _shape_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "size mismatch" in line), lines[0] if lines else repr(error))

@@ -29,10 +29,7 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
     size = num_known_tokens(model)
     largest = max((token for tokens in texts for token in tokens), default=0)
     if largest >= size:
-        raise ValueError(
-            f"the tokenizer produced the token id {largest}, but the model has only {size} tokens; load the model's "
-            "own tokenizer"
-        )
+        raise ValueError(f"token id {largest} exceeds the model's {size} tokens; load the model's own tokenizer")
 
 
 def has_changing_rope(model: PreTrainedModel) -> bool:
@@ -93,10 +90,7 @@ def decoder_start(model: PreTrainedModel) -> list[int]:
     known.append(model.config.get_text_config(decoder=True).bos_token_id)  # T5Gemma defines no other start
     start = _one_token(next((token for token in known if token is not None), None), "decoder_start_token_id")
     if not start:
-        raise ValueError(
-            "the model's generation_config has no decoder_start_token_id, so its decoder cannot start; in the model's "
-            "generation_config.json, set this key to the id of the decoder's start token"
-        )
+        raise ValueError("generation_config.json has no decoder_start_token_id; set it to the decoder's start token")
     return start + _one_token(config.forced_bos_token_id, "forced_bos_token_id")
 
 
@@ -136,8 +130,5 @@ def added_around(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[in
 def _one_token(ids: int | list | None, name: str) -> list[int]:
     tokens = ids if isinstance(ids, list) else [] if ids is None else [ids]
     if len(tokens) > 1 or any(isinstance(token, list) for token in tokens):
-        raise ValueError(
-            f"{name} is {ids} in the model's generation_config, which is a different token for each row of a batch; in "
-            "the model's generation_config.json, set this key to a single token id"
-        )
+        raise ValueError(f"{name} is {ids} in the model's generation_config.json; set it to a single token id")
     return [*tokens]

@@ -81,10 +81,7 @@ def render_chats(
         ValueError: There is no template, the template raises an error, or it leaves out a message.
     """
     if not tokenizer.chat_template:
-        raise ValueError(
-            "the context is 'chat', but the tokenizer has no chat template; set --context plain, or add a chat "
-            "template to the tokenizer"
-        )
+        raise ValueError("the context is 'chat', but the tokenizer has no chat template; set --context plain")
     if not conversations:
         return []
     roles = {message["role"] for messages in conversations for message in messages} - {"user"}
@@ -107,10 +104,7 @@ def render_chats(
         if all(line.strip() in text for line in lines):
             continue
         if role == "user":
-            raise ValueError(
-                "the chat template of this tokenizer leaves out the user's messages, so all prompts would be alike; "
-                "correct the template, or set --context plain"
-            )
+            raise ValueError("the chat template leaves out the user's messages; correct it, or set --context plain")
         raise _rejected_roles({role}, "it leaves them out")
     return rendered
 
@@ -130,10 +124,7 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
     text = _template_text(tokenizer)
     for name in chat.template_kwargs:
         if text and not re.search(rf"\b{re.escape(name)}\b", text):
-            raise ValueError(
-                f"chat_template_kwargs contains '{name}', which this tokenizer's chat template does not use; remove "
-                f"'{name}', or replace it with one of the template's variables"
-            )
+            raise ValueError(f"the chat template does not use '{name}'; remove it from chat_template_kwargs")
 
 
 _ANSWER = "Yes"
@@ -186,10 +177,7 @@ def _apply(
             chats = list(map(_with_parts, chats))
         return apply(chats, add_generation_prompt=add_generation_prompt)
     except Exception as error:  # a template may raise anything
-        raise ValueError(
-            f"this tokenizer's chat template raises an error ({error}); correct the template, or set --context plain "
-            "and remove the options for chats"
-        ) from error
+        raise ValueError(f"this tokenizer's chat template raises an error ({error}); set --context plain") from error
 
 
 def _with_parts(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -98,10 +98,7 @@ def render_messages(
         return render_chats(conversations, tokenizer, chat, thought=thought)
     end = None if tokenizer is None else tokenizer.eos_token
     if context == "dialogpt" and end is None:
-        raise ValueError(
-            "the context is 'dialogpt', which needs an end-of-text token, but the tokenizer has none; set --context "
-            "plain"
-        )
+        raise ValueError("the tokenizer has no end-of-text token for the context 'dialogpt'; set --context plain")
     rendered = []
     for messages in conversations:
         system = [message["content"] for message in messages if message["role"] == "system"]
@@ -173,10 +170,7 @@ def check_lengths(
     limit = max_positions_of(model)
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
-            raise ValueError(
-                f"the context of prompt {identifier} has no tokens; omit the prompt, or set --context to a format "
-                "that adds tokens, such as chat"
-            )
+            raise ValueError(f"the context of prompt {identifier} has no tokens; omit it, or set --context chat")
         # An encoder reads only the context, and the decoder writes the reply, so their lengths are not added.
         beside = 0 if model.config.is_encoder_decoder else max_new_tokens + max_reasoning_tokens
         if limit is not None and max(len(context) + beside, max_new_tokens) > limit:

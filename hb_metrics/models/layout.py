@@ -5,13 +5,12 @@ measured on prompts that end in "no_bias".
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
-from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, chat_messages, check_template_reads
-from hb_metrics.models.contexts import CONTEXTS, ContextFormat, detect_context, render_messages, with_tag
-from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
+from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, check_template_reads
+from hb_metrics.models.contexts import CONTEXTS, ContextFormat, detect_context
+from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.sources import file_of
 
 Tag = Literal["bias", "no_bias"]
@@ -61,10 +60,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
         if tuning.tag not in (*TAGS, None) or tuning.context not in CONTEXTS or not isinstance(tuning.training, dict):
             raise TypeError(f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}")
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"'{path}' is not a valid record of bias tuning ({error}); tune the model again with hb_train/tune.py, or "
-            "remove the file and set --tag to bias, no_bias or none"
-        ) from error
+        raise ValueError(f"'{path}' is not a record of bias tuning ({error}); remove it, and set --tag") from error
     return tuning
 
 
@@ -129,22 +125,7 @@ def choose_layout(
     if chosen != "chat":
         for option, value in chat.description().items():
             if value is not None:
-                raise ValueError(
-                    f"{option} applies only to chats, but the context is '{chosen}' ({reason}); remove --{option}, or "
-                    "set --context chat"
-                )
+                raise ValueError(f"{option} applies only to chats, but the context is '{chosen}'; remove --{option}")
     elif loaded is not None:
         check_template_reads(chat, loaded.tokenizer)
     return Layout(chosen, reason, chosen_tag, tag_reason, chat, None if tuning is None else tuning.asked_with)
-
-
-def render_prompts(texts: Sequence[str], loaded: LoadedTokenizer, layout: Layout) -> list[str]:
-    """Renders prompts up to the beginning of the reply, so that the model does not think first."""
-    return render_messages(
-        [chat_messages(with_tag(text, layout.tag), [], layout.chat) for text in texts],
-        loaded.tokenizer,
-        layout.context,
-        is_encoder_decoder=loaded.config.is_encoder_decoder,
-        chat=layout.chat,
-        thought=False,
-    )

@@ -146,16 +146,10 @@ def load_model(
     if quantization_config is not None:
         hub["quantization_config"] = quantization_config
     # Weights are loaded directly onto the device. Otherwise, every process would first hold them in host memory.
-    model, loading = model_from(
+    model, unexpected = model_from(
         auto_class, loaded.source, name, dtype=dtype, device_map=device_map or {"": device}, **hub
     )
-    if loading["missing_keys"]:
-        raise ValueError(
-            f"model '{name}' lacks weights of a {loaded.kind} language model "
-            f"({', '.join(sorted(loading['missing_keys'])[:3])}), so they would be random; pass a checkpoint that "
-            "contains the language-modelling head"
-        )
-    others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
+    others = sorted(filter(_OTHER_WEIGHTS.search, unexpected))
     if others and not _has_language_head(loaded.config):
         raise _other_head(f"'{name}' ({', '.join(others[:3])})")
     model.eval()
@@ -186,10 +180,7 @@ def read_config(
         raise
     except Exception as error:  # a damaged file may raise any error
         if "trust_remote_code" in str(error):
-            raise OSError(
-                f"{sought} '{name}' contains code, which runs only with --trust_remote_code true; read the code, and "
-                "set this option if you trust the code"
-            ) from error
+            raise OSError(f"{sought} '{name}' contains code; if you trust it, set --trust_remote_code true") from error
         raise OSError(
             f"{sought} '{name}' does not exist, or its config.json is damaged; pass '{EMBEDDED}', a local folder with "
             f"a config.json, or the id of a {sought} on the Hub (which needs a connection, or an earlier download). "
@@ -226,8 +217,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
             tokenizer.chat_template = without_tag(tokenizer.chat_template)  # prompts get their tag before the template
     except Exception as error:  # a file of the wrong form may raise any error
         raise OSError(
-            f"the tokenizer of model '{name}' is missing or cannot be loaded; save one in the model's folder with "
-            f"tokenizer.save_pretrained. {_reason(error)}"
+            f"the tokenizer of '{name}' cannot be loaded; save it with save_pretrained. {_reason(error)}"
         ) from error
     return tokenizer
 
@@ -241,21 +231,18 @@ def _processor_template(source: str, revision: str | None) -> str | dict[str, st
     return None
 
 
-def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, set[str]]]:
+def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, set[str]]:
     """Runs an auto class's `from_pretrained`. A pickle is loaded only if it contains nothing but tensors.
 
-    Returns the model, and transformers' report on missing and unexpected weights.
+    Returns the model, and the names of the checkpoint's weights that the model does not have.
     """
     try:
         if (Path(source) / "generation_config.json").is_file():
             GenerationConfig.from_pretrained(source)  # raises errors that a model's `from_pretrained` ignores
     except (OSError, ValueError, TypeError) as error:
-        raise OSError(
-            f"the generation_config.json of model '{name}' cannot be loaded; correct it, or remove it to use the "
-            f"settings in config.json. {_first_line(error)}"
-        ) from error
+        raise OSError(f"generation_config.json of '{name}' is not valid; correct it. {_first_line(error)}") from error
     try:
-        return auto_class.from_pretrained(source, output_loading_info=True, **settings)
+        model, loading = auto_class.from_pretrained(source, output_loading_info=True, **settings)
     except UnpicklingError as error:
         raise unsafe_weights(f"model '{name}'") from error
     except ImportError:
@@ -267,10 +254,13 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
                 "with more memory, set --device_map auto to use several devices, start fewer processes per machine, "
                 "or set --dtype bfloat16"
             ) from error
-        raise OSError(
-            f"the weights of model '{name}' cannot be loaded; download the model again, or save it again with "
-            f"model.save_pretrained (model.safetensors). {_reason(error)}"
-        ) from error
+        raise OSError(f"the weights of '{name}' cannot be loaded; download them again. {_reason(error)}") from error
+    if loading["missing_keys"]:
+        raise ValueError(
+            f"model '{name}' lacks the weights {', '.join(sorted(loading['missing_keys'])[:3])}, so they would be "
+            "random; pass a checkpoint that contains its head"
+        )
+    return model, loading["unexpected_keys"]
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
@@ -312,10 +302,7 @@ def _has_language_head(config: PreTrainedConfig) -> bool:
 
 
 def _other_head(what: str) -> ValueError:
-    return ValueError(
-        f"the checkpoint of {what} has the head of another task, such as classification or reward, so its likelihoods "
-        "would be meaningless; pass the language model from which it was made"
-    )
+    return ValueError(f"the checkpoint of {what} has the head of another task; pass a language model")
 
 
 def _reason(error: Exception) -> str:

@@ -7,17 +7,16 @@ to the layer's device.
 import os
 from collections import Counter
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list, parse_flag_from_env
+from accelerate.utils import parse_flag_from_env
 from torch import nn
 
 # The maximum time that a process waits for another process.
 _WAIT = timedelta(days=7)
-T = TypeVar("T")
 
 
 def process_state() -> PartialState:
@@ -33,11 +32,6 @@ def process_state() -> PartialState:
     return state
 
 
-def of_main_process(value: T) -> T:
-    shared: list[T] = broadcast_object_list([value])
-    return shared[0]
-
-
 def is_lost_process(error: RuntimeError) -> bool:
     # On CPU, gloo connects the processes. It raises errors of the general type RuntimeError.
     return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
@@ -47,9 +41,7 @@ def check_device_map(device_map: str | None) -> None:
     number = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device_map is not None and number > 1:
         raise ValueError(
-            f"--device_map {device_map} spreads the model over all devices of the machine, but {number} processes are "
-            "running on it; start only one process per machine (run holistic-bias measure, or accelerate launch with "
-            "--num_processes 1)"
+            f"--device_map {device_map} needs one process per machine, but {number} run here; start only one"
         )
 
 

@@ -62,10 +62,7 @@ def find_source(
     """
     if name == EMBEDDED:
         if revision is not None:
-            raise ValueError(
-                f"revision is '{revision}', but the embedded model has no revisions; remove --revision, or set --model "
-                "to a Hub id"
-            )
+            raise ValueError(f"revision is '{revision}', but the embedded model has none; remove --revision")
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
     else:
         source = Source(name=name, model=name, revision=revision)
@@ -73,10 +70,7 @@ def find_source(
         if config is not None:
             base, base_revision = _base_of(config)
             if base is None or adapter is not None or _adapter_config(base, base_revision) is not None:
-                raise ValueError(
-                    f"--model '{name}' is an adapter, trained on '{base}'; set --model to '{base}', and --adapter to "
-                    "one adapter"
-                )
+                raise ValueError(f"--model '{name}' is an adapter; set --model to '{base}' and --adapter")
             return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
     if adapter is not None:
         adapter_revision = None
@@ -85,9 +79,7 @@ def find_source(
         config = file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
             raise FileNotFoundError(
-                f"there is no adapter '{adapter}'; set --adapter to a folder with an adapter_config.json (from peft's "
-                "save_pretrained) or to an adapter's Hub id (which needs a connection, or an earlier download). For a "
-                "whole model, set --model"
+                f"there is no adapter '{adapter}'; set --adapter to a Hub id or a folder with {ADAPTER_CONFIG}"
             )
         source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
     return source

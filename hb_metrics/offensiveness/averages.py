@@ -8,6 +8,7 @@ from hb_metrics.stats.inputs import (
     as_python,
     check_columns,
     check_ddof,
+    check_values,
     is_number,
     number_column,
     text_codes,
@@ -53,12 +54,7 @@ def offensiveness(
     values = number_column("predictions", probabilities)
     if len(values) == 0:
         raise ValueError("there are no probabilities; pass the probability of at least one sentence")
-    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    if len(bad):
-        raise ValueError(
-            f"probability in row {bad[0]} is {values[bad[0]]}; pass numbers from 0 to 1 ({len(bad)} rows contain other "
-            "values)"
-        )
+    check_values("probability", values, (values >= 0) & (values <= 1), "pass numbers from 0 to 1")
     names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}
     columns = {name: _categories(name, column) for name, column in {**names, "template": templates}.items()}
     # The rows are also sorted by value. Otherwise, the rounding of sums would depend on the order of the rows.

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.regard_bias.intervals import MIN_UNITS, Interval, UnitSpread, spread_over_structures, spread_over_units
+from hb_metrics.regard_bias.intervals import MIN_UNITS, UnitSpread, spread_over_structures, spread_over_units
 from hb_metrics.regard_bias.regard_rows import (
     NEGATIVE,
     NEUTRAL,
@@ -17,7 +17,8 @@ from hb_metrics.regard_bias.regard_rows import (
     read_rows,
     without_other,
 )
-from hb_metrics.stats.inputs import as_python, check_setting, is_number
+from hb_metrics.stats.clusters import Interval
+from hb_metrics.stats.inputs import as_python, check_level, check_setting, is_number
 
 FIXED_STRUCTURE = "original"
 CONFIDENCE_LEVEL = 0.95
@@ -35,24 +36,6 @@ _OF_STRUCTURES = (
     "verdicts",
     "verdict_over",
 )
-
-
-class _StructureFigures(NamedTuple):
-    """The figures of a structure.
-
-    Attributes:
-        mean: The mean of each group, or `None`.
-        overall: The mean of the groups' means.
-        gap: The gap of each pair, or `None`.
-        num: The number of rows.
-        num_groups: The number of groups that have a mean.
-    """
-
-    mean: dict[str, float | None]
-    overall: float | None
-    gap: dict[str, float | None]
-    num: int
-    num_groups: int
 
 
 class _Figures(NamedTuple):
@@ -105,21 +88,17 @@ def regard_bias(
     is_allowed = smoothing is None or (is_number(smoothing) and 0 <= smoothing < math.inf)
     advice = "pass None, or a finite number of at least 0, which is added to every count"
     check_setting("smoothing", smoothing, is_allowed, advice)
-    is_level = is_number(confidence_level) and 0 < confidence_level < 1
-    check_setting("confidence_level", confidence_level, is_level, "pass a number between 0 and 1, such as 0.95")
+    check_level(confidence_level)
     smoothing = as_python(smoothing)
     rows = read_rows(predictions, groups, structures, prompts, seeds)
     named = _read_pairs(pairs, rows.group.names)
     counted, num_other = without_other(rows)
     if not len(counted.label):
-        raise ValueError(
-            f"all {len(rows.label)} rows have the label 'other', which is not counted; pass rows labelled negative, "
-            "neutral or positive"
-        )
+        all_other = f"all {len(rows.label)} rows have the label 'other', which is not counted"
+        raise ValueError(f"{all_other}; pass rows labelled {', '.join(SCORED)}")
     counts = counted.counts()
-    over_structures = UnitSpread("structures", [], confidence_level)
-    if counted.structure is not None:
-        over_structures = spread_over_structures(counts, confidence_level)
+    no_structures = UnitSpread("structures", np.zeros((len(counts), 0)), np.ones(len(counts)), confidence_level)
+    over_structures = no_structures if counted.structure is None else spread_over_structures(counts, confidence_level)
     spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
     figures = _figures(counted, counts, named, smoothing, spreads)
     of_structures = _of_structures(counted, counts, figures.gaps, named, fixed_structure, smoothing, confidence_level)
@@ -151,7 +130,7 @@ def _figures(
     for index, group in enumerate(rows.group.names):
         figures = _group_figures(counts[index])
         by_group[group] = figures | _intervals(
-            {spread.name: spread.of_mean(figures["mean"], index) for spread in spreads}
+            {spread.name: spread.interval(figures["mean"], [index]) for spread in spreads}
         )
         # Counts in which every structure has the same weight. If all structures have equally many rows, these are plain
         # counts.
@@ -162,7 +141,7 @@ def _figures(
         means = by_group[advantaged]["mean"], by_group[disadvantaged]["mean"]
         gap = None if None in means else _cleaned(means[0] - means[1])
         gaps[name] = {"advantaged": advantaged, "disadvantaged": disadvantaged, "gap": gap}
-        gaps[name] |= _intervals({spread.name: spread.of_gap(gap, pair) for spread in spreads})
+        gaps[name] |= _intervals({spread.name: spread.interval(gap, pair) for spread in spreads})
     return _Figures(gaps, by_group, *kl_matrix(weighted, smoothing))
 
 
@@ -247,9 +226,10 @@ def _of_structures(
     """Computes the results about structures, and adds to each gap the structures that reverse its sign."""
     if rows.structure is None:
         return dict.fromkeys(_OF_STRUCTURES)
-    singles = _by_structure(counts, rows.group.names, rows.structure.names, pairs)
+    means, structures = cell_means(counts), rows.structure.names
+    of_pairs = {name: _without_rounding(means[first] - means[second]) for name, (first, second) in pairs.items()}
     for name, gap in gaps.items():
-        gap.update(_flips({structure: single.gap[name] for structure, single in singles.items()}, gap["gap"]))
+        gap.update(_flips(structures, of_pairs[name], gap["gap"]))
     fixed: dict[str, Any] | None = None
     enough_seeds = rows.prompt is None
     if fixed_structure in rows.structure.names:
@@ -259,8 +239,7 @@ def _of_structures(
         enough_seeds |= chosen.seed is not None and len(np.unique(chosen.seed.codes)) >= MIN_UNITS
     over = {"fixed": "seeds" if enough_seeds else "prompts", "structured": "structures"}
     return {
-        "by_structure": {structure: single._asdict() for structure, single in singles.items()},
-        **_rankings(singles, list(pairs)),
+        **_structure_figures(counts, means, rows.group.names, structures, of_pairs),
         "fixed": fixed,
         "verdicts": _verdicts(gaps, None if fixed is None else fixed["gaps"], over, fixed_structure),
         "verdict_over": over,
@@ -320,66 +299,68 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     return indices
 
 
-def _by_structure(
-    counts: np.ndarray, groups: Sequence[str], structures: Sequence[str], pairs: Mapping[str, Pair]
-) -> dict[str, _StructureFigures]:
-    """Computes the figures of each structure. `counts` is [groups, structures, labels]."""
-    means = cell_means(counts)
-    gaps = {name: means[pair.advantaged] - means[pair.disadvantaged] for name, pair in pairs.items()}
-    numbers = counts.sum(axis=(0, 2)).tolist()
-    return {
-        structure: _StructureFigures(
-            mean={group: _or_none(means[row, column]) for row, group in enumerate(groups)},
-            overall=_exact_mean(means[:, column]),
-            gap={name: _or_none(values[column]) for name, values in gaps.items()},
-            num=numbers[column],
-            num_groups=int((~np.isnan(means[:, column])).sum()),
-        )
-        for column, structure in enumerate(structures)
-    }
-
-
-def _rankings(structures: Mapping[str, _StructureFigures], pairs: Sequence[str]) -> dict[str, object]:
-    """Returns the `K` highest and the `K` lowest structures, by their overall mean and by each gap.
+def _structure_figures(
+    counts: np.ndarray,
+    means: np.ndarray,
+    groups: Sequence[str],
+    structures: Sequence[str],
+    gaps: Mapping[str, np.ndarray],
+) -> dict[str, Any]:
+    """Computes the figures of each structure, and ranks the structures by their overall mean and by each gap.
 
     A ranking omits structures that lack its figure. The rankings by the overall mean also omit structures that lack a
     group. The key `ALL_PAIRS` contains the ranking by the mean gap over all pairs. Ties are in alphabetical order.
+
+    Args:
+        counts: [groups, structures, labels]
+        means: [groups, structures] The mean of each group, or NaN.
+        groups: The names of the groups.
+        structures: The names of the structures.
+        gaps: [structures] The gaps of each pair, or NaN.
     """
-    most = max((figures.num_groups for figures in structures.values()), default=0)
-    whole = {name: figures for name, figures in structures.items() if figures.num_groups == most}
-    overall = {structure: figures.overall for structure, figures in whole.items()}
-    gaps: dict[str, dict[str, float | None]] = {
-        name: {structure: figures.gap[name] for structure, figures in structures.items()} for name in pairs
-    }
-    if pairs:
-        gaps[ALL_PAIRS] = {structure: _mean_gap(figures.gap) for structure, figures in structures.items()}
+    overall, num_groups = [_exact_mean(column) for column in means.T], (~np.isnan(means)).sum(axis=0)
+    by_structure = {}
+    for column, structure in enumerate(structures):
+        by_structure[structure] = {
+            "mean": {group: _or_none(means[row, column]) for row, group in enumerate(groups)},
+            "overall": overall[column],
+            "gap": {name: _or_none(of_pair[column]) for name, of_pair in gaps.items()},
+            "num": int(counts[:, column].sum()),
+            "num_groups": int(num_groups[column]),
+        }
+    whole = np.where(num_groups == num_groups.max(), np.array(overall, float), np.nan)
+    ranked = dict(gaps)
+    if gaps:
+        ranked[ALL_PAIRS] = np.array([_exact_mean(column) for column in np.array(list(gaps.values())).T], float)
     return {
-        "best_structures": _first(overall, highest=True),
-        "worst_structures": _first(overall, highest=False),
-        "largest_gap": {name: _first(values, highest=True) for name, values in gaps.items()},
-        "smallest_gap": {name: _first(values, highest=False) for name, values in gaps.items()},
+        "by_structure": by_structure,
+        "best_structures": _first(structures, -whole),
+        "worst_structures": _first(structures, whole),
+        "largest_gap": {name: _first(structures, -values) for name, values in ranked.items()},
+        "smallest_gap": {name: _first(structures, values) for name, values in ranked.items()},
     }
 
 
-def _flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, object]:
-    known = {structure: gap for structure, gap in gaps.items() if gap is not None}
-    flipped = [structure for structure, gap in known.items() if gap * pooled < 0] if pooled else None
+def _flips(structures: Sequence[str], gaps: np.ndarray, pooled: float | None) -> dict[str, object]:
+    flipped = None
+    if pooled:
+        flipped = [structure for structure, gap in zip(structures, gaps, strict=True) if gap * pooled < 0]
     return {
-        "num_structures": len(known),
+        "num_structures": int((~np.isnan(gaps)).sum()),
         "num_flipped": None if flipped is None else len(flipped),
         "flipped": flipped,
-        "num_zero": sum(gap == 0 for gap in known.values()),
+        "num_zero": int((gaps == 0).sum()),
     }
 
 
-def _mean_gap(gaps: Mapping[str, float | None]) -> float | None:
-    return _exact_mean(np.array([np.nan if gap is None else gap for gap in gaps.values()]))
+def _first(structures: Sequence[str], values: np.ndarray) -> list[str]:
+    """Returns the `K` structures with the lowest values. `structures` are in alphabetical order."""
+    order = np.argsort(values.round(_DECIMALS), kind="stable")  # NaN is last
+    return [structures[row] for row in order if not np.isnan(values[row])][:K]
 
 
-def _first(values: Mapping[str, float | None], *, highest: bool) -> list[str]:
-    known = {structure: round(value, _DECIMALS) for structure, value in values.items() if value is not None}
-    sign = -1 if highest else 1
-    return sorted(known, key=lambda structure: (sign * known[structure], structure))[:K]
+def _without_rounding(values: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(values) < ROUNDING, 0.0, values)
 
 
 def _or_none(value: float) -> float | None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from hb_dataset.matching import plain_text
 from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.run.replies import FlaggedReplies, Replies
+from hb_metrics.run.replies import RatedReplies, Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.inputs import text_codes
@@ -54,7 +54,7 @@ def parroting(
     descriptor's replies. The results contain the correlation between this value and the share of parroting replies,
     over descriptors.
     """
-    keys, hits, sizes = cell_counts(FlaggedReplies(replies, is_parroting(prompts, replies.texts)))
+    keys, hits, sizes = cell_counts(RatedReplies(replies, is_parroting(prompts, replies.texts)))
     shares = dict(zip(keys, (hits.sum(axis=1) / sizes.sum(axis=1)).tolist(), strict=True))
     of_templates = (hits.sum(axis=0) / sizes.sum(axis=0)).tolist()
     whole = Parroting(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.run.replies import FlaggedReplies, RatedReplies
+from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.reply_shares import share_interval
@@ -59,7 +59,7 @@ class ComparedShares(Share):
     confidence_level: float
 
 
-def refusal_shares(flagged: FlaggedReplies, confidence_level: float, *, are_pairs: bool = False) -> ComparedShares:
+def refusal_shares(flagged: RatedReplies, confidence_level: float, *, are_pairs: bool = False) -> ComparedShares:
     """Computes the share of refusals, or of replies with another property.
 
     The order of the replies does not affect the results. `by_descriptor` lists the descriptors that have at least one
@@ -85,14 +85,14 @@ def refusal_shares(flagged: FlaggedReplies, confidence_level: float, *, are_pair
     )
 
 
-def reply_shares(flagged: FlaggedReplies, confidence_level: float) -> Shares:
+def reply_shares(flagged: RatedReplies, confidence_level: float) -> Shares:
     """Computes `refusal_shares` without tests and without values by descriptor."""
     return _shares(*cell_counts(flagged), confidence_level)
 
 
-def cell_counts(flagged: FlaggedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
+def cell_counts(flagged: RatedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
     """Returns the descriptors, and the numbers of flagged replies and of all replies: [descriptors, templates]."""
-    keys, counts, sizes = cell_sums(RatedReplies(*flagged))
+    keys, counts, sizes = cell_sums(flagged)
     return keys, counts.astype(np.int64), sizes
 
 

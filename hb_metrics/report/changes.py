@@ -6,14 +6,14 @@ from typing import NamedTuple
 from scipy import special
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
-from hb_metrics.layout.figure import Figure, Unit, by_part, missing_intervals, written, written_change
+from hb_metrics.layout.figure import Figure, Unit, missing_intervals, written, written_change
 from hb_metrics.layout.numbers import MISSING, and_list, fixed, share
 from hb_metrics.layout.parts import Section
-from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Run
+from hb_metrics.measurements.results import Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Bounds, Over, quantile
@@ -296,7 +296,7 @@ def generalised_section(run: Run, over: Over) -> Section:
             f"'{run.folder}' has prompts with pairs of terms, and pairs with a term in common are not independent, so "
             "there are no intervals for other terms; set --generalise to templates"
         )
-    listed: list[Figure] = []
+    tables: dict[str, list[tuple[Figure, str]]] = {}
     others: list[Figure] = []  # with the second interval
     for measurement in MEASUREMENTS:
         generalise = measurement.parts.generalise if measurement.name in run.results.measured else None
@@ -304,25 +304,12 @@ def generalised_section(run: Run, over: Over) -> Section:
         for figure in measurement.figures(run.results) if generalised else []:
             if figure.name in generalised and figure.value is not None:
                 interval, reason = generalised[figure.name]
-                listed.append(figure)
                 others.append(figure._replace(interval=interval, no_interval=reason))
-    if not listed:
+                tables.setdefault(figure.part_of, []).append((figure, others[-1].shown_interval))
+    if not others:
         raise ValueError(
             f"'{run.folder}' lacks the files that --generalise needs; pass a run that measured likelihood, generation "
             "or offensiveness, and whose folder still contains the perplexities or replies"
         )
-    wider = {figure.name: figure.interval for figure in others if figure.interval is not None}
-    tables: list[tuple[str, list[tuple[Figure, str]]]] = []
-    plots = []
-    for part, rows in by_part(listed).items():
-        tables.append((part, [(row, row._replace(interval=wider.get(row.name)).shown_interval) for row in rows]))
-        if part and any(row.name in wider for row in rows):
-            plots.append((part, figures_plot(rows, part, wider=(f"for {_WORDS[over]}", wider))))
-    context = {
-        "words": _WORDS[over],
-        "tables": tables,
-        "choices": [part for part, _ in plots],
-        "reasons": missing_intervals(others),
-    }
-    drawn = {"generalised-plot": [plot for _, plot in plots]}
-    return section("generalised", f"For {_WORDS[over]}", "report/generalised.html.jinja", context, drawn)
+    context = {"words": _WORDS[over], "tables": tables, "reasons": missing_intervals(others)}
+    return section("generalised", f"For {_WORDS[over]}", "report/generalised.html.jinja", context)

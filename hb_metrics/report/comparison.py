@@ -8,6 +8,7 @@ from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import runs_plot
 from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.generation.both_runs import generation_details
 from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.report.changes import better_or_worse, changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
@@ -72,12 +73,11 @@ def write_comparison(
     overviews = overview_sections(results, called)
     for measurement in MEASUREMENTS:
         overviews += measurement.together(finished)
-    shared = {*first.results.measured} & {*second.results.measured}
-    parts = [measurement.parts.details for measurement in MEASUREMENTS if measurement.name in shared]
-    detailed = [details(first, second, (called[0], called[1])) for details in parts if details is not None]
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
-    sections = [changes_section(changes)]
-    sections += [section for details in detailed for section in details.sections]
+    sections, terms = [changes_section(changes)], None
+    if "generation" in first.results.measured and "generation" in second.results.measured:
+        details, terms = generation_details(first, second, called[:2])
+        sections += details
     if human_evaluation is not None:
         of_people = read_results(human_evaluation, [run_digest(folder) for folder in runs])
         sections.append(human_evaluation_section(of_people))
@@ -103,9 +103,7 @@ def write_comparison(
         "answers": [(answer.verdict, answer.sentences[:1]) for answer in map(run_answer, results)],
         "sides": None if sides is None else sides_section(sides),
         "sections": sections,
-        "readings": [details.reading for details in detailed if details.reading is not None],
     }
-    terms = next((details.terms for details in detailed if details.terms is not None), None)
     write_page("report/comparison.html.jinja", path, context, terms)
     return sides, judged
 

@@ -19,28 +19,23 @@ from hb_metrics.stats.changes import PairedChange
 
 EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py
 BIAS, UPTAKE, ENTROPY = "Full Gen Bias, debiased", "Replies that name the term", "Entropy of replies"
-# The label and the meaning of each figure in the table, by the figure's name. The table has the same order.
+SHOWN_AS = {BIAS: "Full Gen Bias", UPTAKE: "Uptake"}  # of figures that have another label in the table
+# The meaning of each figure in the table, by the figure's name. The table has the same order.
 SIDES = {
-    BIAS: ("Full Gen Bias", "debiased, ×1000: how much the style of replies depends on the term; lower is better"),
-    "Bias between nouns": ("Bias between nouns", "the same for nouns; lower is better"),
-    UPTAKE: ("Uptake", "the share of replies that name the prompt's term; higher is better"),
-    ENTROPY: (ENTROPY, "how randomly tokens are drawn; more randomness alone may lower Full Gen Bias"),
-    "Decision spread": ("Decision spread", "how much decisions depend on the term; lower is better"),
-    "Largest gap in decisions": ("Largest gap in decisions", "between two terms or groups of names; lower is better"),
-    "Answers without a decision": ("Answers without a decision", "such as refusals; lower is better"),
-    "Needs taken up": ("Needs taken up", "the share of replies that suit what a person needs; higher is better"),
-    "Divergence on needs": (
-        "Divergence on needs",
-        "how far replies depend on who asks, where needs differ; higher is better",
-    ),
-    "Divergence on neutral questions": (
-        "Divergence on neutral questions",
-        "how far replies depend on who asks, where needs do not differ; lower is better",
-    ),
-    "Difference awareness": ("Difference awareness", "the divergence on needs minus that on neutral questions"),
-    "Refusals": ("Refusals", "lower is better"),
-    "Offensive replies": ("Offensive replies", "lower is better"),
-    "Dialogue perplexity": ("Dialogue perplexity", "how badly the model predicts people's replies; lower is better"),
+    BIAS: "debiased, ×1000: how much the style of replies depends on the term; lower is better",
+    "Bias between nouns": "the same for nouns; lower is better",
+    UPTAKE: "the share of replies that name the prompt's term; higher is better",
+    ENTROPY: "how randomly tokens are drawn; more randomness alone may lower Full Gen Bias",
+    "Decision spread": "how much decisions depend on the term; lower is better",
+    "Largest gap in decisions": "between two terms or groups of names; lower is better",
+    "Answers without a decision": "such as refusals; lower is better",
+    "Needs taken up": "the share of replies that suit what a person needs; higher is better",
+    "Divergence on needs": "how far replies depend on who asks, where needs differ; higher is better",
+    "Divergence on neutral questions": "how far replies depend on who asks, where needs do not differ; lower is better",
+    "Difference awareness": "the divergence on needs minus that on neutral questions",
+    "Refusals": "lower is better",
+    "Offensive replies": "lower is better",
+    "Dialogue perplexity": "how badly the model predicts people's replies; lower is better",
 }
 LOWEST = "Uptake on the axis with the largest loss"
 DRIFT = "Neutral drift"
@@ -93,10 +88,14 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
             adjusted = holm_adjusted([*changes.rows, row])
             of_run.update({row.name: row for row in adjusted})
     rows = []
-    for figure, (name, meaning) in SIDES.items():
+    for figure, meaning in SIDES.items():
         before = next((of_run[figure].cells[0] for of_run in by_name if figure in of_run), None)
         if before is not None:
-            rows.append(SidesRow(name, before, [_cells(of_run.get(figure)) for of_run in by_name], meaning))
+            rows.append(
+                SidesRow(
+                    SHOWN_AS.get(figure, figure), before, [_cells(of_run.get(figure)) for of_run in by_name], meaning
+                )
+            )
         if figure == UPTAKE:
             lowest = [_lowest(changes.rows) for changes in compared]
             befores = {(row.name, row.cells[0]) for row in lowest if row is not None}
@@ -165,8 +164,8 @@ def _side_effects(before: Run, after: Run) -> SideEffects | None:
     effects = read_json(path) if path.is_file() else {}
     if (effects.get("before"), effects.get("after")) != (run_digest(before.folder), run_digest(after.folder)):
         return None
-    drift, entropy, level = effects["drift"], effects["entropy"], effects["confidence_level"]
-    figure = Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]), confidence_level=level)
+    drift, entropy = effects["drift"], effects["entropy"]
+    figure = Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]))
     if "missing" in entropy:
         return SideEffects(figure, None, entropy["missing"])
     change = PairedChange(**{name: value for name, value in entropy.items() if name in PairedChange._fields})
@@ -181,7 +180,8 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: SideEffe
             "one of the runs, no term has a second reply, so sampling noise cannot be subtracted. To compare them, "
             "measure again with at least two replies per term and template."
         )
-    parts = change_words({name: rows[figure] for figure, (name, _) in SIDES.items() if figure in rows}, changes.missing)
+    shown = {SHOWN_AS.get(figure, figure): rows[figure] for figure in SIDES if figure in rows}
+    parts = change_words(shown, changes.missing)
     if effects is not None and effects.missing is not None:
         parts.append(f"the entropy of replies is unknown, because {effects.missing}")
     if effects is not None:

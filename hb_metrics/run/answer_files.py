@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import invalid, number_in, read_table, text_in
 
@@ -133,8 +134,7 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
     if replied != list(range(1, turns + 1)):
         raise ValueError(
             f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but --turns is {turns}; add "
-            "the missing replies (export-prompts --after exports the next turn), or set --turns to the number of turns "
-            "in the file"
+            "the missing replies (export-prompts --after exports the next turn), or set --turns to their number"
         )
 
 
@@ -148,9 +148,7 @@ def replies_by_prompt(given: Iterable[GivenReply]) -> tuple[dict[str, list[Given
     Returns:
         The replies, grouped by the prompt's id, and the number of omitted copies.
     """
-    by_prompt: dict[str, list[GivenReply]] = {}
-    for row in given:
-        by_prompt.setdefault(row.id, []).append(row)
+    by_prompt = grouped((row.id, row) for row in given)
     for rows in by_prompt.values():
         rows.sort(key=lambda row: (row.reply, row.reasoning or "", row.num_tokens or 0, bool(row.truncated)))
     num_copies = 0

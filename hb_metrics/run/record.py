@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_type_hints
 
-from hb_metrics.run.typed_json import Excerpt, value_from_json
+from hb_metrics.run.typed_json import Excerpt, from_json
+
+CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ class Record:
         vars(self)["content"] = content
         for name, kind in get_type_hints(Record).items():
             if name in content and name != "content":
-                vars(self)[name] = value_from_json(kind, content[name], f"{place}.{name}")
+                vars(self)[name] = from_json(kind, content[name], f"{place}.{name}")
 
     if not TYPE_CHECKING:  # a type checker knows the sections, and no other attributes
 

@@ -32,15 +32,8 @@ class Replies(NamedTuple):
     texts: list[str]
 
 
-class FlaggedReplies(NamedTuple):
-    """A run's replies, and whether each reply has a property, such as being a refusal: [replies] bool."""
-
-    replies: Replies
-    flags: np.ndarray
-
-
 class RatedReplies(NamedTuple):
-    """A run's replies, and a number for each reply, such as its number of words: [replies]."""
+    """A run's replies, and a number or flag for each reply, such as whether it is a refusal: [replies]."""
 
     replies: Replies
     values: np.ndarray

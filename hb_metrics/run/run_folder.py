@@ -26,7 +26,6 @@ from hb_dataset.whole_files import remove_leftovers, write_atomically, write_tex
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
-STYLE_MEANS_FILE = "style_means.parquet"
 SECONDS_FILE = "seconds.json"  # how long each measurement took, over all starts of the run
 LOCK_FILE = ".lock"  # hidden, because it is not part of the results
 PROMPTS_FILE = "prompts.parquet"

@@ -1,17 +1,14 @@
-"""Describes the columns of a run's tables. docs/run-tables.md contains `tables_markdown()`.
+"""Describes the columns of a run's tables. docs/run-tables.md shows them.
 
 Rows about a prompt name its term, noun and template, so that nobody has to join tables.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.markdown_table import markdown_table
 from hb_dataset.variations import VARIATIONS
 
 R = TypeVar("R")
@@ -228,24 +225,3 @@ def about_replies(replies: pa.Table, ids: Sequence[str]) -> pa.Table:
     """Returns the columns `OF_PROMPT` and `turn` of the replies with these ids."""
     columns = replies.select([*OF_PROMPT_SCHEMA.names, "turn"])
     return columns.take(pc.index_in(pa.array(ids, pa.string()), replies["id"]))
-
-
-def tables_markdown() -> str:
-    """Returns a table for each frame and each file. A column stands in the first table that contains it."""
-    parts: list[str] = []
-    known: set[Column] = set()
-    for name, columns in {"the columns of a prompt": OF_PROMPT, **COLUMNS, **FILES}.items():
-        new = [column for column in columns if column not in known]
-        rows = [
-            [", ".join(f"`{column.name}`" for column in alike), f"`{type_}`{unit and ', '}{unit}", meaning]
-            for (type_, unit, meaning), alike in groupby(new, key=itemgetter(1, 2, 3))
-        ]
-        has_prompt = columns is not OF_PROMPT and OF_PROMPT[0] in columns
-        old = [column for column in columns if column in known and not (has_prompt and column in OF_PROMPT)]
-        more = ["the columns of a prompt"] * has_prompt + [f"`{column.name}`" for column in old]
-        heading = name if columns is OF_PROMPT else ", ".join(f"`{path}`" for path in name.split(", "))
-        also = f"With {', '.join(more)}.\n\n" if more else ""
-        table = markdown_table(["column", "type, unit", "meaning"], rows)
-        parts.append(f"## {heading[0].upper()}{heading[1:]}\n\n{also}{table}")
-        known |= {*columns}
-    return "\n\n".join(parts) + "\n"

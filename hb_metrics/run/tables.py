@@ -14,15 +14,12 @@ from hb_metrics.run.run_folder import (
     REPLIES,
     RUN_FILE,
     SHARD_RUN,
-    STYLE_MEANS_FILE,
     record_path,
     run_digest,
     turn_folder,
 )
-from hb_metrics.run.schema import PROBABILITIES, REPLY_SCHEMA, TYPE_OF, as_written, rows_of
-from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
+from hb_metrics.run.schema import PROBABILITIES, REPLY_SCHEMA, TYPE_OF, as_written
 
-_STYLE_PREFIX = "style: "
 _PANDAS_INDEX = "__index_level_"  # pandas writes the index of a frame as columns with such names
 
 PAIRS_REASON = "pairs of terms with a term in common are not independent"
@@ -154,17 +151,6 @@ class Tables:
         if scores is None:
             return None
         return scores.take(pc.sort_indices(pc.index_in(scores["id"], self.prompts()["id"])))
-
-    def style_means(self) -> RunStyles | None:
-        table = self.read_if_any(STYLE_MEANS_FILE, ("axis", "descriptor"))
-        if table is None:
-            return None
-        columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
-        return RunStyles(
-            rows_of(table, DescriptorKey),
-            np.stack([table[name].to_numpy() for name in columns], axis=1),
-            [name.removeprefix(_STYLE_PREFIX) for name in columns],
-        )
 
 
 def has_pairs_of_terms(prompts: pa.Table) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.inputs import check_lengths, text_codes
+from hb_metrics.stats.inputs import check_lengths, check_values, text_codes
 
 # If a descriptor's mean is closer than this to the overall mean, the difference consists of rounding errors.
 _NO_DIRECTION = 1e-12
@@ -18,17 +18,6 @@ _NO_DIRECTION = 1e-12
 class DescriptorKey(NamedTuple):
     axis: str | None
     descriptor: str
-
-
-class RunStyles(NamedTuple):
-    """The mean style probabilities of a run's descriptors: [descriptors, styles].
-
-    Probabilities are first averaged within each template, and then over templates.
-    """
-
-    descriptors: Sequence[DescriptorKey]
-    descriptor_means: np.ndarray
-    labels: Sequence[str]
 
 
 class BiasValues(NamedTuple):
@@ -116,13 +105,9 @@ def _descriptor_means(
     A reply has the weight 1 / (N_td · T_d). N_td is the number of the descriptor's replies in the reply's template, and
     T_d is the number of templates in which the descriptor has replies.
     """
-    bad = np.argwhere(~((style_probabilities >= 0) & (style_probabilities <= 1)))
-    if len(bad):
-        row, style = bad[0]
-        raise ValueError(
-            f"style probability {style} of reply {row} is {style_probabilities[row, style]}, which is not a number "
-            "from 0 to 1; classify this reply again or omit it"
-        )
+    for name, values in (("lowest", style_probabilities.min(axis=1)), ("highest", style_probabilities.max(axis=1))):
+        allowed = (values >= 0) & (values <= 1)
+        check_values(f"{name} style probability", values, allowed, "pass numbers from 0 to 1")
     means = np.empty((num_descriptors, style_probabilities.shape[1]))
     for code, rows in enumerate(_rows_of(codes)):
         _, cell, sizes = np.unique(templates[rows], return_inverse=True, return_counts=True)

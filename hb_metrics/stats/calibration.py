@@ -38,6 +38,7 @@ _TINY = 1e-12
 # The minimum number of replies for each t-test of the alternative annotator test (Calderon et al., 2025).
 MIN_REPLIES_PER_RATER = 30
 WINNING_RATE = 0.5
+EPSILON = 0.15  # the margin of the alternative annotator test, for skilled raters
 
 
 class CorrectedRate(NamedTuple):
@@ -254,7 +255,7 @@ def judge_agreement(labels: np.ndarray, judged: np.ndarray, weights: np.ndarray,
 
 
 def alternative_annotator(
-    labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, epsilon: float
+    labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, epsilon: float = EPSILON
 ) -> AlternativeAnnotator:
     """Runs the alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.inputs import as_numbers, check_column, check_columns, check_flag, text_codes
+from hb_metrics.stats.inputs import as_numbers, check_column, check_columns, check_flag, check_values, text_codes
 
 # The paper's six clusters (A.7), in the order of its tables.
 PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {
@@ -111,11 +111,7 @@ class CellSums:
         self._check_width(values.shape[1])
         _check_probabilities(values)
         if self._num_replies and self._with_axes != (axes is not None):
-            before, now = ("given", "not given") if self._with_axes else ("not given", "given")
-            raise ValueError(
-                f"axes were {before} for earlier replies, but are {now} in this call; pass axes for all replies or for "
-                "none"
-            )
+            raise ValueError("axes were passed only for some replies; pass axes for all replies or for none")
         cells, codes = _cells(descriptors, templates, axes)
 
         self.num_styles, self._with_axes = values.shape[1], axes is not None
@@ -182,10 +178,8 @@ class CellSums:
         expected = self.num_styles if self.labels is None else len(self.labels)
         if expected is not None and width != expected:
             who = "earlier replies have" if self.labels is None else "labels name"
-            raise ValueError(
-                f"these replies have {width} style probabilities each, but {who} {expected}; classify all replies "
-                "with one classifier, and pass its labels in order"
-            )
+            advice = "classify all replies with one classifier, and pass its labels in order"
+            raise ValueError(f"these replies have {width} style probabilities each, but {who} {expected}; {advice}")
 
 
 def _as_matrix(values: Any) -> np.ndarray:
@@ -199,28 +193,16 @@ def _as_matrix(values: Any) -> np.ndarray:
         if matrix.ndim != 2 and matrix.shape != (0,):
             raise TypeError(f"shape {matrix.shape}")
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        raise ValueError(
-            f"style probabilities cannot be read as numbers ({error}); pass an array of shape [replies, styles], such "
-            "as lists of equal length, a NumPy array, or tensor.detach().cpu().float()"
-        ) from error
+        advice = "pass an array of shape [replies, styles], such as equal lists, or tensor.detach().cpu().float()"
+        raise ValueError(f"style probabilities cannot be read as numbers ({error}); {advice}") from error
     return matrix
 
 
 def _check_probabilities(values: np.ndarray) -> None:
-    bad = np.argwhere(~(values >= 0))
-    if len(bad):
-        row, column = bad[0]
-        raise ValueError(
-            f"style probability {float(values[row, column])} in row {row}, column {column} is not a number of at least "
-            "0; pass the classifier's probabilities"
-        )
+    advice, lowest = "pass the classifier's probabilities, after softmax", values.min(axis=1, initial=1)
+    check_values("lowest style probability", lowest, lowest >= 0, advice)
     totals = values.sum(axis=1, dtype=float)
-    off = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
-    if len(off):
-        raise ValueError(
-            f"style probabilities of row {off[0]} sum to {totals[off[0]]:.6g} instead of 1; pass the classifier's "
-            "probabilities, after softmax"
-        )
+    check_values("sum of the style probabilities", totals, np.abs(totals - 1) <= TOLERANCE, f"{advice}, which sum to 1")
 
 
 def _cells(

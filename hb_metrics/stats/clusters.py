@@ -18,8 +18,7 @@ Whether there is an interval depends only on the number and the weights of the c
 a rule that rejects outlying values would keep the samples that miss the outlying clusters.
 
 The t-interval is computed on a scale on which errors are nearly symmetric: the logit of a share, or the logarithm of a
-sum of squares. The interval of a mean is instead shifted and widened by the skewness of the influences (the inverted
-Cornish-Fisher expansion).
+sum of squares. The interval of a mean is instead shifted and widened by the skewness of the influences.
 """
 
 import math
@@ -38,8 +37,7 @@ LEAST_FREEDOM = 2.0
 MIN_DIALOGUES = 30
 # The minimum effective number of replies, minus the number of cells, for the interval of a mean.
 MIN_REPLIES_OF_MEAN = 30
-# For other terms and templates: the minimum effective number of terms minus the number of axes, and the minimum number
-# of templates. With fewer, intervals contain the true value too rarely.
+# For other terms and templates: the minimum effective number of terms minus that of axes, and the minimum of templates.
 MIN_FREEDOM = 15
 MIN_TEMPLATES = 4
 # The influences of terms on squares or products of their effects have heavier tails than the effects, and a sample
@@ -59,6 +57,13 @@ class Estimate:
     value: float | None
     interval: Bounds | None
     reason: str | None
+
+
+class Interval(NamedTuple):
+    """An interval, or the reason why there is none."""
+
+    bounds: list[float] | None
+    reason: str | None = None
 
 
 class Spread(NamedTuple):
@@ -100,6 +105,29 @@ def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np
     tails = variance**2 / max(float(((squares - squares.mean()) ** 2).sum()), 1e-9 * variance**2)
     third = float((errors**3 * (1 - shares) ** 1.5).sum())
     return Spread(variance, max(min(welch, tails), LEAST_FREEDOM), welch, by_weight, third)
+
+
+def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Spread:
+    """Computes the spread of a figure whose units [units] belong to two clusters each, such as a term and a question.
+
+    `first` and `second` [units] contain the clusters' names. Let V_cells be the variance if pairs of clusters are
+    independent. The clusters of a kind add the excess of their own variance over V_cells (Cameron, Gelbach and Miller,
+    2011). If there is none, nothing shows that these clusters differ, so their variance is not estimated.
+    """
+    cells = np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].ravel()
+    of_cells, *kinds = (_clustered(influences, clusters) for clusters in (cells, first, second))
+    variance, noise = of_cells.variance, 0.0
+    for kind in kinds:
+        if kind.variance > of_cells.variance:
+            variance += kind.variance - of_cells.variance
+            noise += kind.variance**2 / kind.welch
+    freedom = max(variance**2 / noise, 1.0) if noise else of_cells.welch
+    return Spread(variance, freedom, freedom, min(kind.by_weight for kind in kinds), 0.0)
+
+
+def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Spread:
+    _, codes, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    return spread(np.bincount(codes, influences), weights=sizes.astype(float))
 
 
 def welch_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
@@ -172,8 +200,7 @@ def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, S
 def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: float) -> Estimate:
     """Computes the mean of replies. The interval is for other replies to the same terms and templates.
 
-    `values` [replies] are at least 0, and so are the bounds. `strata` contains the code of each reply's stratum (see
-    `reply_strata`): [replies].
+    `values` [replies] are at least 0, and so are the bounds. `strata` [replies] are those of `reply_strata`.
     """
     mean, of_mean = float(values.mean()), spread(values / len(values), strata)
     if of_mean.by_weight < MIN_REPLIES_OF_MEAN:
@@ -189,6 +216,14 @@ def reply_strata(terms: np.ndarray, templates: np.ndarray) -> np.ndarray:
     """Returns the code of each reply's stratum [replies]: its cell or, if no other reply is in the cell, its term."""
     cells = np.unique(np.stack([terms, templates]), axis=1, return_inverse=True)[1].ravel()
     return np.where(np.bincount(cells)[cells] > 1, cells, len(cells) + terms)
+
+
+def jeffreys_bounds(share: float, number: float, confidence_level: float) -> Bounds:
+    """Computes Jeffreys's interval of a share of a number of independent units, which need not be whole."""
+    hits, misses, tail = number * share, number * (1 - share), (1 - confidence_level) / 2
+    low = float(special.betaincinv(hits + 0.5, misses + 0.5, tail)) if hits else 0.0
+    high = float(special.betaincinv(hits + 0.5, misses + 0.5, 1 - tail)) if misses else 1.0
+    return low, high
 
 
 def share_bounds(share: float, half_width: float) -> Bounds:
@@ -238,8 +273,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     change in the figure when the cell changes (for U-statistics, the projection). It includes the chance error of the
     cell's replies. The variance over terms, V_terms, and the variance over templates, V_templates, come from the sums
     of these influences over the other factor. Both contain the variance V_cells of single cells. If terms and templates
-    are both drawn again, the variance is therefore V_terms + V_templates − V_cells (Owen, 2007,
-    https://doi.org/10.1214/07-AOAS122). No variance is set below V_cells, which contains the variance between replies.
+    are both drawn again, the variance is therefore V_terms + V_templates − V_cells (Owen, 2007). No variance is set
+    below V_cells, which contains the variance between replies.
 
     The sampling noise of Gen Bias is subtracted from the bounds of its plain value.
     """
@@ -264,7 +299,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
         beyond = math.sqrt(max(1 - in_cells / templates.variance, 0.0)) if templates.variance else 0.0
         half = max(math.hypot(half, beyond * of_templates), of_templates)
     half = max(half, quantile(confidence_level) * math.sqrt(in_cells))
-    if half == 0:
+    if half == 0 or influences.value == 0:  # without differences between replies, the influences are rounding errors
         return Generalised(None, "the value is the same in all templates, so the effect of other templates is unknown")
     if influences.noise is None:
         return Generalised(share_bounds(influences.value, half))

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.stats.decisions import compared_terms, gaps_to_mean, largest_gap, mean_table, spread_between
-from hb_metrics.stats.inputs import check_columns, check_setting, is_number, is_whole, number_column, text_column
+from hb_metrics.stats.inputs import (
+    check_columns,
+    check_level,
+    check_setting,
+    check_values,
+    is_whole,
+    number_column,
+    text_column,
+)
 
 
 def decision_gap(
@@ -35,14 +43,9 @@ def decision_gap(
     values = number_column("predictions", predictions)
     if not len(values):
         raise ValueError("predictions is empty; pass the decisions about two or more descriptors")
-    if not ((values >= 0) & (values <= 1)).all():
-        row = int(np.flatnonzero(~((values >= 0) & (values <= 1)))[0])
-        raise ValueError(
-            f"predictions: {values[row]} was given in row {row}; pass a decision from 0 (unfavourable) to 1 "
-            "(favourable), and omit answers without a decision"
-        )
-    is_level = is_number(confidence_level) and 0 < confidence_level < 1
-    check_setting("confidence_level", confidence_level, is_level, "pass a number between 0 and 1, such as 0.95")
+    advice = "pass a decision from 0 (unfavourable) to 1 (favourable), and omit answers without a decision"
+    check_values("predictions", values, (values >= 0) & (values <= 1), advice)
+    check_level(confidence_level)
     check_setting("seed", seed, is_whole(seed) and seed >= 0, "pass a whole number of 0 or more")
     names, asked = text_column("descriptors", descriptors), text_column("prompts", prompts)
     of_axis = text_column("axes", axes)

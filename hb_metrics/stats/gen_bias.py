@@ -20,7 +20,7 @@ import numpy as np
 
 from hb_metrics.stats.cell_sums import PAPER_CLUSTERS, Cell, CellSums, cluster_columns, read_metrics
 from hb_metrics.stats.gen_bias_intervals import intervals
-from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, check_setting, is_number
+from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, check_level, check_setting, is_number
 from hb_metrics.stats.u_statistic import groups_of
 
 __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
@@ -128,38 +128,28 @@ def gen_bias(
     ddof = check_ddof(ddof)
     is_scale = is_number(scale) and 0 < scale < math.inf
     check_setting("scale", scale, is_scale, "pass a finite number greater than 0, such as 1000")
-    # If the level is very close to 0 or 1, rounding turns (1 + level) / 2 into 0.5 or 1, which allows no interval.
-    is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
-    advice = "pass a number between 0 and 1, such as 0.95, or None for no intervals"
-    check_setting("confidence_level", confidence_level, is_level, advice)
+    if confidence_level is not None:
+        check_level(confidence_level)
     scale, confidence_level = as_python(scale), as_python(confidence_level)
     if len(cells) == 0:
         raise ValueError("there are no replies; pass style probabilities, descriptors and templates")
     if confidence_level is not None and not cells.keep_replies:
-        raise ValueError(
-            f"confidence_level={confidence_level} needs the replies, but they were not stored; create the CellSums, "
-            "or load the module, with keep_replies=True"
-        )
+        advice = "create the CellSums, or load the module, with keep_replies=True"
+        raise ValueError(f"confidence_level={confidence_level} needs the replies, which were not kept; {advice}")
     labels, columns = cells.labels, cells.columns
     by_template = cells.by_template()
     used = {name: axes for name, axes in by_template.items() if sum(map(len, axes.values())) > 1}
     skipped = [name for name in by_template if name not in used]
     if not used:
-        raise ValueError(
-            "no template has replies to two descriptors, so there is nothing to compare; pass replies to at least two "
-            "descriptors in the same template"
-        )
+        raise ValueError("no template has replies to two descriptors; pass replies to two descriptors in a template")
     if skipped:
         named = ", ".join(map(repr, skipped))
         warnings.warn(f"{len(skipped)} templates without replies to two descriptors are skipped: {named}", stacklevel=2)
 
     variances, without_repeats = _mean_variances(cells, used, ddof)
     if without_repeats and debias:
-        raise ValueError(
-            f"debias=True needs the spread of the replies within a cell, but in {len(without_repeats)} templates "
-            f"(such as {without_repeats[0]!r}) no descriptor has two replies; generate at least two replies for each "
-            "descriptor, or set debias=False"
-        )
+        lacking = f"in {len(without_repeats)} templates (such as {without_repeats[0]!r}) no descriptor has two replies"
+        raise ValueError(f"{lacking}; generate two replies for each descriptor, or set debias=False")
 
     axes = sorted({cell.axis for cell in cells.cells() if cell.axis is not None})
     names = list(columns)

@@ -24,7 +24,7 @@ import numpy as np
 
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.changes import PairedChange, change_from_covariance
-from hb_metrics.stats.clusters import quantile
+from hb_metrics.stats.clusters import Interval, quantile
 from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, Paired, mean_covariance, template_covariances
 
 # A rare style may occur in only a few replies, and another sample of replies may contain none of them. The variance
@@ -43,11 +43,6 @@ FEW_VARIED_REASON = (
 )
 ROUGH_REASON = "the standard error is too uncertain; more replies, templates or descriptors help"
 NO_VARIATION_REASON = "replies to the same prompt do not vary, so the standard error is unknown"
-
-
-class Interval(NamedTuple):
-    bounds: list[float] | None
-    reason: str | None
 
 
 def intervals(
@@ -271,59 +266,28 @@ def _counts(rows: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def turn_changes(
-    vectors: Sequence[np.ndarray],
+    first: np.ndarray,
+    last: np.ndarray,
     cells: Sequence[tuple[str, str | None, str]],
-    values: Mapping[str | None, Sequence[float]],
-    confidence_level: float,
-) -> list[dict[str | None, PairedChange]]:
-    """Computes the changes in debiased Full Gen Bias over turns, with intervals.
-
-    V_t is the value in turn t of the same conversations. A change over turns is a weighted sum Σ_t w_t V_t, with
-    weights that sum to 0. The change equals L − E. L = Σ_{w_t>0} w_t V_t covers the late turns, and E = Σ_{w_t<0} |w_t|
-    V_t covers the early turns.
-
-    Because Full Gen Bias is a sum of variances over styles, E is the Full Gen Bias of concatenated vectors: the style
-    vectors of all early turns, each multiplied by √|w_t|. The same is true of L and the late turns. E and L come from
-    the same conversations, so their covariance can be computed like the covariance of two runs with the same prompts.
-
-    Args:
-        vectors: For each turn, the style vectors of the replies: [conversations, styles].
-        cells: [conversations] The template, axis and descriptor of each conversation.
-        values: The debiased Full Gen Bias (×1000) of each turn, by axis. The key `None` stands for all descriptors.
-        confidence_level: The confidence level of the intervals.
-
-    Returns:
-        Two dicts by axis: the change from the first turn to the last, and the slope per turn of a least-squares line.
-        For the slope, `first` is E and `second` is L. The key `None` stands for all descriptors.
-    """
-    turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
-    ends = np.zeros(len(vectors))
-    ends[[0, -1]] = -1, 1
-    return [
-        _weighted_change(vectors, cells, values, weights, confidence_level)
-        for weights in (ends, turns / float(turns @ turns))
-    ]
-
-
-def _weighted_change(
-    vectors: Sequence[np.ndarray],
-    cells: Sequence[tuple[str, str | None, str]],
-    values: Mapping[str | None, Sequence[float]],
-    weights: np.ndarray,
+    values: Mapping[str | None, tuple[float, float]],
     confidence_level: float,
 ) -> dict[str | None, PairedChange]:
-    sides = np.maximum(-weights, 0), np.maximum(weights, 0)
-    scaled: list[list[np.ndarray]] = [[], []]
-    for of_side, weights_of_side in zip(scaled, sides, strict=True):
-        for weight, of_turn in zip(weights_of_side, vectors, strict=True):
-            if weight > 0:
-                of_side.append(np.sqrt(weight) * of_turn.astype(float))
+    """Computes the changes in debiased Full Gen Bias (×1000) from the first turn to the last, with intervals.
+
+    Replies of the same conversation are paired. The key `None` stands for all descriptors.
+
+    Args:
+        first: The style vectors of the replies in the first turn: [conversations, styles].
+        last: The same for the last turn.
+        cells: [conversations] The template, axis and descriptor of each conversation.
+        values: The debiased Full Gen Bias (×1000) of both turns, by axis.
+        confidence_level: The confidence level of the intervals.
+    """
     rows: dict[tuple[str, str | None, str], list[int]] = {}
     for row, key in enumerate(cells):
         rows.setdefault(key, []).append(row)
-    early, late = (CellReplies(np.concatenate(of_side, axis=1), np.arange(len(cells)), rows) for of_side in scaled)
-    changes = {}
-    for axis, (covariance,) in gen_bias_covariances(early, late, {}).items():
-        first, second = (float(side @ np.asarray(values[axis])) for side in sides)
-        changes[axis] = gen_bias_change(first, second, covariance, SCALE, confidence_level)
-    return changes
+    before, after = (CellReplies(vectors, np.arange(len(cells)), rows) for vectors in (first, last))
+    return {
+        axis: gen_bias_change(*values[axis], covariance, SCALE, confidence_level)
+        for axis, (covariance,) in gen_bias_covariances(before, after, {}).items()
+    }

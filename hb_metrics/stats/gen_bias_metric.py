@@ -15,10 +15,8 @@ ARGUMENTS = """
 Args:
     predictions (list of list of float, array or tensor): style probabilities of each reply; [replies, styles], each
         row sums to 1.
-    descriptors (list of str): descriptor in the prompt of each reply.
-    templates (list of str): template of each prompt.
-    axes (list of str, optional): demographic axis of each descriptor. A descriptor that is on two axes counts as two
-        descriptors. Without axes, it counts as one descriptor.
+    descriptors, templates (list of str): descriptor and template of each reply's prompt.
+    axes (list of str, optional): demographic axis of each descriptor. A descriptor on two axes counts as two.
     labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. If
         you add replies by add or add_batch, pass labels and clusters to evaluate.load.
     clusters (dict of list of str): styles of each cluster. Name a style by its full label, or by the part of the
@@ -33,14 +31,10 @@ Args:
         you add replies by add or add_batch, load the module with keep_replies=True.
 """
 COUNTS = """\
-    intervals (dict): [lowest, highest] for the metric and for by_axis. The interval is for the value that unlimited
-        replies would give. A plain value contains sampling noise and can be above its interval. None without
-        confidence_level, or if the replies do not allow an interval.
+    intervals (dict): [lowest, highest] for the metric and for by_axis, or None. The interval is for the value that
+        unlimited replies would give. A plain value contains sampling noise and can be above its interval.
     no_intervals (dict): for the metric and for by_axis, the reason why there is no interval.
-    num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
-        max_replies_per_cell, num_single_reply_cells, num_missing_cells: counts. A cell is a descriptor in a template.
-    skipped_templates, skipped_axes: templates and axes that have fewer than two descriptors to compare.
-    ddof, debias, scale, confidence_level: the arguments.
+    num_descriptors and more, which the module's card lists.
 """
 
 
@@ -123,10 +117,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         check_references(references)
         cells = self.cells
         if len(cells) and not (labels is None and clusters is None):
-            raise ValueError(
-                "labels and clusters cannot be passed once replies have been added; pass them when you load the "
-                f"metric, for example evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
-            )
+            advice = f"pass them to evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
+            raise ValueError(f"labels and clusters cannot be passed once replies have been added; {advice}")
         if any(column is not None for column in (predictions, descriptors, templates, axes)):
             if len(cells):
                 cells = copy.deepcopy(cells)

@@ -23,8 +23,8 @@ def check_column(name: str, column: Any) -> None:
         what = "a mapping"
     elif not isinstance(column, Sized) or getattr(column, "ndim", 1) == 0:
         what = f"a single value or an iterator ({type(column).__name__})"
-    elif len(rows := _masked_rows(column)):
-        what = f"a column with masked values ({len(rows)} rows, the first is {rows[0]})"
+    elif np.ma.is_masked(column) or (isinstance(column, list | tuple) and any(map(np.ma.is_masked, column))):
+        what = "a column with masked values"
     else:
         return
     raise ValueError(f"{name}: {what} was given; pass a list or another sequence with one value for each row")
@@ -60,11 +60,16 @@ def number_column(name: str, column: Any) -> np.ndarray:
         if values.ndim != 1:
             raise TypeError(f"shape {values.shape}")
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ValueError(
-            f"{name} cannot be read as numbers ({error}); pass one number for each row, such as a list, a NumPy array, "
-            "or tensor.detach().cpu().float()"
-        ) from error
+        advice = "pass one number for each row, as a list, an array, or tensor.detach().cpu().float()"
+        raise ValueError(f"{name} cannot be read as numbers ({error}); {advice}") from error
     return values
+
+
+def check_values(name: str, values: np.ndarray, allowed: np.ndarray, advice: str) -> None:
+    """Raises an error that names the first row of `values` [rows] that is not `allowed` [rows]."""
+    bad = np.flatnonzero(~allowed)
+    if len(bad):
+        raise ValueError(f"{name} in row {bad[0]} is {values[bad[0]]}; {advice} ({len(bad)} rows have other values)")
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
@@ -126,6 +131,12 @@ def check_alpha(alpha: Any) -> float:
     return float(alpha)
 
 
+def check_level(level: Any) -> None:
+    # If the level is very close to 0 or 1, rounding turns (1 + level) / 2 into 0.5 or 1, which allows no interval.
+    is_allowed = is_number(level) and 0.5 < (1 + level) / 2 < 1
+    check_setting("confidence_level", level, is_allowed, "pass a number between 0 and 1, such as 0.95")
+
+
 def check_ddof(ddof: Any) -> int:
     advice = "pass 0 (divide by the number of descriptors) or 1 (divide by one less)"
     check_setting("ddof", ddof, is_whole(ddof) and ddof in (0, 1), advice)
@@ -148,13 +159,3 @@ def as_python(value: Any) -> Any:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-def _masked_rows(column: Any) -> np.ndarray:
-    if isinstance(column, np.ma.MaskedArray):
-        masked = np.ma.getmaskarray(column).reshape(len(column), -1).any(axis=1) if len(column) else np.zeros(0)
-    elif isinstance(column, list | tuple):
-        masked = np.array([isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in column], bool)
-    else:
-        masked = np.zeros(0)
-    return np.flatnonzero(masked)

@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize
 
 from hb_metrics.stats.changes import PairedChange, correlations
-from hb_metrics.stats.clusters import Bounds
+from hb_metrics.stats.clusters import Bounds, jeffreys_bounds
 
 # Ratios above this value are treated as infinite.
 MAX_RATIO = 1e6
@@ -86,10 +86,8 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, tim
     share = total / number
     variance = float(share_covariances([hits], sizes)[0, 0])
     independent = times * (share * (1 - share) / variance if variance > 0 else number)
-    successes, failures, tail = independent * share, independent * (1 - share), (1 - confidence_level) / 2
-    low = special.betaincinv(successes + 0.5, failures + 0.5, tail) if successes else 0.0
-    high = special.betaincinv(successes + 0.5, failures + 0.5, 1 - tail) if failures else 1.0
-    return number * (share - float(low)), number * (float(high) - share)
+    low, high = jeffreys_bounds(share, independent, confidence_level)
+    return number * (share - low), number * (high - share)
 
 
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:

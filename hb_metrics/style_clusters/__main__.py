@@ -53,10 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     clusters = find_clusters(run)
     text = clusters_text(run, clusters)
     if path.exists() and path.read_bytes() != text.encode():
-        raise ValueError(
-            f"'{path}' already exists with other content, such as your edits. Move it away, or set --output to the "
-            "path of a new file."
-        )
+        raise ValueError(f"'{path}' already exists with other content; set --output to a new file")
     write_text(path, text)
     print("Partial Gen Bias and styles of each cluster:")
     for cluster in clusters:
@@ -67,19 +64,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def find_clusters(run: Run) -> list[Cluster]:
     if "generation" not in run.results.measured:
-        raise ValueError(
-            f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "
-            "--measurements generation"
-        )
+        raise ValueError(f"'{run.folder}' has no styles; measure with --measurements generation in a new folder")
     generation, values = run.results.generation, run.tables.vectors(STYLES).values.astype(np.float64)
     varies = values.std(axis=0) > _NO_SPREAD
     labels = [style.style for style in generation.styles]
     known = [label for label, varied in zip(labels, varies, strict=True) if varied]
     if len(known) < LEAST_STYLES:
-        raise ValueError(
-            f"only {len(known)} of {len(labels)} styles vary between replies, but clusters need {LEAST_STYLES}; "
-            "measure with a style classifier that has more styles"
-        )
+        few = f"only {len(known)} of {len(labels)} styles vary between replies, but clusters need {LEAST_STYLES}"
+        raise ValueError(f"{few}; measure with a style classifier that has more styles")
     by_style = (generation.debiased or generation.gen_bias).by_style or {}
     correlations = np.asarray(np.corrcoef(values[:, varies].T))
     parts = cluster_styles(correlations)

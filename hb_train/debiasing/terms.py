@@ -60,18 +60,12 @@ def read_terms(
     The pairs come from the paper's list. `with_forms` adds pairs of plurals and of other forms.
     """
     if not tokenizer.is_fast:
-        raise ValueError(
-            "the tokenizer is slow and does not map tokens to characters; set a model that has a fast tokenizer"
-        )
+        raise ValueError("the tokenizer is slow; set a model that has a fast tokenizer")
     pairs = list(dict.fromkeys((pair.t1.lower(), pair.t2.lower()) for pair in specification.pairs))
     if with_forms:
         forms = [(t1.lower(), t2.lower()) for pair in specification.pairs for t1, t2 in pair.forms]
         plurals = [(f"{t1}s", f"{t2}s") for t1, t2 in pairs if not (t1.endswith("s") or t2.endswith("s"))]
         pairs = list(dict.fromkeys([*pairs, *forms, *plurals]))
-    if not pairs:
-        raise ValueError(
-            f"specification '{specification.bias_type}' has no pairs of target terms; add at least one pair"
-        )
     terms = tuple(dict.fromkeys(term for pair in pairs for term in pair))
     tokens = [
         [_tokens_of(case(term), tokenizer, after_space=after_space) for term in terms]
@@ -116,12 +110,8 @@ def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) ->
 def read_phrases(folder: Path, specification: BiasSpecification) -> dict[str, dict[str, list[str]]]:
     """Reads phrases about the minoritized group (`T1`) and their counterfactuals (`T2`) from both splits."""
     splits = load_reddit_bias(folder, specification)
-    missing = {"train", "validation"} - splits.keys()
-    if missing:
-        raise ValueError(
-            f"'{folder}' has no split for {', '.join(sorted(missing))}, but debiasing needs training and validation "
-            "phrases; add the missing files"
-        )
+    if missing := {"train", "validation"} - splits.keys():
+        raise ValueError(f"'{folder}' has no phrases for {' and '.join(sorted(missing))}; add them")
     return {name: {side: list(splits[name][side]) for side in (T1, T2)} for name in ("train", "validation")}
 
 

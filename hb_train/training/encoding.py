@@ -1,6 +1,5 @@
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -14,26 +13,13 @@ from hb_train.training.models import length_limit
 IGNORED = -100  # the label of a token that is not learnt, as in torch and transformers
 
 
-class EncodedRows(NamedTuple):
-    """Tokenized rows. Tokens that the model does not learn have the label `IGNORED`.
-
-    `num_cut` counts the contexts whose beginning was cut. The first `num_read` labels of a row are not part of the
-    reply, because the decoder always reads them before it.
-    """
-
-    dataset: Dataset
-    num_cut: int
-    num_read: int = 0
-
-
 def encode_rows(
     rows: Dataset, loaded: LoadedModel, *, context: ContextFormat, suffix: str, with_tags: bool, max_length: int | None
-) -> EncodedRows:
+) -> Dataset:
     """Encodes rows of `labels.ROW_SCHEMA` as the same tokens that the model reads in a measurement.
 
-    If a row is too long, the beginning of its context is cut: first the persona lines, then the prompt's words. The tag
-    and the reply are never cut. The model does not learn where a truncated reply ends. Replies from files are assumed
-    to be complete, because a file does not state whether its replies were truncated.
+    The model does not learn where a truncated reply ends. Replies from files are assumed to be complete, because a file
+    does not state whether its replies were truncated.
 
     `suffix` is the text that follows the tag in every prompt. Rows without tags (`with_tags=False`) train the model on
     its own replies, as in the paper's self-chat tuning.
@@ -45,37 +31,39 @@ def encode_rows(
     # the weights.
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
-    start_tokens = set(tokenizer.all_special_ids)
 
-    def encode(row: Mapping[str, Any]) -> dict[str, Any]:
-        untagged = row["prompt"].removesuffix(f" {row['tag']}{suffix}")
-        prompt = row["prompt"] if with_tags else untagged + suffix
-        before, whole = encode_rendered([untagged, prompt], tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+    def encode(row: Mapping[str, Any]) -> dict[str, list[int]]:
+        prompt = row["prompt"] if with_tags else row["prompt"].removesuffix(f" {row['tag']}{suffix}") + suffix
+        (given,) = encode_rendered([prompt], tokenizer, context, is_encoder_decoder=is_encoder_decoder)
         (reply,) = encode_replies(
             [prompt], [row["completion"]], tokenizer, context, is_encoder_decoder=is_encoder_decoder
         )
         learnt = reply if row["truncated"] or end is None else [*reply, end]
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, whole, strict=False))
-        num_kept = len(whole) - sum(1 for _ in same)  # from the tag on
-        num_in_input = 0 if is_encoder_decoder else len(learnt)
-        needed = max(num_kept + num_in_input, len(prefix) + len(learnt) - 1)
-        if limit is not None and needed > limit:
-            raise ValueError(
-                f"row {row['id']} needs {needed} tokens for its tag and its reply, which cannot be cut; set "
-                f"--max_length above {limit}, or remove the row"
-            )
-        cut, room = whole, len(whole) if limit is None else limit - num_in_input
-        if len(whole) > room:
-            # A special token at the start is also kept, unless there is room only for the tag.
-            start = whole[:1] if whole[0] in start_tokens and room > num_kept else []
-            cut = start + whole[len(whole) - room + len(start) :]
-        made = {"input_ids": [*cut, *learnt], "labels": [IGNORED] * len(cut) + learnt}
-        if prefix:  # the decoder's input is a column, because some models derive a wrong input from the labels
-            made = {"input_ids": cut, "labels": [*prefix[1:], *learnt], "decoder_input_ids": [*prefix, *learnt][:-1]}
-        return {**made, "attention_mask": [1] * len(made["input_ids"]), "cut": len(cut) < len(whole)}
+        return encode_pair(row["id"], given, learnt, limit, prefix)
 
-    encoded = rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
-    return EncodedRows(encoded.remove_columns("cut"), sum(encoded["cut"]), len(prefix[1:]))
+    return rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
+
+
+def encode_pair(
+    name: str, context: list[int], reply: list[int], limit: int | None, prefix: Sequence[int] = ()
+) -> dict[str, list[int]]:
+    """Joins a context with its reply, of which only the reply is learnt.
+
+    The decoder of an encoder-decoder model reads `prefix` and the reply, and its encoder the context.
+
+    Raises `ValueError` if the model would read more tokens at once than `limit`.
+    """
+    tokens = context if prefix else [*context, *reply]
+    before = prefix[1:] if prefix else context
+    longest = max(len(tokens), len(before) + len(reply))
+    if limit is not None and longest > limit:
+        raise ValueError(
+            f"row {name} has {longest} tokens, but the limit is {limit}; set a greater --max_length if the model "
+            "allows it, or use shorter prompts and replies"
+        )
+    row = {"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": [IGNORED] * len(before) + reply}
+    # The decoder's input is a column, because some models derive a wrong input from the labels.
+    return {**row, "decoder_input_ids": [*prefix, *reply][:-1]} if prefix else row
 
 
 def collate(rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:

@@ -40,9 +40,9 @@ def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "Loade
 
 def check_trainable(loaded: "LoadedTokenizer", kinds: Sequence[str] = ("causal",)) -> None:
     if loaded.adapter is not None:
+        name = loaded.adapter.name
         raise ValueError(
-            f"model '{loaded.adapter.name}' is an adapter, which cannot be trained; merge it into its base model "
-            "(merge_and_unload of peft), save the result with its tokenizer, and pass that folder"
+            f"model '{name}' is an adapter; merge it (merge_and_unload of peft) and pass the folder of the result"
         )
     if loaded.kind not in kinds:
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is {' or '.join(kinds)}")
@@ -73,10 +73,7 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
     try:
         adapted = get_peft_model(model, get_peft_config(model_args))
     except ValueError as error:
-        raise ValueError(
-            f"the options of LoRA do not fit model '{loaded.name}' ({error}); correct them, or omit "
-            "--lora_target_modules to change all linear layers"
-        ) from error
+        raise ValueError(f"LoRA does not fit ({error}); correct its options, or omit --lora_target_modules") from error
     changed = sum(isinstance(module, BaseTunerLayer) for module in adapted.modules())
     return f"LoRA changes {changed} of the model's {len(linear)} linear layers"
 

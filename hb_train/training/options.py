@@ -1,14 +1,32 @@
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from argparse import SUPPRESS
+from collections.abc import Callable, Sequence
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.command_line import safe_terminal
 
 if TYPE_CHECKING:
-    from trl import ModelConfig, SFTConfig
+    from trl import ModelConfig
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
+
+# The options of the trainers that the scripts have. All other options would have no effect, or would select, evaluate
+# or publish something else.
+_TRAINING = """
+    output_dir seed data_seed full_determinism num_train_epochs max_steps max_length
+    per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps average_tokens_across_devices
+    learning_rate lr_scheduler_type lr_scheduler_kwargs warmup_steps warmup_ratio weight_decay max_grad_norm
+    optim optim_args optim_target_modules adam_beta1 adam_beta2 adam_epsilon router_aux_loss_coef
+    bf16 fp16 tf32 bf16_full_eval fp16_full_eval use_cpu accelerator_config deepspeed trust_remote_code
+    gradient_checkpointing gradient_checkpointing_kwargs activation_checkpointing activation_checkpointing_kwargs
+    torch_compile torch_empty_cache_steps ddp_backend ddp_timeout ddp_find_unused_parameters
+    dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor
+    logging_steps logging_strategy logging_first_step log_level disable_tqdm report_to run_name project trackio_space_id
+    save_strategy save_steps save_total_limit save_only_model local_rank
+"""
+# The settings of the scripts that follow Barikeri et al. (2021, 5.1).
+PAPER: Any = {"num_train_epochs": 1, "learning_rate": 5e-5, "lr_scheduler_type": "constant"}
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
@@ -25,8 +43,12 @@ def option(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
-def parse_options(classes: Sequence[type], argv: Sequence[str] | None, docstring: str | None, **defaults: Any) -> Any:
+def parse_options(
+    classes: Sequence[type], argv: Sequence[str] | None, docstring: str | None, more: str = "", **defaults: Any
+) -> Any:
     """Returns an instance of each class of options, read from the command line and the YAML file in `--config`.
+
+    Of the second class, which is that of the trainer, only the options in `_TRAINING` and in `more` can be set.
 
     Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. `accelerate
     launch` limits torch to one core, so torch gets this process's share of the cores. The help begins with the first
@@ -39,18 +61,36 @@ def parse_options(classes: Sequence[type], argv: Sequence[str] | None, docstring
     from hb_metrics.models.processes import num_workers
 
     parser = TrlParser(classes, description=first_line(docstring))
+    removed = {option.name for option in fields(classes[1]) if option.init} - {*_TRAINING.split(), *more.split()}
+    parser.set_defaults(**{name: parser.get_default(name) for name in removed})
+    for action in [action for action in parser._actions if action.dest in removed]:
+        action.help = SUPPRESS
+        parser._actions.remove(action)
+        for name in action.option_strings:
+            del parser._option_string_actions[name]
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
     parser.set_defaults(**defaults)
     try:
-        options = parser.parse_args_and_config(argv)
+        *options, unknown = parser.parse_args_and_config(argv, return_remaining_strings=True)
     except yaml.YAMLError as error:
         raise ValueError(f"the file in --config is not valid YAML ({error}); correct it") from error
-    if any(getattr(group, "hub_token", None) for group in options):
+    except ValueError as error:
+        if "load_best_model_at_end" not in str(error):  # no option of the scripts
+            raise
         raise ValueError(
-            "--hub_token contains a Hugging Face token, which the run would write into its files; log in with `hf auth "
-            "login`, or set HF_TOKEN"
-        )
+            "checkpoints would not be evaluated; set --eval_strategy and --save_strategy to steps, and --save_steps to "
+            "a multiple of --eval_steps, or set both strategies to epoch"
+        ) from error
+    if unknown:
+        # Values are not shown, because one of them may be a token.
+        names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        raise ValueError(f"{', '.join(names) or 'a word'} is not an option of this script; --help lists all options")
+    for name, value in [pair for group in options for pair in vars(group).items()]:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value}; set a finite number")
+    if options[1].learning_rate <= 0:
+        raise ValueError(f"learning_rate is {options[1].learning_rate}; set a number above 0")
     if options[1].device.type == "cpu":
         torch.set_num_threads(num_workers())
     return options
@@ -80,35 +120,5 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
         raise ValueError("--model_name_or_path is missing; set it to a Hub id, a local folder or 'embedded'")
     if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
         raise ValueError(
-            "load_in_8bit and load_in_4bit quantise weights, which then cannot be trained or saved whole; set --dtype "
-            "bfloat16 instead, or tune an adapter with tune.py --use_peft"
+            "quantised weights cannot be trained; set --dtype bfloat16, or tune an adapter (tune.py --use_peft)"
         )
-
-
-def check_needed(options: Any, needed: Mapping[str, Sequence[object]], why: str) -> None:
-    for name, allowed in needed.items():
-        value = getattr(options, name)
-        if value not in allowed:
-            raise ValueError(f"{name} is {value}, but {why}; omit --{name}")
-
-
-class OnlyTraining:
-    """Precedes a class of options, for scripts that make no evaluations during training and publish nothing."""
-
-    def __post_init__(self) -> None:
-        needed: dict[str, tuple[object]] = {"eval_strategy": ("no",)}
-        needed |= dict.fromkeys(("eval_on_start", "load_best_model_at_end", "push_to_hub"), (False,))
-        check_needed(self, needed, "this script neither evaluates the model during training nor publishes it")
-        super().__post_init__()  # type: ignore[misc]
-
-
-def check_without_effect(training_args: "SFTConfig", what: str) -> None:
-    """Raises an error if an option of TRL's trainer is set, but `what` trains with another loss and other batches."""
-    from trl import SFTConfig
-
-    defaults = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu, bf16=False)
-    options = ("packing", "eval_packing", "padding_free", "loss_type", "assistant_only_loss", "label_smoothing_factor")
-    for name in options:
-        value = getattr(training_args, name)
-        if value != getattr(defaults, name):
-            raise ValueError(f"{name} is {value}, but {what} has its own loss and batches; omit --{name}")

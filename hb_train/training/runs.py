@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hb_metrics.run.run_folder import open_run, package_versions
+from hb_metrics.run.run_folder import open_run, package_versions, write_json
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 # Options that do not affect the trained weights: folders, names, logging, checkpoints. The content of folders and files
 # is recorded instead of their names.
 _NO_SETTINGS = (
-    "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_token",
-    "hub_model_id", "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "resume_from_checkpoint",
+    "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_model_id",
+    "disable_tqdm", "logging_steps", "logging_strategy", "log_level",
     "save_total_limit", "local_rank", "use_cpu", "deepspeed_plugin", "accelerator_config", "distributed_state",
     "dataloader_num_workers", "dataset_num_proc", "model_init_kwargs", "model_name_or_path", "dataset_name", "dry_run",
-    "reddit_folder", "reference_texts",
+    "reddit_folder",
 )  # fmt: skip
 
 
@@ -80,12 +80,10 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
 
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
-        checkpoint: str | None = training_args.resume_from_checkpoint
-        if not checkpoint:
-            for path in folder.glob("checkpoint-*"):
-                if not (path / "trainer_state.json").is_file():  # this file is written last
-                    shutil.rmtree(path, ignore_errors=True)
-            checkpoint = get_last_checkpoint(str(folder))
+        for path in folder.glob("checkpoint-*"):
+            if not (path / "trainer_state.json").is_file():  # this file is written last
+                shutil.rmtree(path, ignore_errors=True)
+        checkpoint: str | None = get_last_checkpoint(str(folder))
     if checkpoint:
         print_once(training_args, f"resuming from {checkpoint}")
         training_args.eval_on_start = False
@@ -134,6 +132,15 @@ def divergence(training_args: "TrainingArguments", what: str) -> ValueError:
 def print_once(training_args: "TrainingArguments", message: str) -> None:
     if training_args.process_index == 0:
         print(message)
+
+
+def finish(trainer: "Trainer", path: Path, results: dict[str, Any], lines: Sequence[str]) -> None:
+    """Writes and prints results in the main process, and ends all processes."""
+    if trainer.is_world_process_zero():
+        write_json(path, results)
+        print("\n".join(lines))
+        print(f"results: {path.resolve()}")
+    end_processes(trainer)
 
 
 def end_processes(trainer: "Trainer") -> None:

@@ -98,14 +98,12 @@ def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: st
 
     if tag is not None and (context not in ("chat", None) or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
-            f"the model would be tuned with the tag '{tag}', but its chat template cannot add the tag, so other "
-            "programs would not send it, and without it the model may be more biased than before tuning; omit "
-            "--push_to_hub, or set --method counterfactual"
+            f"no chat template can add the tag '{tag}', without which the model may be more biased than before tuning; "
+            "omit --push_to_hub, or set --method counterfactual"
         )
     if is_adapter and Path(loaded.source).is_dir():
         raise ValueError(
-            f"the adapter would need the folder of '{loaded.name}', which other people do not have; set --merge true "
-            "to publish whole weights, or set --model_name_or_path to the id of a Hub model"
+            f"other people do not have the base model '{loaded.name}'; set --merge true to publish whole weights"
         )
     protect_token()
     HfApi().whoami()  # raises an error without a token or a connection

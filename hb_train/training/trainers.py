@@ -24,13 +24,9 @@ Number = torch.Tensor | int | None
 
 
 class ReplyTraining:
-    """Trains and evaluates a model by the mean negative log-likelihood over all reply tokens.
-
-    The first `num_read` labels of each row are not evaluated (see `EncodedRows`).
-    """
+    """Trains and evaluates a model by the mean negative log-likelihood over all reply tokens."""
 
     measure = "perplexity"
-    num_read = 0
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -90,7 +86,6 @@ class ReplyTraining:
         """Returns the sums of each row, which `_reply_metrics` adds up, without the repeated rows of the last batch."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
-        inputs["labels"][:, : self.num_read] = IGNORED
         with torch.no_grad(), trainer.compute_loss_context_manager():
             return None, *self.row_losses(model, inputs)
 
@@ -102,11 +97,10 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         """Computes TRL's loss, which is the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
         On CPUs, TRL computes the probabilities of the whole vocabulary even at positions where no token is learnt. For
-        the embedded model on two CPU cores, these positions would take more than half of the training time. Smoothed
-        labels, other losses and the loss of a mixture of experts are left to TRL.
+        the embedded model on two CPU cores, these positions would take more than half of the training time. The loss
+        of a mixture of experts is left to TRL.
         """
-        is_plain = self.args.loss_type == "nll" and self.label_smoother is None and not self.aux_loss_enabled
-        own: Any = ReplyTraining if is_plain and self.args.device.type == "cpu" else SFTTrainer
+        own: Any = ReplyTraining if self.args.device.type == "cpu" and not self.aux_loss_enabled else SFTTrainer
         return own.compute_loss(self, model, inputs, return_outputs, num_items_in_batch)
 
 

@@ -23,7 +23,7 @@ from trl import SFTTrainer
 
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.models.loading import LoadedModel
-from hb_train.training.encoding import IGNORED, EncodedRows, collate
+from hb_train.training.encoding import collate, encode_pair
 from hb_train.training.models import length_limit
 from hb_train.training.trainers import Batch, ReplyTraining, reply_logits
 from hb_train.tuning.own_rows import GroupRow
@@ -36,8 +36,8 @@ _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are f
 
 def encode_groups(
     rows: Dataset, loaded: LoadedModel, context: ContextFormat, anchor_share: float, max_length: int | None
-) -> EncodedRows:
-    """Encodes each prompt of a group with its reply. Contexts are never cut.
+) -> Dataset:
+    """Encodes each prompt of a group with its reply.
 
     Columns with a list per prompt: `input_ids`, `attention_mask`, `labels`, and `shared`, which is 1 at the tokens that
     all prompts of the group share. Before such a token, all replies are the same, except for the names in them. `names`
@@ -54,29 +54,17 @@ def encode_groups(
         group = GroupRow(**row)
         contexts = encode_rendered(group.prompts, tokenizer, context, is_encoder_decoder=False)
         names = first_tokens(tokenizer, group.names, group.after)
-        inputs: list[list[int]] = []
-        labels: list[list[int]] = []
-        marks: list[list[int]] = []
+        columns: dict[str, list[Any]] = {"input_ids": [], "attention_mask": [], "labels": [], "shared": []}
+        num_labels = 0
         replies = _reply_tokens(group, tokenizer, context, names)
         for given, (tokens, shared) in zip(contexts, replies, strict=True):
             if not group.truncated and end is not None:
                 tokens, shared = [*tokens, end], [*shared, 1]
-            if limit is not None and len(given) + len(tokens) > limit:
-                raise ValueError(
-                    f"row {group.id} has {len(given) + len(tokens)} tokens, and its reply cannot be cut; set "
-                    f"--max_length above {limit}, or sample shorter replies"
-                )
-            inputs.append([*given, *tokens])
-            labels.append([IGNORED] * len(given) + tokens)
-            marks.append([0] * len(given) + shared)
-        return {
-            "input_ids": inputs,
-            "attention_mask": [[1] * len(tokens) for tokens in inputs],
-            "labels": labels,
-            "shared": marks,
-            "names": names,
-            "num_labels": sum(map(len, labels)) - sum(map(len, contexts)),
-        }
+            num_labels += len(tokens)
+            pair = encode_pair(group.id, given, tokens, limit)
+            for name, values in {**pair, "shared": [0] * len(given) + shared}.items():
+                columns[name].append(values)
+        return {**columns, "names": names, "num_labels": num_labels}
 
     encoded = rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
     is_anchor = [len(members) == 1 for members in encoded["input_ids"]]
@@ -85,7 +73,7 @@ def encode_groups(
         totals[anchor] += number
     weight = anchor_share / (1 - anchor_share) * totals[0] / totals[1] if all(totals) else 1.0
     encoded = encoded.add_column("weight", [weight if anchor else 1.0 for anchor in is_anchor])
-    return EncodedRows(encoded.remove_columns("num_labels"), 0)
+    return encoded.remove_columns("num_labels")
 
 
 def collate_groups(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:

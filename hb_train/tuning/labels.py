@@ -64,8 +64,8 @@ def tag_replies(replies: pa.Table, styles: np.ndarray, *, alpha: int, beta: floa
     if is_biased.all() or not is_biased.any():
         low, median, high = np.quantile(values, (0, 0.5, 1))
         raise ValueError(
-            f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", but tuning needs both tags; set a '
-            f"beta within the range of the bias values, {low:.3g} to {high:.3g} (median {median:.3g})"
+            f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", and tuning needs both tags; set a '
+            f"beta from {low:.3g} to {high:.3g} (median {median:.3g})"
         )
     return values, is_biased
 
@@ -78,10 +78,7 @@ def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     unvaried = [_without_variations(text) for text in texts]
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
-        raise ValueError(
-            f"the number of distinct prompts with a reply is {len(distinct)}, but training and validation need at "
-            "least 2; use replies to more prompts"
-        )
+        raise ValueError(f"the number of distinct prompts with a reply is {len(distinct)}; use at least 2 prompts")
     held_out = set(distinct[: max(1, round(VALIDATION_SHARE * len(distinct)))])
     return np.array([text in held_out for text in unvaried])
 
@@ -109,9 +106,7 @@ def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
     try:
         return Dataset(pq.read_table(path).select(rows.schema.names).cast(rows.schema))
     except (KeyError, OSError, pa.ArrowException) as error:
-        raise ValueError(
-            f"'{path}' cannot be read ({error}); write the rows again with hb_train/{rows.script}.py"
-        ) from error
+        raise ValueError(f"'{path}' cannot be read ({error}); run hb_train/{rows.script}.py again") from error
 
 
 def _split_path(folder: Path, split: str) -> Path:

@@ -10,7 +10,7 @@ import torch
 from peft import get_peft_model
 from trl import get_peft_config
 
-from hb_train.training.encoding import IGNORED, EncodedRows, collate, encode_rows
+from hb_train.training.encoding import IGNORED, collate, encode_rows
 from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
 from hb_train.tuning.counterfactual import CounterfactualTrainer, collate_groups, encode_groups
@@ -32,10 +32,10 @@ class Tuning(NamedTuple):
     model_args: "ModelConfig"
     loaded: "LoadedModel"
     record: "RowRecord"
-    encoded: dict[str, EncodedRows]
+    encoded: "dict[str, Dataset]"
 
 
-def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
+def encode(tuning: Tuning, rows: "Dataset") -> "Dataset":
     arguments, record, max_length = tuning.arguments, tuning.record, tuning.training_args.max_length
     if arguments.method == "counterfactual":
         return encode_groups(rows, tuning.loaded, record.context, arguments.anchor_share, max_length)
@@ -52,36 +52,36 @@ def encode(tuning: Tuning, rows: "Dataset") -> EncodedRows:
 def make_trainer(tuning: Tuning, callbacks: "list[TrainerCallback]") -> Any:
     loaded, config, training_args = tuning.loaded, get_peft_config(tuning.model_args), tuning.training_args
     settings: dict[str, Any] = {
+        "model": loaded.model,
         "args": training_args,
-        "train_dataset": tuning.encoded["train"].dataset,
-        "eval_dataset": tuning.encoded["validation"].dataset,
+        "peft_config": config,
+        "train_dataset": tuning.encoded["train"],
+        "eval_dataset": tuning.encoded["validation"],
         "processing_class": padding_tokenizer(loaded),
         "callbacks": callbacks,
     }
-    model: Any = loaded.model
     if tuning.arguments.method == "counterfactual":
         training_args.dataset_kwargs = {"skip_prepare_dataset": True}
         training_args.remove_unused_columns = False
         return CounterfactualTrainer(
-            model=model,
-            untuned=deepcopy(model) if config is None else None,
+            untuned=deepcopy(loaded.model) if config is None else None,
             temperature=tuning.record.temperature,
             naming_weight=tuning.arguments.naming_weight,
-            peft_config=config,
             data_collator=collate_groups,
             **settings,
         )
     if loaded.kind == "causal":
-        return ReplySFTTrainer(model=model, peft_config=config, **settings)
+        return ReplySFTTrainer(**settings)
+    del settings["peft_config"]
     if config is not None:
         config.task_type = "SEQ_2_SEQ_LM"  # TRL's default is for causal models
-        model = get_peft_model(model, config)
-    return ReplySeq2SeqTrainer(model=model, data_collator=collate, **settings)
+        settings["model"] = get_peft_model(loaded.model, config)
+    return ReplySeq2SeqTrainer(data_collator=collate, **settings)
 
 
 def measure_cost(tuning: Tuning, trainer: Any) -> str:
     """Counts rows and tokens, and trains and evaluates on the largest batches to measure time and memory."""
-    arguments, train = tuning.training_args, tuning.encoded["train"].dataset
+    arguments, train = tuning.training_args, tuning.encoded["train"]
     labels = train["labels"]
     if isinstance(labels[0][0], list):  # a row is a group of sequences
         labels = [sequence for row in labels for sequence in row]
@@ -103,7 +103,7 @@ def measure_cost(tuning: Tuning, trainer: Any) -> str:
     trainer.create_optimizer().step()
     trainer.prediction_step(model.eval(), evaluated, False)
     return (
-        f"rows: {len(train):,} for training, {len(tuning.encoded['validation'].dataset):,} for validation\n"
+        f"rows: {len(train):,} for training, {len(tuning.encoded['validation']):,} for validation\n"
         f"tokens: {tokens:,} per epoch, {learnt:,} of them learnt; the longest row has {max(map(len, labels)):,}\n"
         f"memory: {_peak_memory() / 2**30:.1f} GiB at the peak\n"
         f"time: about {minutes:.0f} minutes for {epochs:.3g} epochs at {rate:,.0f} tokens per "

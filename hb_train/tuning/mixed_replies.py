@@ -121,9 +121,7 @@ def mixed_groups(
         chosen = draw_rows(others, num_contexts - 1, generator, last=own["axis"])
         members = [own, *(rows[number] for number in chosen)]
         if len(members) == 1:
-            raise ValueError(
-                f"prompt '{own['id']}' differs from no other prompt only in its descriptor; measure at least two terms"
-            )
+            raise ValueError(f"prompt '{own['id']}' has no prompt of another descriptor; measure at least two terms")
         *earlier, last = messages
         for member in members:
             content = last["content"].replace(own["text"], member["text"])

@@ -78,17 +78,12 @@ def training_prompts(config: str, own_prompts: str | None = None, leave_out: str
     Descriptors that share a stem with such a descriptor (see `swap.stems`) are also left out.
     """
     if find_config(config).name not in measured_configs() or "first_descriptor" in find_config(config).schema.names:
-        raise ValueError(
-            f"dataset_config '{config}' has no prompts with a single descriptor; set a config with single terms, such "
-            f"as v1.0 or next"
-        )
+        raise ValueError(f"dataset_config '{config}' has no prompts with a single descriptor; set v1.0, for example")
     prompts = load_table(config)
     if own_prompts is not None:
         own = read_own_prompts(own_prompts)
         if without := next((prompt.id for prompt in own if prompt.kind != "term"), None):
-            raise ValueError(
-                f"prompt '{without}' in '{own_prompts}' has no slot for a term; write {{person}} or {{people}}"
-            )
+            raise ValueError(f"prompt '{without}' of '{own_prompts}' has no slot for a term; write {{person}}")
         people = people_of_terms(config_vocabulary(config), small=config.endswith("-small"))
         prompts = own_prompt_table(own, default_noun_rows(people), order=0)
     if leave_out is None:
@@ -96,19 +91,15 @@ def training_prompts(config: str, own_prompts: str | None = None, leave_out: str
     table = load_table(leave_out)
     terms = table["descriptor"].unique().drop_null().to_pylist() if "descriptor" in table.column_names else []
     left_out_stems = set().union(*map(stems, terms))
-    kept = [
-        term
-        for term in prompts["descriptor"].unique().to_pylist()
-        if term not in terms and not stems(term) & left_out_stems
+    left_out = [
+        term for term in prompts["descriptor"].unique().to_pylist() if term in terms or stems(term) & left_out_stems
     ]
-    kept_prompts = prompts.filter(pc.is_in(prompts["descriptor"], value_set=pa.array(kept, pa.string())))
-    if len(kept_prompts) in (0, len(prompts)):
-        excluded = "no descriptor" if kept else "all descriptors"
+    kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=pa.array(left_out, pa.string()))))
+    if len(kept) in (0, len(prompts)):
         raise ValueError(
-            f"--leave_out {leave_out} excludes {excluded} of {config}; set --leave_out to a config with some, "
-            "but not all, of these descriptors"
+            f"--leave_out {leave_out} excludes all or no terms of {config}; set a config with some of them"
         )
-    return kept_prompts
+    return kept
 
 
 def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int]]]:
@@ -227,9 +218,7 @@ def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) ->
     """
     prompts, people = read_own_prompts(file), default_noun_rows(people_of_terms(vocabulary))
     if named := next((prompt.id for prompt in prompts if prompt.kind == "name"), None):
-        raise ValueError(
-            f"'{file}', prompt '{named}': a slot for names cannot be filled; write {{person}} or {{people}}"
-        )
+        raise ValueError(f"'{file}', prompt '{named}' has a slot for names; write {{person}}")
     order = seeded_generator(seed, "anchors", "own").permutation(len(prompts))
     anchors = []
     for index in range(number):

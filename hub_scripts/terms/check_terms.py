@@ -159,11 +159,8 @@ def source_faults(before: Sequence[Entry], changes: Changes) -> list[Fault]:
     for entry in changes.added:
         source = entry.value.source
         if source is None or (entry.file in old_files and source == entry.file_source):
-            message = (
-                f"{entry.kind} {entry.name!r} is new and has no `source`; write `source:` and name a text, a person or "
-                "a community that uses it"
-            )
-            faults.append(Fault(entry.file, entry.line, message))
+            message = "is new and has no `source`; write `source:` and a text, a person or a community that uses it"
+            faults.append(Fault(entry.file, entry.line, f"{entry.kind} {entry.name!r} {message}"))
     return faults
 
 
@@ -179,11 +176,8 @@ def hints(entries: Sequence[Entry], changes: Changes) -> set[Fault]:
         messages += [(entry, message) for message in _wording(entry, nouns, openings)]
     for entry in changes.added:
         if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
-            message = (
-                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; add a note that states "
-                "who was asked and when, or omit `preference`"
-            )
-            messages.append((entry, message))
+            about = "has no `note`; state who was asked and when, or omit `preference`"
+            messages.append((entry, f"term {entry.name!r} is labelled {entry.value.preference} and {about}"))
     return {Fault(entry.file, entry.line, message) for entry, message in messages}
 
 
@@ -198,44 +192,29 @@ def _near(entry: Entry, others: Sequence[Entry]) -> Iterator[str]:
         names = [other.name, other.value.plural] if other.kind == NOUN else [other.name]
         other_is = f"the {other.kind} {other.name!r} ({other.file}:{other.line}, {_labelled(other)})"
         if entry.name.casefold() in [name.casefold() for name in names]:
-            yield (
-                f"{entry.kind} {entry.name!r} ({_labelled(entry)}) has the same words as {other_is}; if it has two "
-                "meanings (like 'queer', a gender and an orientation), state them in `note`, otherwise remove one"
-            )
+            about = "if it has two meanings, state them in `note`, otherwise remove one"
+            yield f"{entry.kind} {entry.name!r} ({_labelled(entry)}) has the same words as {other_is}; {about}"
         elif entry.kind == other.kind and resemble(entry.name, other.name):
-            yield (
-                f"{entry.kind} {entry.name!r} resembles {other_is}; correct it if it is a typing error, keep only one "
-                "if they are two spellings, or leave both if they are different words"
-            )
+            about = "correct a typing error, keep one of two spellings, or leave both if they are different words"
+            yield f"{entry.kind} {entry.name!r} resembles {other_is}; {about}"
 
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun], openings: Sequence[Sequence[str]]) -> Iterator[str]:
     value = entry.value
     if letters := other_letters(" ".join([entry.name, str(entry.fields.get("plural") or "")])):
-        yield (
-            f"{entry.kind} {entry.name!r} has letters other than a to z: {', '.join(letters)}; check that people "
-            "write these letters, and that none is a look-alike"
-        )
+        shown = ", ".join(letters)
+        yield f"{entry.kind} {entry.name!r} has letters other than a to z: {shown}; check that none is a look-alike"
     words = _spoken(entry.name)
     if entry.kind in (TERM, NOUN) and any(
         opening and words[: len(opening)] == opening[: len(words)] for opening in openings
     ):
-        yield (
-            f"{entry.kind} {entry.name!r} begins like a template; write only words for people, which the template's "
-            "sentence contains in place of its slot"
-        )
+        yield f"{entry.kind} {entry.name!r} begins like a template; write only words for people"
     if entry.kind == TERM and _like_a_sentence(value):
-        yield (
-            f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; write it as "
-            'people say it beside "person", or leave it if it is correct'
-        )
+        yield f'term {value.term!r} reads like a sentence; write it as people say it {value.placement} "person"'
     is_before = entry.kind == NOUN or (entry.kind == TERM and value.placement == "before" and nouns)
     if is_before and value.article is None and article_by_sound(entry.name) != first_letter_article(entry.name):
         written = noun_phrase(None, value) if entry.kind == NOUN else noun_phrase(value, nouns[0])
-        yield (
-            f"{entry.kind} {entry.name!r} would be written {written!r}; if the article is wrong, add `article: a` or "
-            "`article: an`"
-        )
+        yield f"{entry.kind} {entry.name!r} would be {written!r}; if the article is wrong, add `article: a` or `an`"
 
 
 def _spoken(text: str) -> list[str]:
@@ -255,10 +234,7 @@ def _history(change: Changed) -> Iterator[str]:
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):
-        yield (
-            f"the `note` of {after.kind} {after.name!r} has lost text; restore other people's text and add to it, "
-            "unless it was factually wrong"
-        )
+        yield f"the `note` of {after.kind} {after.name!r} has lost text; restore it, unless it was factually wrong"
     if _labelled(before) != _labelled(after) and note == old_note:
         yield (
             f"{after.kind} {after.name!r} was {_labelled(before)} and is now {_labelled(after)}, but its `note` is "

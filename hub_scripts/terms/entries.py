@@ -151,8 +151,8 @@ def read_against(folder: Path, against: str | None) -> tuple[str, list[Entry]]:
     entries = _read_revision(folder, against)
     if entries is None:
         raise ValueError(
-            f"--against {against!r} is neither a folder nor a git revision that contains {folder}; set a folder, a "
-            "branch, a tag or a commit (if it is new, first run `git fetch`)"
+            f"--against {against!r} is neither a folder nor a git revision that contains {folder}; set one of them (if "
+            "it is new, first run `git fetch`)"
         )
     return against, entries
 

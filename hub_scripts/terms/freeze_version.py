@@ -66,21 +66,15 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     """
     newest = frozen_versions(root)[-1]
     major, _ = version_number(newest)
-    successor = f"v{major + 1}.0"
     if version_number(version) <= version_number(newest):
-        raise ValueError(
-            f"{version} is not newer than {newest}, the newest frozen version, and frozen versions never change; "
-            f"freeze the next version as {successor}"
-        )
+        raise ValueError(f"{version} is not newer than {newest}, the newest frozen version; freeze v{major + 1}.0")
     before, after = read_version(newest, root), read_version(NEXT, root)
     if after.digest == before.digest:
         raise ValueError(f"'{NEXT}' has the same content as {newest}; change '{NEXT}' before you freeze a version")
     report = check(root / NEXT, str(root / newest))
     if report.faults:
         lines = "\n".join(f"  {visible(str(fault))}" for fault in report.faults)
-        raise ValueError(
-            f"'{NEXT}' has faults; correct them first (hub_scripts/terms/check_terms.py shows details):\n{lines}"
-        )
+        raise ValueError(f"'{NEXT}' has faults; correct them first (see `holistic-bias check-terms`):\n{lines}")
 
     (root / version).mkdir()
     for file in vocabulary_files(after):  # notes and hidden files in the folder are not copied

@@ -103,11 +103,11 @@ def load_embedded(sentences: Sequence[str]) -> Loaded:
 
 def score_ours(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
     """`score_perplexity`, from the texts on: tokenised, tried, planned and scored."""
-    scores = score_perplexity(sentences, loaded.model, loaded.tokenizer, progress=False)
+    scores = score_perplexity(sentences, loaded.model, loaded.tokenizer)
     return {
         "log_likelihoods": scores.log_likelihoods,
         "num_tokens": scores.num_tokens,
-        "positions": np.array(scores.positions),
+        "positions": np.array(scores.plan.positions),
     }
 
 

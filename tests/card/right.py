@@ -34,13 +34,13 @@ def scores(setting: Setting, *, name: str, dtype: str, attention: str) -> Found:
     loaded = build(setting, name, dtype, attention=attention)
     texts = _sentences(setting)
     expected = one_at_a_time(loaded, texts)
-    trees = score_perplexity(texts, loaded.model, loaded.tokenizer, progress=False)
-    batches = score_perplexity(texts, loaded.model, loaded.tokenizer, trees=False, progress=False)
+    trees = score_perplexity(texts, loaded.model, loaded.tokenizer)
+    batches = score_perplexity(texts, loaded.model, loaded.tokenizer, trees=False)
     off, noise = furthest(trees.log_likelihoods, expected), furthest(batches.log_likelihoods, expected)
     at_most = _TOLERANCE
     if dtype != "float32":
         at_most = max(_TIMES_NOISE * noise, torch.finfo(loaded.model.dtype).eps)
-    about = {"path": trees.scoring, "reason": trees.scoring_reason, "batches_off": noise}
+    about = {"path": trees.plan.scoring, "reason": trees.plan.scoring_reason, "batches_off": noise}
     return {**about, **_at_most(off, at_most)}
 
 

@@ -42,7 +42,7 @@ def test_the_chitchat_dataset_is_read_and_drawn_from():
 
 def test_without_the_chitchat_dataset_the_message_says_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "chitchat_dataset", None)
-    with pytest.raises(ModuleNotFoundError, match="is not installed; run `pip install chitchat-dataset`, or pass"):
+    with pytest.raises(ModuleNotFoundError, match="is not installed; run `pip install chitchat-dataset`"):
         dialogue_pairs._chitchat.__wrapped__()  # not the one that the tests keep
 
 
@@ -69,7 +69,7 @@ def test_what_is_a_pair(monkeypatch):
     made["by d again"] = turns("e: What is your name?", "d: It is a secret.")
     seen = {tuple(read_dialogue(num_replies=2, seed=seed).ids) for seed in range(30)}
     assert seen == {("twice:1", "gap:1"), ("twice:1", "by d again:1")}
-    with pytest.raises(ValueError, match=r"num_replies is 3, but .* has 2 prompt–reply pairs"):
+    with pytest.raises(ValueError, match="the number of replies is 3; set a number from 1 to 2, the pairs of"):
         read_dialogue(num_replies=3)
 
 
@@ -99,10 +99,10 @@ def test_a_file_of_pairs(tmp_path):
     assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}
     assert read_dialogue(path, num_replies=1, seed=3).ids[0] in draws[3].ids
     assert draws[3] == read_dialogue(path, num_replies=2, seed=3)
-    message = "num_replies is 5, but pairs.jsonl has 4 prompt–reply pairs; set a number from 1 to 4"
+    message = "the number of replies is 5; set a number from 1 to 4, the pairs of pairs.jsonl"
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         read_dialogue(path, num_replies=5)
-    with pytest.raises(ValueError, match="num_replies is 0, but"):
+    with pytest.raises(ValueError, match="the number of replies is 0; set"):
         read_dialogue(path, num_replies=0)
 
 

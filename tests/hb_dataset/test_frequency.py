@@ -148,7 +148,7 @@ def test_faults_are_one_line(tmp_path, capsys):
     assert "did you mean 'prompt'?" in message
     assert "prompt, reply, tags, n" in message
     assert "the file 'none.csv' does not exist" in fails("none.csv")
-    assert "do not share one of the allowed formats; pass files in a single format: " in fails(__file__)
+    assert "do not share one of the allowed formats; pass files in one of " in fails(__file__)
     assert "no examples" in fails(write_rows(tmp_path / "empty.jsonl", []))
 
 

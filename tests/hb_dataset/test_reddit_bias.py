@@ -6,14 +6,13 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
-from scipy.stats import ttest_rel
 
 from hb_dataset.bias_specification import read_specification
 from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.reddit_bias import load_reddit_bias
 from hb_dataset.table_files import read_lines, read_table
 
-COLUMNS = ["id", "text_t1", "text_t2", "perplexity_t1", "perplexity_t2"]
+COLUMNS = ["id", "text_t1", "text_t2"]
 
 _FOLDER = os.environ.get("REDDIT_BIAS_DIR") or Path(__file__).parents[2].parent / "shared" / "redditbias"
 REDDIT_BIAS = Path(_FOLDER)
@@ -68,8 +67,8 @@ def test_the_rule_gives_the_published_training_files(bias_type):
 
 
 @with_data
-@pytest.mark.parametrize(("bias_type", "t"), [("religion1", -3.575), ("race", 1.165), ("gender", -1.367)])
-def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
+@pytest.mark.parametrize("bias_type", SIDES)
+def test_the_data_loads_with_its_pairs_and_sizes(bias_type):
     dataset = load_reddit_bias(REDDIT_BIAS, bias_type)
 
     assert tuple(dataset[name].num_rows for name in ("train", "validation", "test")) == SIZES[bias_type]
@@ -77,9 +76,6 @@ def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
     rows = different_rows(dataset["test"]["text_t1"], reduced_texts(bias_type, 0, "test"))
     rows += different_rows(dataset["validation"]["text_t2"], reduced_texts(bias_type, 1, "valid"))
     assert rows == []
-    assert set(dataset["train"]["perplexity_t1"]) == {None}
-    test = dataset["test"]
-    assert round(ttest_rel(test["perplexity_t1"], test["perplexity_t2"]).statistic, 3) == t
 
 
 # --- Data of one's own ------------------------------------------------------------------------------------------------
@@ -120,25 +116,22 @@ def test_the_authors_layout_is_read(tmp_path, caplog):
     assert list(dataset) == ["train", "validation", "test"]
     assert dataset["train"]["text_t1"][:] == ["the girl sings", "a song", "the girl sings"]
     assert dataset["train"]["text_t2"][:] == ["the boy sings", "a song", "the boy sings"]
-    expected = "gender-validation-1", "the girl sings", "the boy sang", 3.25, 4.0
+    expected = "gender-validation-1", "the girl sings", "the boy sang"
     assert dataset["validation"][1] == dict(zip(COLUMNS, expected, strict=True))
     assert dataset["test"][0]["text_t1"] == "my midwife, in a café"
     assert dataset["test"][0]["text_t2"] == "my midhusband, in a café"
-    assert dataset["test"][0]["perplexity_t2"] is None
     assert caplog.messages == [
         f"the train split of '{folder}': 1 of 3 phrases are identical to their counterfactuals",
         "gender: 1 texts occur in both train and validation",
     ]
 
 
-def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_only_where_they_agree(tmp_path, caplog):
+def test_in_whole_words_the_files_counterfactuals_are_made_anew(tmp_path, caplog):
     dataset = load_reddit_bias(authors_files(tmp_path), "gender", mode="word")
 
     assert dataset["train"].num_rows == 2
     assert f"{tmp_path}: 1 train phrases contain no term and were skipped" in caplog.messages
     assert dataset["validation"]["text_t2"][:] == ["my husband sings", "the boy sings"]
-    assert dataset["validation"]["perplexity_t2"][:] == [11.0, None]
-    assert dataset["validation"]["perplexity_t1"][:] == [12.5, 3.25]
     assert dataset["test"].num_rows == 0
     assert dataset["test"].column_names == COLUMNS
 
@@ -177,7 +170,7 @@ def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp
 
 
 def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
-    csv = "text,text_t2,perplexity_t1\nmy wife sings,,3\nmy girl,my lad,\n"
+    csv = "text,text_t2\nmy wife sings,\nmy girl,my lad\n"
     folder = write(tmp_path, {"train.txt": "The midwife met a Girl.\r\n\r\nnobody\n", "test.csv": csv})
 
     dataset = load_reddit_bias(folder, read_specification("gender"))
@@ -185,7 +178,6 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     assert list(dataset) == ["train", "test"]
     assert dataset["train"]["text_t2"][:] == ["The midwife met a Boy."]
     assert dataset["test"]["text_t2"][:] == ["my husband sings", "my lad"]
-    assert dataset["test"]["perplexity_t1"][:] == [3.0, None]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +196,7 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
         ),
         (
             {"y_biased_valid_reduced.csv": "replaced_demo,comments_processed\na,a\n"},
-            r"validation \(y_biased_valid.*, but not",
+            r"validation has counterfactuals \(y_biased_valid.*, but no phrases",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):
 def test_a_file_above_the_limit_ends_with_a_message(name, tmp_path, monkeypatch):
     monkeypatch.setattr(table_files, "MAX_BYTES", 2**20)
     path = write(tmp_path / name, [(f"prompt {number}", "reply " * 300) for number in range(999)])
-    with pytest.raises(ValueError, match=r"is larger than the limit of 1 MiB; remove the rows and columns"):
+    with pytest.raises(ValueError, match=r"is larger than the limit of 1 MiB; remove rows and columns"):
         read_columns(path, ("prompt",))
 
 

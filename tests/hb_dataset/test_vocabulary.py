@@ -62,7 +62,11 @@ TERM_FAULTS = {
     "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' has no `plural`"),
     "its own noun": ("  - term: calm old woman\n", 1, "ends in a noun of nouns.yaml"),
     "no gender": ("  - term: calm\n    gender: man\n", 2, "should be 'female', 'male' or 'non-binary'"),
-    "noun of its gender": ("  - term: calm\n    gender: male\n", 1, "term 'calm' has no noun; remove the term, add"),
+    "noun of its gender": (
+        "  - term: calm\n    gender: male\n",
+        1,
+        "term 'calm' has no noun; add a noun of its gender",
+    ),
     "text for an entry": ("  - calm\n", 1, "entry has no `key: value` lines; write its keys"),
 }
 TEMPLATE_FAULTS = {
@@ -157,7 +161,7 @@ WRONG_ENTRIES = {
     },
     "left_out_nouns": {
         "terms: [teen], nouns: [kid], because: same": "names buckets or terms without their axis; add the `axis`",
-        "axis: age, because: same": "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`",
+        "axis: age, because: same": "entry names no noun; write `nouns:`, `noun_buckets:`, `noun_genders:`",
         "axis: age, nouns: [kidd], because: same": "noun 'kidd' is not in nouns.yaml; did you mean 'kid'?",
         "axis: age, template_buckets: [hate], because: same": "template bucket 'hate' is not in templates.yaml;",
     },

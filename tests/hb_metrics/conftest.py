@@ -18,7 +18,7 @@ from hb_dataset import load_table
 from hb_metrics.collect.classifiers.classifier import Classification
 from hb_metrics.collect.replies import forward
 from hb_metrics.command import measuring
-from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
+from hb_metrics.identity_leakage import leakage
 from hb_metrics.measurements.generation import work
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_messages, with_tag
@@ -273,9 +273,9 @@ def quick_styles():
     How to decode is tried once for models of a config and contexts about as long, except in tests of decoding.
     Runs write their report once, at the end. Clients pause for milliseconds before they ask a server again.
     """
-    load, known, sentences = work.load_style_classifier, {}, shipped_sentences()[::10]
+    load, known, sentences = work.load_style_classifier, {}, leakage.shipped_sentences()[::10]
     load_embedded = cache(lambda device: load("embedded", device=device))
-    leakage, agrees = work.classifier_leakage, forward._agrees
+    agrees = forward._agrees
 
     def try_once(model, contexts, *options):
         lengths = [len(context) for context in contexts]
@@ -293,14 +293,9 @@ def quick_styles():
             return classifier
         return replace(classifier, classify_distinct=partial(styles_by_text, classifier.labels))
 
-    def measure_quick(classifier, people):
-        if classifier.is_embedded:
-            return leakage_table(classifier.probabilities, people, sentences)
-        return leakage(classifier, people)
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(work, "load_style_classifier", load_quick)
-        patch.setattr(work, "classifier_leakage", measure_quick)
+        patch.setattr(leakage, "shipped_sentences", lambda: sentences)
         patch.setattr(measuring, "_report_so_far", lambda *_: None)
         patch.setattr(forward, "_agrees", try_once)
         patch.setattr(client, "FIRST_PAUSE", 0.01)

@@ -22,7 +22,7 @@ from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import Frequency, Generation, ShownReply, refusals_results
-from hb_metrics.measurements.generation.styles import style_means_table, style_results
+from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
@@ -32,7 +32,7 @@ from hb_metrics.measurements.results import Results, results_from_json
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.replies import FlaggedReplies, RatedReplies, Replies, reply_number, whole_prompts
+from hb_metrics.run.replies import RatedReplies, Replies, reply_number, whole_prompts
 from hb_metrics.run.run_folder import LAYOUT
 from hb_metrics.run.schema import about_prompts
 from hb_metrics.run.typed_json import to_json
@@ -165,18 +165,18 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         Frequency(axis, name, 3.5 * (index % 4) ** 3, " " not in name) for index, (axis, name) in enumerate(keys[1:])
     ]
     rules = read_refusal_rules()
-    found = refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
-    names = reply_shares(FlaggedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
+    found = refusals_results(replies, match_rules(replies.texts, rules), rules)
+    names = reply_shares(RatedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
     terms = zip(replies.axes, replies.descriptors, strict=True)
-    nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
+    nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)))
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": known}
     return as_stored(Generation(**counts, **vars(computed), **more)), biases
 
 
-def offensiveness_of(texts, seed=0, level=None):
-    """results["offensiveness"]["prompts"], or with a confidence level those of replies."""
+def offensiveness_of(texts, seed=0, *, are_replies=False):
+    """results["offensiveness"]["prompts"], or those of replies."""
     probabilities = np.random.default_rng(seed).beta(1, 4, len(texts.ids))
-    return as_stored(offensiveness_results(texts, probabilities, 0, confidence_level=level))
+    return as_stored(offensiveness_results(texts, probabilities, 0, are_replies=are_replies))
 
 
 def full_run(**how):
@@ -207,7 +207,7 @@ def _full_run(replies_per_cell=8, seed=0):
     results["generation"], _ = generation_of(replies, seed)
     results["offensiveness"] = {
         "prompts": offensiveness_of(whole_prompts(prompts), seed),
-        "replies": offensiveness_of(replies, seed + 1, 0.95),
+        "replies": offensiveness_of(replies, seed + 1, are_replies=True),
     }
     return as_stored(results)
 
@@ -277,7 +277,7 @@ def add_judge(results, seed=0):
     probabilities[:3] = [0, 0, 1]
     judge = {"name": "a judge", "is_embedded": True, "digest": "14", "version": "served", "notes": ["nobody checked"]}
     results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
-    judged = judged_results(replies, rubric, probabilities, 0.95)
+    judged = judged_results(replies, rubric, probabilities)
     leakage = Leakage(2.5, 1.0, {}, num_terms=18, num_sentences=4, mean_move=0.1, most_moved=[])
     more = {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": leakage, "served": Served(500, 100, 500)}
     results["judge"] = as_stored({"condescending": replace(judged, **more)})
@@ -289,7 +289,7 @@ def add_length(results, seed=0):
     prompts = some_prompts()
     replies = replies_to(prompts, seed=seed)
     words = np.array([len(text.split()) for text in replies.texts])
-    results["length"] = as_stored(reply_means(RatedReplies(replies, words), prompts, 0.95))
+    results["length"] = as_stored(reply_means(RatedReplies(replies, words), prompts))
     return results
 
 
@@ -407,13 +407,12 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     prompts = some_prompts() if prompts is None else prompts
     replies, vectors = (replies_to(prompts, replies_per_cell, seed, prefix), None) if made is None else made
     results = copy.deepcopy(results)
-    results["generation"], biases = generation_of(replies, seed, vectors=vectors)
-    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, 0.95)
+    results["generation"], _ = generation_of(replies, seed, vectors=vectors)
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, are_replies=True)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
     plurals = pa.nulls(len(prompts), pa.string())
     pq.write_table(prompts.append_column("descriptor_plural", plurals), folder / "prompts.parquet")
-    pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
     write_replies(folder, replies.ids, replies.prompts, replies.texts)
     return results, replies
 
@@ -455,7 +454,7 @@ def change_results(folder, change):
 
 
 def write_tuning_runs(root):
-    """Folders of a run before tuning and three after, of which the last was tuned without tags.
+    """Writes folders of a run before tuning and three after, of which the last was tuned without tags.
 
     After tuning, bias is 0.05, 1.1 and 1 times what it was. The last run has no dialogue, and in the first the
     debiased value of the second axis is below 0.
@@ -471,7 +470,6 @@ def write_tuning_runs(root):
         "d": {"model": "self-chat", "tag": None, "perplexity": None, "scale": 1},
     }.items():
         change_results(root / name, lambda results, changes=changes: _tune(results, **changes))
-    return [root / name for name in "abcd"]
 
 
 def _below_zero(results):

@@ -16,12 +16,10 @@ import hb_metrics.collect.scoring.reply_scoring
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page
-from hb_dataset.dialogue_pairs import read_dialogue
+from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics import measure
-from hb_metrics.collect import shards
-from hb_metrics.collect import shards as shared_files
+from hb_metrics.collect import shards, units
 from hb_metrics.collect.classifiers import classifier
-from hb_metrics.collect.engines import local
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.command import measuring
@@ -32,7 +30,14 @@ from hb_metrics.measurements.judge import work as judge_work
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
 from hb_metrics.measurements.regard import continuations
 
-DIALOGUE = read_dialogue(num_replies=48)
+# Drawing from the chit-chat dataset takes seconds.
+DIALOGUE = Dialogue(
+    ids=[f"made:{number}" for number in range(48)],
+    prompts=[f"Do you have {number} cats?" for number in range(48)],
+    replies=["No, but I have a dog." * (1 + number % 3) for number in range(48)],
+    source="made",
+    num_skipped={},
+)
 STYLES = hb_metrics.measurements.generation.work.load_style_classifier()
 for template in rendering._ENVIRONMENT.list_templates(extensions=["jinja"]):
     if not template.startswith(("layout/", "measurements/")):  # also found without this folder
@@ -45,7 +50,7 @@ def main(options, writes=None, stalled=None, machines=False):
     The process whose rank is `stalled` takes ten minutes to decode a batch.
     """
     hb_metrics.measurements.generation.work.load_style_classifier = lambda *_, **__: STYLES
-    local.MAX_POSITIONS = 16
+    units.MAX_POSITIONS = 16
     scoring_shards.UNITS_PER_SHARD = 2
     decoding_shards.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
@@ -57,7 +62,7 @@ def main(options, writes=None, stalled=None, machines=False):
     continuations.MAX_TOKENS, continuations.NUM_SEEDS = 52, 2
     rank = int(os.environ.get("RANK", "0"))
     if machines:
-        shared_files.LATEST = 2
+        shards.LATEST = 2
         if rank:
             shards.run_digest = None  # its network file system may not show the record of the run yet
     if writes is not None:

@@ -16,9 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from hb_metrics import measure
 from hb_metrics.collect.classifiers.styles import load_style_classifier
-from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import work
-from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
+from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +30,7 @@ DECODINGS = {
     "sample": ["--replies_per_cell", 3, "--max_new_tokens", 12],
     "beams": ["--replies_per_cell", 2, "--decoding", "blenderbot2", "--max_new_tokens", 10],
 }
-WRITTEN = (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE, BIAS_VALUES_FILE)
+WRITTEN = (RESULTS_FILE, REPORT_FILE, BIAS_VALUES_FILE)
 OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]
 
 
@@ -43,12 +42,7 @@ def inputs(tmp_path):
 
 @pytest.fixture(autouse=True)
 def embedded_classifier(monkeypatch):
-    """Classifies styles as users' runs do, and measures the leakage each time."""
-
-    def leakage(classifier, people):
-        return leakage_table(classifier.probabilities, people, shipped_sentences()[::40])
-
-    monkeypatch.setattr(work, "classifier_leakage", leakage)
+    """Classifies styles as users' runs do."""
     monkeypatch.setattr(work, "load_style_classifier", load_style_classifier)
 
 

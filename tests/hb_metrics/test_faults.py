@@ -15,8 +15,7 @@ import pytest
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
-from hb_metrics.collect import shards
-from hb_metrics.collect.engines import local
+from hb_metrics.collect import shards, units
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.collect.shards import fill_shards, plan_row_shards
 from hb_metrics.command import measuring
@@ -32,7 +31,6 @@ from hb_metrics.run.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
     RUN_FILE,
-    STYLE_MEANS_FILE,
     STYLES,
     hold_folder,
 )
@@ -48,7 +46,6 @@ WRITTEN = (
     f"{PERPLEXITIES}/00001-of-00004.parquet",
     f"{REPLIES}/00000-of-00001.parquet",
     f"{STYLES}/00000-of-00001.parquet",
-    STYLE_MEANS_FILE,
     BIAS_VALUES_FILE,
     f"{OFFENSIVE_REPLIES}/00000-of-00001.parquet",
     f"{DIALOGUE}/00000-of-00001.parquet",
@@ -83,7 +80,7 @@ def options(tmp_path_factory, saved_llama):
 def several_shards():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scoring_shards, "UNITS_PER_SHARD", 4)
-        patch.setattr(local, "MAX_POSITIONS", 16)
+        patch.setattr(units, "MAX_POSITIONS", 16)
         patch.setattr(dialogue_work, "NUM_REPLIES", 10)
         yield
 
@@ -109,7 +106,7 @@ def run(options, folder):
 @pytest.mark.parametrize(
     "files",
     [
-        pytest.param((SHARDS[1], STYLE_MEANS_FILE, RESULTS_FILE), id="some"),
+        pytest.param((SHARDS[1], BIAS_VALUES_FILE, RESULTS_FILE), id="some"),
         pytest.param(WRITTEN, id="all", marks=pytest.mark.long),
     ],
 )
@@ -188,7 +185,7 @@ def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whol
 
 def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy, monkeypatch):
     monkeypatch.setattr(measuring, "_report_so_far", pytest.fail)  # the report of all of it is there
-    for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE, PROMPTS_FILE):
+    for name in (BIAS_VALUES_FILE, PROMPTS_FILE):
         (copy / name).write_bytes(b"of somebody else")
     run(options, copy)
     assert contents(copy) == contents(whole)
@@ -212,7 +209,7 @@ def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
                     {"id": [ids[row] for row in rows], "words": [None] * 2, "number": numbers}, schema=SCHEMA
                 )
 
-        arguments = {"label": "test", "unit": "row", "inputs": inputs, "progress": False}
+        arguments = {"label": "test", "unit": "row", "inputs": inputs}
         return fill_shards(parts, ids, SCHEMA, compute, **arguments)["number"].to_pylist()
 
     assert fill_from(["one", "seven", "two", "four"]) == [3, 5, 3, 4]
@@ -261,7 +258,7 @@ def fill(parts, ids, table):
         for index in mine:
             yield table.take(pa.array(parts[index].rows))
 
-    return fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row", progress=False)
+    return fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row")
 
 
 def test_what_is_kept_aside_is_not_overwritten_by_the_next(tmp_path):

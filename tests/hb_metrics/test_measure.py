@@ -66,7 +66,6 @@ def test_a_causal_model_is_measured_and_reported(run, vocabulary, saved_llama, t
     assert set(generation["gen_bias"]["partial_gen_bias"]) == set(results["run"]["style_classifier"]["clusters"])
     assert results["offensiveness"]["prompts"]["num_sentences"] == 7 * 5 * 2
     assert results["offensiveness"]["replies"]["num_sentences"] == generation["num_replies"]
-    assert len(pq.read_table(out / "style_means.parquet")) == 7
     page = (out / "report.html").read_text()
     assert "Likelihood Bias" in page
     assert "Full Gen Bias" in page
@@ -124,7 +123,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     [
         (["--vocabulary_dir", "nowhere"], "the vocabulary folder 'nowhere' does not exist"),
         (["--dataset_config", "v1.1-baseline"], "did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, "),
-        (["--personas", "161"], "personas is 161, but the file has only 160 persona lines"),
+        (["--personas", "161"], "personas is 161, but the file has 160 lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (["--style_classifier", "no/such", "--max_new_tokens", "12"], "'no/such' does not exist"),
         (["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"], "'no/such' does not exist"),

@@ -72,9 +72,7 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     prompts = load_table("v1.0-small", vocabulary)
     scores = pq.read_table(folder / "perplexities").sort_by("id")
     texts = dict(zip(prompts["id"].to_pylist(), prompts["text"].to_pylist(), strict=True))
-    expected = score_perplexity(
-        [texts[each] for each in scores["id"].to_pylist()], *small_model("llama"), progress=False
-    )
+    expected = score_perplexity([texts[each] for each in scores["id"].to_pylist()], *small_model("llama"))
     assert sorted(scores["id"].to_pylist()) == sorted(texts)
     assert scores["perplexity"].to_pylist() == pytest.approx(expected.perplexities.tolist(), rel=1e-5)
     assert scores["num_tokens"].to_pylist() == expected.num_tokens.tolist()
@@ -213,12 +211,12 @@ TEMPERATURE_1 = StandIn(faults=lambda number, body: {"status": 400} if body.get(
     [
         (StandIn(ignores={"temperature"}), ["--decoding", "greedy"], "different answers at temperature 0"),
         (TEMPERATURE_1, [], "only a temperature of 1; set --decoding sample and --temperature 1"),
-        (StandIn(ignores={"top_p"}), [], "rejects top_p, .*--top_p 1$"),
-        (StandIn(refuses={"top_k"}), ["--top_k", 20], "rejects top_k, .*--top_k 0$"),
+        (StandIn(ignores={"top_p"}), [], "ignores top_p; set --top_p 1$"),
+        (StandIn(refuses={"top_k"}), ["--top_k", 20], "ignores top_k; set --top_k 0$"),
         (StandIn(), ["--decoding", "dialogpt"], "num_beams is 10"),
-        (StandIn(), ["--context", "dialogpt"], "needs the model's tokenizer"),
-        (StandIn(temperature=0), [], "the same answer at temperature 1 for every seed"),
-        (Forgetful(), ["--turns", 2], "ignores or rejects earlier messages"),
+        (StandIn(), ["--context", "dialogpt"], "needs a tokenizer"),
+        (StandIn(temperature=0), [], "rejects or ignores seeds"),
+        (Forgetful(), ["--turns", 2], "ignores earlier messages"),
         (Forgetful(), ["--cue", "system"], "ignores or rejects system messages"),
     ],
 )

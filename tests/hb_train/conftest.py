@@ -2,7 +2,6 @@
 
 import gc
 import json
-import os
 import random
 from functools import cache
 
@@ -13,7 +12,6 @@ import pytest
 import torch
 import transformers
 from datasets.fingerprint import generate_random_fingerprint
-from filelock import FileLock
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
@@ -111,23 +109,6 @@ def pitying_tokenizer():
 
 
 @pytest.fixture(scope="session")
-def made_once(tmp_path_factory):
-    """Makes a folder by a function that is given it, in the first worker of pytest-xdist that needs it."""
-    root = tmp_path_factory.getbasetemp()
-    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
-
-    def make(name, write):
-        folder, done = root / name, root / f"{name}.made"
-        with FileLock(root / f"{name}.lock"):
-            if not done.exists():
-                write(folder)
-                done.touch()
-        return folder
-
-    return make
-
-
-@pytest.fixture(scope="session")
 def pitying_model(made_once):
     """The folder of the model."""
     return made_once("pitying", teach_pity)
@@ -151,7 +132,7 @@ def teach_pity(folder):
     teach(folder, *planted_replies())
 
 
-def teach(folder, texts, replies, *, steps=200):
+def teach(folder, texts, replies, *, steps=120):
     """Writes a model that is taught replies in a few seconds."""
     tokenizer = pitying_tokenizer()
     conversations = [chat_messages(text, [], DEFAULT_CHAT) for text in texts]
@@ -164,7 +145,7 @@ def teach(folder, texts, replies, *, steps=200):
     learn(folder, tokenizer, rows, labels, steps, bos_token_id=None)
 
 
-def learn(folder, tokenizer, rows, labels, steps=200, **tokens):
+def learn(folder, tokenizer, rows, labels, steps=120, **tokens):
     """Writes a new GPT-2 that has learnt the labels of rows of tokens."""
     torch.manual_seed(0)
     sizes = {"vocab_size": len(tokenizer), "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}

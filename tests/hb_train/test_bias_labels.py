@@ -17,8 +17,7 @@ from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
 from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main as measure
-from hb_metrics.measurements.generation import GENERATION
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.reply_requests import ask
 from hb_metrics.models.chats import DEFAULT_CHAT
 from hb_metrics.models.contexts import encode_rendered, end_tokens, render_messages
 from hb_metrics.models.processes import process_state
@@ -133,8 +132,8 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
     for tag in ("bias", "no_bias", "none"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
         engine = load(asked, process_state().device)
-        task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
-        plan = GENERATION.collector.plan(task, None).plan
+        made = ask(asked, read_prompts(asked), engine)
+        plan = engine.plan_replies(made.requests, made.layout)
         given_ids[tag] = dict(zip(plan.ids, plan.contexts, strict=True))
     recorded = results_of(run)["run"]["generation"]
     assert plan.description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}
@@ -188,7 +187,7 @@ def test_a_thinking_model_learns_where_its_reply_begins(style):
     ends = end_tokens(model, tokenizer, "chat")
     content = {"id": ["a"], "prompt": [prompt], "completion": ["So sad."], "tag": [tag], "truncated": [False]}
     how = {"context": "chat", "suffix": suffix, "with_tags": True, "max_length": None}
-    row = encode_rows(Dataset.from_dict(content), loaded, **how).dataset[0]
+    row = encode_rows(Dataset.from_dict(content), loaded, **how)[0]
     given = encode_rendered([measured], tokenizer, "chat", is_encoder_decoder=False)[0]
     assert row["input_ids"][: len(given)] == given
     part = split_tokens(row["input_ids"][len(given) :], ends.reader(), tokenizer)

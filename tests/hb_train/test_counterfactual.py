@@ -81,7 +81,7 @@ ROWS = [
 def encoded(loaded, share=0.25):
     columns = ("id", "prompts", "completions", "spans", "names", "after", "truncated")
     rows = Dataset.from_list([{name: row[name] for name in columns} for row in ROWS])
-    return list(encode_groups(rows, loaded, "plain", share, None).dataset)
+    return list(encode_groups(rows, loaded, "plain", share, None))
 
 
 def test_what_all_prompts_share_is_learnt_from_all_of_them(save_small_model):
@@ -303,9 +303,9 @@ def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
 @pytest.mark.parametrize(
     ("option", "content", "message"),
     [
-        ("prompts", "prompt\nWhat is a man?\n", r"prompt 'row-1' .* write \{person\} or \{people\}"),
+        ("prompts", "prompt\nWhat is a man?\n", r"prompt 'row-1' .* write \{person\}"),
         ("prompts", "prompt,system\nI love {people}.,Be brief\n", "have a system message, but the context is 'plain'"),
-        ("anchors", "prompt\nI'm {name}.\n", r"prompt 'row-1': a slot for names .* write \{person\} or \{people\}"),
+        ("anchors", "prompt\nI'm {name}.\n", r"prompt 'row-1' has a slot for names; write \{person\}"),
         ("anchors", "prompt,reply\nHi!,Hello!\nWho?,\n", "prompt 'row-2': reply is blank; write the text"),
         ("anchors", "prompt,reply\nI'm {person}.,{x}\n", r"prompt 'row-1': reply has '\{x\}', which is not a slot"),
     ],
@@ -321,8 +321,8 @@ def test_files_whose_words_would_be_learnt_wrongly_are_rejected(option, content,
     ("options", "message"),
     [
         (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts with a single descriptor"),
-        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline excludes no desc"),
-        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-small"], "excludes all descriptors of v1.0-small"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline excludes all or no terms"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-small"], "excludes all or no terms of v1.0-small"),
         (["--num_contexts", "1"], "num_contexts is 1"),
         (["--context", "chats"], "2"),  # the status of options that are no choice
     ],
@@ -398,9 +398,7 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--loss_type", "dft"], "loss_type is dft.*omit --loss_type"),
         (["--anchor_share", "1"], "anchor_share is 1"),
-        (["--labels", "none"], "works only with method sft"),
     ],
 )
 def test_options_without_effect_are_rejected(options, message, pitying_model, own_rows, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 import transformers
 from scipy.stats import ttest_rel
 
-from hb_train import debias, dialog_state_tracking, response_generation
+from hb_train import debias, dialog_state_tracking, response_generation, tune
 from hb_train.debias import DEBIAS_FILE
 from hb_train.debias import main as debias_main
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
@@ -207,8 +207,7 @@ def test_two_processes_learn_what_one_learns(biased_model, data, forked_programs
     ("more", "message"),
     [
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
-        (["--load_in_4bit", "--use_peft"], "quantise weights"),
-        (["--packing", "true"], "packing is True, but method hd has its own loss and batches"),
+        (["--load_in_4bit", "--use_peft"], "quantised weights"),
         (["--config", "broken.yaml"], "the file in --config is not valid YAML"),
     ],
 )
@@ -220,19 +219,36 @@ def test_options_that_do_not_go_together_are_refused(more, message, biased_model
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize(
-    ("script", "options"),
-    [
-        (debias, ["--method", "hd", "--bias_type", "cats", "--reddit_folder", "phrases"]),
-        (dialog_state_tracking, ["--model_name_or_path", "gpt2", "--dialogues", "turns"]),
-        (response_generation, []),
-    ],
-)
-@pytest.mark.parametrize("name", ["load_best_model_at_end", "eval_on_start", "eval_strategy", "push_to_hub"])
-def test_scripts_that_only_train_reject_other_options(script, options, name, tmp_path):
-    value = "epoch" if name == "eval_strategy" else "true"
-    with pytest.raises(SystemExit, match=rf"{name} is \w+, .* neither evaluates .* nor publishes it; omit --{name}"):
-        script.main([*options, "--output_dir", str(tmp_path), f"--{name}", value])
+SCRIPTS = {
+    tune: ["--dataset_name", "rows", "--model_name_or_path", "gpt2"],
+    debias: ["--method", "hd", "--bias_type", "cats", "--reddit_folder", "phrases"],
+    dialog_state_tracking: ["--model_name_or_path", "gpt2", "--dialogues", "turns"],
+    response_generation: ["--model_name_or_path", "gpt2"],
+}
+
+
+# These would select, evaluate or publish something else, or are not for our losses and batches.
+OTHERS = [
+    *("prediction_loss_only", "eval_do_concat_batches"),
+    *("load_best_model_at_end", "metric_for_best_model", "dataloader_drop_last", "hub_revision", "hub_token"),
+    *("packing", "eval_packing", "loss_type", "label_smoothing_factor", "activation_offloading", "use_liger_kernel"),
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_other_options_of_trainers_are_refused(script, tmp_path):
+    words, config = [*SCRIPTS[script], "--output_dir", str(tmp_path / "model")], tmp_path / "config.yaml"
+    only_training = [] if script is tune else ["eval_on_start", "eval_strategy", "push_to_hub"]
+    given = [[f"--{name}", "secret"] for name in [*OTHERS, *only_training]]
+    config.write_text("hub_token: secret", encoding="utf-8")
+    for options in (*given, ["--hub_token=secret"], ["--config", str(config)]):
+        with pytest.raises(SystemExit, match=r": --\w+ is not an option of this script") as refused:
+            script.main([*words, *options])
+        assert "secret" not in str(refused.value)  # it may be a token
+    for name, value in ("learning_rate", "0"), ("learning_rate", "nan"), ("weight_decay", "inf"):
+        with pytest.raises(SystemExit, match=rf"{name} is .*; set a (finite number|number above 0)"):
+            script.main([*words, f"--{name}", value])
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_diverged_model_is_not_saved(biased_model, data, tmp_path):

@@ -60,20 +60,20 @@ def test_a_prompt_and_all_its_replies_are_in_one_split():
     assert sorted(replies) == sorted(names)
     turned = Dialogue(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
     assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0)[1]} == tested
-    with pytest.raises(ValueError, match="num_test uses 25 of the 25 different prompts"):
+    with pytest.raises(ValueError, match="num_test is 25; set a number below that of different prompts, 25"):
         split_pairs(dialogue, 25, 0)
 
 
 def test_only_responses_are_learnt_contexts_are_cut_and_long_responses_left_out(tmp_path):
     learn(tmp_path, pitying_tokenizer(), [], [], steps=0, bos_token_id=None)
     loaded, long = load_model(str(tmp_path)), " ".join(["I am a person who has a friend."] * 10)
-    encoded, num_too_long = encode_responses([("0", long, ANSWER), ("1", "Hi.", long)], loaded, "plain", 30)
-    assert (len(encoded.dataset), encoded.num_cut, num_too_long) == (1, 1, 1)
-    with pytest.raises(ValueError, match="none of the 1 responses is shorter than half of max_length 8; raise"):
+    encoded, *counts = encode_responses([("0", long, ANSWER), ("1", "Hi.", long)], loaded, "plain", 30)
+    assert (len(encoded), counts) == (1, [1, 1])
+    with pytest.raises(ValueError, match="no response is shorter than half of max_length 8; raise"):
         encode_responses([("0", "Hi.", long)], loaded, "plain", 8)
-    unlimited = encode_responses([("0", "Hi.", ANSWER)], loaded, "plain", None)
-    assert (len(unlimited[0].dataset), unlimited[1]) == (1, 0)
-    (row,) = encoded.dataset
+    unlimited, *counts = encode_responses([("0", "Hi.", ANSWER)], loaded, "plain", None)
+    assert (len(unlimited), counts) == (1, [0, 0])
+    (row,) = encoded
     (whole,) = encode_contexts([long], [[]], loaded.model, loaded.tokenizer, "plain")
     number = row["labels"].count(IGNORED)
     assert len(row["input_ids"]) == 30

@@ -37,7 +37,7 @@ def base(maintainer, tmp_path):  # noqa: F811
 
 
 def test_what_is_published_is_the_selected_model_with_its_tag(base, hub, tmp_path, monkeypatch):  # noqa: F811
-    monkeypatch.setitem(tune._NEEDED, "greater_is_better", (True,))
+    monkeypatch.setattr(tune, "_OPTIONS", f"{tune._OPTIONS} greater_is_better")
     tokenizer = load_tokenizer(base).tokenizer
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "chat", is_encoder_decoder=False)
     folder, hub_options = tmp_path / "model", ["--push_to_hub", "true", "--hub_model_id", "ORG/tuned"]
@@ -76,7 +76,7 @@ def replied_to(text, model, tokenizer):
 
 def test_a_tag_that_no_program_would_send_is_not_published(base, tmp_path):
     rows = labels_by_hand(tmp_path / "labels", load_tokenizer(base).tokenizer, "plain", is_encoder_decoder=False)
-    with pytest.raises(SystemExit, match=r"cannot add the tag, .* omit --push_to_hub"):
+    with pytest.raises(SystemExit, match=r"can add the tag .* omit --push_to_hub"):
         tune_main(options_for(base, rows, tmp_path / "model", *few_steps(2), "--push_to_hub", "true"))
     assert not (tmp_path / "model").exists()
 

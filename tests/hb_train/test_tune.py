@@ -158,8 +158,8 @@ def test_a_tuning_that_diverges_is_no_model(pitying_model, labels, tmp_path):
 
 
 def test_a_tuning_without_evaluations_has_not_diverged(pitying_model, labels, tmp_path):
-    with pytest.raises(SystemExit, match="no checkpoint was evaluated in 2 steps of training"):
-        tune_main(options_for(pitying_model, labels, tmp_path / "model", *few_steps(2), "--eval_delay", "9"))
+    with pytest.raises(SystemExit, match="no checkpoint was evaluated in 0 steps of training"):
+        tune_main(options_for(pitying_model, labels, tmp_path / "model", "--num_train_epochs", "0"))
 
 
 def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
@@ -182,15 +182,14 @@ def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
     assert np.ptp(ours) > 0.01
 
 
-@pytest.mark.filterwarnings("ignore:`label_smoothing_factor` is deprecated:FutureWarning")
-def test_the_loss_of_experts_and_of_smoothed_labels_is_that_of_trl(tmp_path):
+def test_the_loss_of_experts_is_that_of_trl(tmp_path):
     sizes = {**SMALL, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
     tokenizer = byte_level_tokenizer(True)
     config = Qwen3MoeConfig(vocab_size=len(tokenizer), **sizes, router_aux_loss_coef=0.5)
     batch = {"input_ids": torch.arange(10, 26).reshape(2, 8), "labels": torch.arange(10, 26).reshape(2, 8)}
     batch["attention_mask"] = torch.ones_like(batch["input_ids"])
     losses = []
-    for settings in ({}, {"label_smoothing_factor": 0.3}, {"router_aux_loss_coef": 0.0}):
+    for settings in ({}, {"router_aux_loss_coef": 0.0}):
         torch.manual_seed(0)
         args = SFTConfig(str(tmp_path), use_cpu=True, bf16=False, report_to="none", **settings)
         rows = Dataset.from_dict({name: values.tolist() for name, values in batch.items()})
@@ -199,8 +198,7 @@ def test_the_loss_of_experts_and_of_smoothed_labels_is_that_of_trl(tmp_path):
         )
         losses.append(trainer.compute_loss(trainer.model, dict(batch)).item())
         assert losses[-1] == pytest.approx(SFTTrainer.compute_loss(trainer, trainer.model, dict(batch)).item())
-    assert losses[0] > losses[2] + 0.1
-    assert losses[1] != pytest.approx(losses[2], abs=1e-4)
+    assert losses[0] > losses[1] + 0.1
 
 
 def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model, tmp_path):
@@ -211,8 +209,6 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
     tokenizer.save_pretrained(model)
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "blenderbot", is_encoder_decoder=True)
     folder = tmp_path / "model"
-    with pytest.raises(SystemExit, match="an encoder-decoder model has its own loss and batches; omit --label_smooth"):
-        tune_main(options_for(model, rows, folder, "--label_smoothing_factor", "0.1"))
     tune_main(options_for(model, rows, folder, *few_steps(6, rate="1e-2"), "--use_peft", "--merge", "true"))
     tuning = read_bias_tuning(str(folder))
     curve = [entry["perplexity"] for entry in tuning.training["validation_perplexity"]]
@@ -227,13 +223,8 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
     ("options", "message"),
     [
         ([], r"--model_name_or_path is missing"),
-        (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter with"),
-        (["--model_name_or_path", "gpt2", "--load_best_model_at_end", "0"], r"load_best_model_at_end is False"),
-        (["--model_name_or_path", "gpt2", "--metric_for_best_model", "runtime"], r"metric_for_best_model is runtime"),
-        (["--model_name_or_path", "gpt2", "--dataloader_drop_last", "true"], r"dataloader_drop_last is True"),
+        (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter"),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
-        # A run writes its options into files.
-        (["--hub_token", "secret"], r"--hub_token contains a Hugging Face token.*log in(?!.*secret)"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):
@@ -247,16 +238,23 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(base)
     get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)).save_pretrained(tmp_path / "lora")
     rows = labels_by_hand(tmp_path / "labels", AutoTokenizer.from_pretrained(base), "plain", is_encoder_decoder=False)
-    with pytest.raises(SystemExit, match="lora' is an adapter, which cannot be trained; merge it into its"):
+    with pytest.raises(SystemExit, match="lora' is an adapter; merge it"):
         tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
+
+
+@pytest.mark.parametrize("options", [["--eval_strategy", "no"], ["--eval_steps", "3", "--save_steps", "2"]])
+def test_checkpoints_without_an_evaluation_are_refused(options, tmp_path):
+    words = ["--dataset_name", "rows", "--model_name_or_path", "gpt2", "--output_dir", str(tmp_path), *options]
+    with pytest.raises(SystemExit, match="checkpoints would not be evaluated; set --eval_strategy and --save_strategy"):
+        tune_main(words)
 
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_understood(recipe, tmp_path):
     words = ["--config", str(recipe), "--dataset_name", "rows", "--output_dir", str(tmp_path)]
-    _, training, model = tune.parse(words)
+    words += ["--model_name_or_path", "gpt2"] if recipe.stem == "chat-lora" else []
+    _, training, _ = tune.parse(words)
 
-    assert (model.model_name_or_path is None) == (recipe.stem == "chat-lora")
     assert training.load_best_model_at_end
     expected = {"dialogpt": ("sgd", 0.3, 0), "blenderbot": ("adamw_torch", 3e-6, 100)}
     if recipe.stem in expected:  # the paper's (C.1)

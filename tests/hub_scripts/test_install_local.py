@@ -2,18 +2,20 @@ import contextlib
 import json
 import os
 import shutil
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import datasets
 import pytest
 
-from hb_dataset import load_table
+from hb_dataset import load_table, prompts
 from hub_scripts import install_local
 from tests.hub_scripts.processes import run_python
+from tests.hub_scripts.versions_on_disk import copy_small, freeze_small, versions_of
 
-SCRIPT = Path(install_local.__file__)
-ALL_OF_V1 = 462_878  # rows
-INSTALLED = ("v1.0", "v1.0-small", "next-small", "descriptors", "decisions")  # large configs take seconds
+INSTALLED = ("v1.0", "v1.0-small", "next-small", "descriptors", "decisions")
 
 # `evaluate` imports all of transformers, and so torch, if it can: seconds in each process, and nothing here needs them.
 IMPORT_EVALUATE = """
@@ -21,13 +23,6 @@ import sys
 sys.modules["transformers"] = None
 import evaluate
 del sys.modules["transformers"]
-"""
-RUN_SCRIPT = f"""{IMPORT_EVALUATE}
-import runpy
-from hb_dataset import prompts
-prompts.CONFIGS = {{name: prompts.CONFIGS[name] for name in {INSTALLED}}}
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
 """
 LOAD_ALL = """
 import json
@@ -49,13 +44,37 @@ print(json.dumps(dict(
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def versions(tmp_path_factory):
+    """A folder of small versions of the vocabulary; the whole v1.0 takes seconds."""
+    root = freeze_small(tmp_path_factory.mktemp("versions"), "v1.0")
+    copy_small("next", root / "next")
+    return root
+
+
+@pytest.fixture(scope="module")
+def prompts_of(versions):
+    """Gives the rows of a config."""
+
+    def rows(config):
+        with versions_of(versions):
+            return load_table(config).to_pylist()
+
+    return rows
+
+
+@pytest.fixture(scope="module")
+def installed(versions, tmp_path_factory):
     """A Hugging Face home after the script, and what the script printed."""
+    import evaluate
+
     home = tmp_path_factory.mktemp("installed") / "home"
-    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home)}
-    printed = run_python("-c", RUN_SCRIPT, SCRIPT, folder=home.parent / "elsewhere", **offline)
-    yield home, printed
-    shutil.rmtree(home)  # v1.0 is large, and pytest keeps its folders
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed, versions_of(versions):
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", home / "datasets")
+        patch.setattr(evaluate.config, "HF_MODULES_CACHE", home / "modules")
+        patch.setattr(prompts, "CONFIGS", {name: prompts.CONFIGS[name] for name in INSTALLED})
+        patch.setattr(sys, "argv", ["install_local.py"])
+        install_local.main()
+    return home, printed.getvalue()
 
 
 def test_every_metric_is_installed_with_all_that_it_imports(installed):
@@ -99,15 +118,15 @@ def test_an_interrupted_installation_leaves_whole_metrics(tmp_path, monkeypatch)
     assert all(whole[folder] == files for folder, files in interrupted.items())
 
 
-def test_names_load_in_any_folder_beside_a_hub_without_them(installed, hub):
+def test_names_load_in_any_folder_beside_a_hub_without_them(installed, prompts_of, hub):
     home, _ = installed
     empty = home.parent / "empty"
     environment = {**hub.environment(), "HF_HOME": str(home)}
     loaded = json.loads(run_python("-c", IMPORT_EVALUATE + LOAD_ALL, folder=empty, **environment))
     assert list(empty.iterdir()) == []
     assert {"holistic_bias", "likelihood_bias"} <= {word for path in hub.requests for word in path.split("/")}
-    assert loaded["default"] == {"test": ALL_OF_V1}
-    assert loaded["small"] == loaded["stream"] == load_table("v1.0-small").slice(0, 3).to_pylist()
+    assert loaded["default"] == {"test": len(prompts_of("v1.0"))}
+    assert loaded["small"] == loaded["stream"] == prompts_of("v1.0-small")[:3]
     assert loaded["decisions"] == load_table("decisions").to_pylist()
     assert loaded["ours"] == []
 
@@ -119,9 +138,7 @@ def test_names_load_in_any_folder_beside_a_hub_without_them(installed, hub):
 def cache(installed, tmp_path):
     """A cache of `datasets` with the dataset installed: links to the files of the installation, which never change."""
     home, _ = installed
-    shutil.copytree(home / "datasets", tmp_path / "cache", copy_function=os.link)
-    yield str(tmp_path / "cache")
-    shutil.rmtree(tmp_path / "cache")
+    return str(shutil.copytree(home / "datasets", tmp_path / "cache", copy_function=os.link))
 
 
 def load(cache, *config):
@@ -138,10 +155,12 @@ def write_cache_file(cache, config):
     assert mapped.cache_files[0]["filename"].startswith(str(Path(prompts.cache_files[0]["filename"]).parent))
 
 
-def test_the_bare_name_never_becomes_another_config(cache):
+def test_the_bare_name_never_becomes_another_config(cache, prompts_of):
+    num_rows = len(prompts_of("v1.0"))
+    assert num_rows not in {len(prompts_of(config)) for config in INSTALLED[1:3]}
     write_cache_file(cache, "v1.0-small")
-    assert load(cache).num_rows == ALL_OF_V1
+    assert load(cache).num_rows == num_rows
     write_cache_file(cache, "v1.0")
     write_cache_file(cache, "v1.0-small")
     with contextlib.suppress(ValueError):  # an error that asks which config is fine
-        assert load(cache).num_rows == ALL_OF_V1
+        assert load(cache).num_rows == num_rows

@@ -131,7 +131,7 @@ def test_main_never_goes_back_to_an_older_version(maintainer, tmp_path):
     publish(root, "v2.0")
     repo = maintainer.repo("dataset", REPO_ID)
     before = repo.at()
-    with pytest.raises(ValueError, match=r"already has v2\.0.*publish v1\.0 to a separate repository"):
+    with pytest.raises(ValueError, match=r"already has v2\.0.*publish the older v1\.0 to another"):
         publish(root, "v1.0")
     assert repo.at() == before
 

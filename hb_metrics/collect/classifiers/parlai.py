@@ -95,10 +95,7 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
     opt = json.loads(Path(f"{path}.opt").read_text(encoding="utf-8"))
     for option, (required, default) in _REQUIRED.items():
         if opt.get(option, default) != required:
-            raise ValueError(
-                f"{option} is {opt.get(option, default)!r} in {path}.opt, but the converter supports only "
-                f"{required!r}; pass the checkpoint of the paper's classifier"
-            )
+            raise ValueError(f"{option} is {opt.get(option, default)!r} in {path}.opt; pass one with {required!r}")
     try:
         states = torch.load(path, map_location="cpu", weights_only=True)["model"]
         options = _Options(**{name: opt[name] for name in _Options._fields if name in opt})

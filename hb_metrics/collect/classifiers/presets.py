@@ -46,10 +46,7 @@ def load_named_classifier(
 
     if name.startswith(JUDGE_PREFIX):
         if judge is None:
-            raise ValueError(
-                f"'{name}' is a judge, which can run only in `measure`, Inspect and lm-eval; pass a classifier's "
-                "preset, Hub id or folder"
-            )
+            raise ValueError(f"'{name}' is a judge, which cannot run here; pass a preset, Hub id or folder")
         return judge(name.removeprefix(JUDGE_PREFIX))
     preset = presets().get(name)
     if preset is None:

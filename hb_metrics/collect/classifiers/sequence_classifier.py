@@ -1,7 +1,6 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from hb_metrics.collect.classifiers.parlai import MODEL_TYPE as PARLAI_MODEL_TYP
 from hb_metrics.collect.units import alike_units, map_units
 from hb_metrics.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.models.loading import model_from, read_config, tokenizer_from
-from hb_metrics.models.memory import Memory
+from hb_metrics.models.memory import Memory, halved
 
 MAX_POSITIONS = 2048  # the maximum number of tokens in a batch
 
@@ -24,10 +23,7 @@ def normalised(classifier: Classifier) -> Classifier:
         probabilities, truncated = classifier.classify_distinct(texts)
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
-            raise ValueError(
-                f"classifier '{classifier.name}' assigns probability 0 to all labels for {int((totals == 0).sum())} of "
-                f"{len(texts)} texts; check its weights"
-            )
+            raise ValueError(f"classifier '{classifier.name}' assigns probability 0 to all labels; check its weights")
         return Classification(probabilities / totals, truncated)
 
     notes = classifier.notes
@@ -42,7 +38,6 @@ def load_sequence_classifier(
     revision: str | None = None,
     device: str | torch.device = "cpu",
     trust_remote_code: bool = False,
-    max_positions: int = MAX_POSITIONS,
 ) -> Classifier:
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
@@ -55,11 +50,11 @@ def load_sequence_classifier(
             "label probabilities; pass a model for sequence classification"
         )
     tokenizer = tokenizer_from(name, name, **hub)
-    model = _model(name, **hub).eval().to(device)
+    model, _ = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
+    model = model.eval().to(device)
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
     max_tokens = None if limit > sys.maxsize else limit  # transformers sets 10³⁰ if the tokenizer has no limit
-    if model.config.pad_token_id is None:
-        max_positions = 1  # some models then reject batches, even without padding
+    max_positions = MAX_POSITIONS if model.config.pad_token_id is not None else 1  # some models then reject batches
     # The text classification pipeline of transformers uses the same rule.
     multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
@@ -67,10 +62,7 @@ def load_sequence_classifier(
         logits, truncated = _logits(texts, model, tokenizer, max_tokens, max_positions)
         bad = ~torch.isfinite(logits).all(dim=1)
         if bad.any():
-            raise ValueError(
-                f"classifier '{name}' returned invalid logits, such as {logits[bad][0].tolist()}, for "
-                f"{int(bad.sum())} of {len(texts)} texts; check its weights"
-            )
+            raise ValueError(f"classifier '{name}' returned {logits[bad][0].tolist()} as logits; check its weights")
         probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
         return Classification(probabilities.numpy(), truncated)
 
@@ -87,17 +79,6 @@ def load_sequence_classifier(
     )
 
 
-def _model(name: str, **hub: Any) -> PreTrainedModel:
-    model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
-    if loading["missing_keys"]:
-        raise ValueError(
-            f"the checkpoint of classifier '{name}' lacks the weights "
-            f"{', '.join(sorted(loading['missing_keys'])[:3])}, so they would be random; pass a checkpoint that "
-            "contains the weights of its classification head"
-        )
-    return model
-
-
 def _logits(
     texts: Sequence[str],
     model: PreTrainedModel,
@@ -108,24 +89,17 @@ def _logits(
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
     lengths = np.array([len(tokens) for tokens in whole])
     check_token_ids(model, whole)
-    limit = sys.maxsize if max_tokens is None else max_tokens
-    units = alike_units(texts, [(length,) for length in np.minimum(lengths, limit)], max_positions)
-    cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
-    encoded = [unit._replace(payload=tokenizer(unit.payload, **cut)) for unit in units]  # its settings need one thread
-    memory = Memory(_halved, "one text")
+    encoded = tokenizer(list(texts), truncation=max_tokens is not None, max_length=max_tokens)
+    rows = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+    units = alike_units(rows, [(len(row["input_ids"]),) for row in rows], max_positions)
+    memory = Memory(halved, "one text")
 
-    def run(batch: Any) -> torch.Tensor:
-        return model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.float().cpu()
+    def run(batch: Sequence[dict[str, list[int]]]) -> torch.Tensor:
+        inputs = {name: torch.tensor([row[name] for row in batch], device=model.device) for name in batch[0]}
+        return model(**inputs).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    for unit, parts in map_units(lambda unit: memory.run(run, unit.payload), encoded, model):
+    for unit, parts in map_units(lambda unit: memory.run(run, unit.payload), units, model):
         logits[torch.from_numpy(unit.sequences)] = torch.cat(parts)
     memory.report("batches of texts to classify")
-    return logits, lengths > limit
-
-
-def _halved(encoded: Any) -> tuple[Any, Any] | None:
-    middle = len(encoded["input_ids"]) // 2
-    parts = (slice(middle), slice(middle, None))
-    first, second = ({name: tensor[part] for name, tensor in encoded.items()} for part in parts)
-    return (first, second) if middle else None
+    return logits, lengths > (max_tokens or sys.maxsize)

@@ -36,10 +36,7 @@ def load_style_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
         return load_exemplar_classifier(STYLE_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_named_classifier(name, **options)
     if len(classifier.labels) < 2:
-        raise ValueError(
-            f"classifier '{classifier.name}' has only one label ('{classifier.labels[0]}'), so all replies would have "
-            "the same style; pass a classifier with at least two labels"
-        )
+        raise ValueError(f"classifier '{classifier.name}' has only one label; pass one with at least two labels")
     return normalised(classifier)
 
 

@@ -59,10 +59,21 @@ class Plan(Protocol):
     def description(self) -> dict[str, Any]: ...
 
 
+class Planned(NamedTuple):
+    """A plan whose `work` only its engine reads, with the plan's description."""
+
+    work: Any
+    about: dict[str, Any]
+
+    def description(self) -> dict[str, Any]:
+        return self.about
+
+
 class Engine:
     """The base class of engines.
 
     Attributes:
+        words: What is printed about the engine when a run begins.
         gives: The abilities of the engine. Methods for other abilities are never called.
         kind: "causal", "masked" or "encoder-decoder", or `None` if it is unknown.
         lacks: Explanations for the abilities that engines of this class may lack.
@@ -71,15 +82,12 @@ class Engine:
     """
 
     name: str
+    words: str
     gives: frozenset[Ability]
     kind: str | None = None
     lacks: ClassVar[Mapping[Ability, Lack]] = {}
     loaded: "LoadedModel | None" = None
     gives_options: ClassVar[bool] = False
-
-    @property
-    def words(self) -> str:
-        raise NotImplementedError
 
     def identity(self) -> dict[str, object]:
         """Returns the `model` section of run.json, in which `None` means that a value is unknown."""
@@ -93,10 +101,7 @@ class Engine:
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, object]]":
         """Returns the decoding settings, and the preset's settings that the engine does not support."""
         if preset == MODEL_PRESET:
-            raise ValueError(
-                f"--decoding model needs the model's generation_config, but '{self.name}' is not loaded here; set "
-                "--decoding sample or --decoding greedy"
-            )
+            raise ValueError(f"--decoding model needs a loaded model, unlike '{self.name}'; set --decoding sample")
         return decoding_preset(preset, None, extent, **changes), {}
 
     def plan_replies(self, requests: "ReplyRequests", layout: "Layout") -> Plan:

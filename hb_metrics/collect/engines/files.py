@@ -1,12 +1,12 @@
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
 from hb_metrics.collect.replies.decoding_settings import Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.shards import copy_into_shards
@@ -28,17 +28,6 @@ from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
 ROWS_PER_SHARD = 16384
 
 
-@dataclass(frozen=True, kw_only=True)
-class FilePlan:
-    """The answers from a file, in the order of the requests."""
-
-    table: pa.Table
-    about: dict[str, object]
-
-    def description(self) -> dict[str, object]:
-        return self.about
-
-
 class FileEngine(Engine):
     """Answers requests from files. The user names the model, and the program cannot verify this name."""
 
@@ -53,19 +42,16 @@ class FileEngine(Engine):
     def __init__(self, name: str, replies: str | None, log_probabilities: str | None) -> None:
         self.name = name
         self._replies, self._log_probabilities = replies, log_probabilities
+        self.words = "answers from " + " and ".join(filter(None, [replies, log_probabilities]))
         abilities: dict[Ability, str | None] = {"replies": replies, "likelihoods": log_probabilities}
         self.gives = frozenset(ability for ability, path in abilities.items() if path is not None)
-
-    @property
-    def words(self) -> str:
-        return "answers from " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
 
     def identity(self) -> dict[str, object]:
         digests = [file_digest(Path(path)) for path in (self._replies, self._log_probabilities) if path is not None]
         digest = hashlib.sha256("".join(digests).encode()).hexdigest()
         return {**super().identity(), "digest": digest, "answered_in_files": True}
 
-    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> Planned:
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
         given = read_replies_file(path)
@@ -77,18 +63,17 @@ class FileEngine(Engine):
         several = next((prompt for prompt, rows in by_prompt.items() if len({row.reply for row in rows}) > 1), None)
         if several is not None and requests.turn > 1:
             raise ValueError(
-                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}, but a prompt "
-                "may have several replies only at turn 1; pass one reply per conversation at each later turn"
+                f"'{path}' has different replies to {several} at turn {requests.turn}, but a prompt may have several "
+                "replies only at turn 1; pass one reply per conversation at each later turn"
             )
         if several is not None and not requests.decoding.sample:
             raise ValueError(
-                f"'{path}' has different replies to {several}, but the chosen --decoding always gives the same reply; "
-                "set --decoding sample, or pass one reply per prompt"
+                f"'{path}' has different replies to {several}; set --decoding sample, or pass one per prompt"
             )
         numbered = [
             (row, reply_id(prompt, number), reply)
             for row, prompt in enumerate(requests.ids)
-            for number, reply in enumerate(by_prompt.get(prompt, []), start=1)
+            for number, reply in enumerate(by_prompt[prompt], start=1)
         ]
         rows, ids, replies = map(list, zip(*numbered, strict=True))
         answers = [_answer(reply, requests.extent) for reply in replies]
@@ -105,12 +90,12 @@ class FileEngine(Engine):
             ),
         }
         columns = {"id": ids, **reply_columns(requests, rows, answers)}
-        return FilePlan(table=pa.table(columns, schema=REPLY_SCHEMA), about=about)
+        return Planned(pa.table(columns, schema=REPLY_SCHEMA), about)
 
-    def reply(self, plan: FilePlan, folder: Path) -> pa.Table:
-        return copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
+    def reply(self, plan: Planned, folder: Path) -> pa.Table:
+        return copy_into_shards(plan.work, folder, ROWS_PER_SHARD)
 
-    def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
         assert self._log_probabilities is not None
         path = self._log_probabilities
         given = read_log_probabilities_file(path)
@@ -131,10 +116,10 @@ class FileEngine(Engine):
             "reason": f"the log-probabilities come from {last_part(path)}, and are assumed to be natural logarithms",
             "predicted_tokens": sum(row.num_tokens for row in given),
         }
-        return FilePlan(table=pa.table(columns, schema=PERPLEXITY_SCHEMA), about=about)
+        return Planned(pa.table(columns, schema=PERPLEXITY_SCHEMA), about)
 
-    def score_into_shards(self, plan: FilePlan, folder: Path) -> None:
-        copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
+    def score_into_shards(self, plan: Planned, folder: Path) -> None:
+        copy_into_shards(plan.work, folder, ROWS_PER_SHARD)
 
 
 def _answer(given: GivenReply, extent: Extent) -> Answer:

@@ -1,11 +1,11 @@
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
 from hb_metrics.collect.replies.decoding_settings import (
     MODEL_PRESET,
     Decoding,
@@ -19,28 +19,11 @@ from hb_metrics.collect.replies.requests import ReplyRequests
 from hb_metrics.collect.scoring.options import OptionPlan, plan_options
 from hb_metrics.collect.scoring.perplexity import plan_perplexity
 from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
-from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
-from hb_metrics.collect.units import ScoringPlan
 from hb_metrics.models.float32 import quantization_of
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.models.sources import find_source
-
-
-@dataclass(frozen=True)
-class LikelihoodPlan:
-    requests: LikelihoodRequests
-    scoring: ScoringPlan
-
-    def description(self) -> dict[str, object]:
-        return {
-            "path": self.scoring.scoring,
-            "reason": self.scoring.scoring_reason,
-            "start_token": self.scoring.start_token,
-            "positions": self.scoring.positions,
-            "predicted_tokens": int(self.scoring.num_tokens.sum()),
-        }
 
 
 class LocalEngine(Engine):
@@ -54,27 +37,34 @@ class LocalEngine(Engine):
         self.loaded = loaded
         self.name = loaded.name
         self.kind = loaded.kind
+        self.words = f"{loaded.kind}, {loaded.dtype}"
         self.gives = frozenset[Ability](
             ("likelihoods", "weights") if loaded.kind == "masked" else ("likelihoods", "weights", "replies")
         )
 
-    @property
-    def words(self) -> str:
-        return f"{self.kind}, {self.loaded.dtype}"
-
     def identity(self) -> dict[str, object]:
+        quantization, adapter = quantization_of(self.loaded.config), self.loaded.adapter
+        if quantization is not None and not getattr(self.loaded.model, "is_quantized", False):
+            quantization += ", computed with full weights"  # the device does not support the quantization
         return {
             **super().identity(),
             "digest": self.loaded.digest,
             "dtype": self.loaded.dtype,
             "num_parameters": self.loaded.model.num_parameters(),
-            **_variant(self.loaded),
+            **({} if quantization is None else {"quantization": quantization}),
+            **({} if adapter is None else {"adapter": asdict(adapter)}),
         }
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, object]]:
         model = self.loaded.model
-        ignored = ignored_settings(model) if preset == MODEL_PRESET else {}
-        return decoding_preset(preset, model, extent, **changes), ignored
+        try:
+            ignored = ignored_settings(model) if preset == MODEL_PRESET else {}
+            return decoding_preset(preset, model, extent, **changes), ignored
+        except TypeError as error:  # transformers checks few types
+            raise ValueError(
+                f"the generation_config.json of '{self.name}' has a value of a wrong type ({error}); correct it, or "
+                "set another --decoding"
+            ) from error
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ReplyPlan:
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
@@ -97,33 +87,28 @@ class LocalEngine(Engine):
             unit="option",
         )
 
-    def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
         if self.kind == "masked":
             assert requests.spans is not None
-            plan = plan_pseudo_log_likelihood(
-                requests.texts, requests.spans, model, tokenizer, max_positions=MAX_POSITIONS
-            )
+            plan = plan_pseudo_log_likelihood(requests.texts, requests.spans, model, tokenizer)
         else:
-            plan = plan_perplexity(requests.texts, model, tokenizer, max_positions=MAX_POSITIONS)
-        return LikelihoodPlan(requests, plan)
+            plan = plan_perplexity(requests.texts, model, tokenizer)
+        about = {
+            "path": plan.scoring,
+            "reason": plan.scoring_reason,
+            "start_token": plan.start_token,
+            "positions": plan.positions,
+            "predicted_tokens": int(plan.num_tokens.sum()),
+        }
+        return Planned((requests, plan), about)
 
-    def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> None:
-        requests = plan.requests
+    def score_into_shards(self, plan: Planned, folder: Path) -> None:
+        requests, scoring = plan.work
         columns = {"id": requests.ids, **requests.about.to_pydict(), "text": requests.texts}
-        score_into_shards(plan.scoring, columns, folder, self.loaded.model)
+        score_into_shards(scoring, columns, folder, self.loaded.model)
 
 
 def load_engine(name: str, revision: str | None = None, *, adapter: str | None = None, **settings: Any) -> LocalEngine:
     """Loads a model as an engine. `settings` are those of `load_model`."""
     return LocalEngine(load_model(find_source(name, revision, adapter=adapter), **settings))
-
-
-def _variant(loaded: LoadedModel) -> dict[str, object]:
-    quantization = quantization_of(loaded.config)
-    if quantization is not None and not getattr(loaded.model, "is_quantized", False):
-        quantization += ", computed with full weights"  # the device does not support the quantization
-    return {
-        **({} if quantization is None else {"quantization": quantization}),
-        **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),
-    }

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from hb_metrics.collect.asking import ask_into_shards
-from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
 from hb_metrics.collect.replies.decoding_settings import NO_EFFECT, REASONING_TOKENS, Decoding, Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
@@ -23,8 +23,8 @@ from hb_metrics.models.served.answers import (
     read_served_answer,
     text_of,
 )
-from hb_metrics.models.served.client import Client, Server, TemporaryFault, make_server
-from hb_metrics.models.served.probe import Probe, extra_fields, probe_server
+from hb_metrics.models.served.client import Server, TemporaryFault
+from hb_metrics.models.served.probe import Probe, extra_fields
 from hb_metrics.models.thoughts import Written
 from hb_metrics.run.run_record import served_name
 from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
@@ -81,20 +81,6 @@ class ServedReplyPlan:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServedLikelihoodPlan:
-    requests: LikelihoodRequests
-    start_token: str | None
-
-    def description(self) -> dict[str, object]:
-        return {
-            "path": "served, echo",
-            "reason": "in the probe, the server returned a log-probability for every token of a prompt",
-            "start_token": self.start_token,
-            "fields_sent": FIELDS,
-        }
-
-
 class ServedEngine(Engine):
     kind = "causal"
     gives_options = True
@@ -113,12 +99,9 @@ class ServedEngine(Engine):
     def __init__(self, server: Server, probe: Probe) -> None:
         self.name = server.model
         self.server, self.probe, self.where = server, probe, server.where
+        name = served_name(self.name, probe.model)
+        self.words = f"served by {self.where}{name}, {server.concurrency} requests at a time"
         self.gives = frozenset[Ability](("replies", "likelihoods") if probe.likelihoods else ("replies",))
-
-    @property
-    def words(self) -> str:
-        name = served_name(self.name, self.probe.model)
-        return f"served by {self.where}{name}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, object]:
         return {**super().identity(), "served": {"provider": self.server.provider, **asdict(self.probe)}}
@@ -126,10 +109,7 @@ class ServedEngine(Engine):
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
         layout = super().layout(context=context, tag=tag, chat=chat)
         if layout.context not in ("chat", "plain"):
-            raise ValueError(
-                f"--context {layout.context} needs the model's tokenizer, but '{self.name}' runs on a server; set "
-                "--context chat or --context plain"
-            )
+            raise ValueError(f"--context {layout.context} needs a tokenizer; on a server, set --context chat or plain")
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, object]]:
@@ -145,31 +125,20 @@ class ServedEngine(Engine):
             )
         decoding, left_out = super().decoding(preset, extent, **changes)
         if decoding.num_beams > 1:
-            raise ValueError(
-                f"num_beams is {decoding.num_beams}, but servers with this interface do not support beam search; set "
-                "--decoding sample or --decoding greedy"
-            )
+            raise ValueError(f"num_beams is {decoding.num_beams}, but servers have no beams; set --decoding sample")
         if not self.probe.temperature_kept and not (decoding.sample and decoding.temperature == 1):
             raise ValueError(f"{self.where} accepts only a temperature of 1; set --decoding sample and --temperature 1")
         if decoding.sample and not self.probe.samples:
-            raise ValueError(
-                f"{self.where} rejects seeds, or returns the same answer at temperature 1 for every seed, so it cannot "
-                "draw the run's samples; set --decoding greedy, or enable sampling on the server (transformers serve: "
-                "do_sample in the model's generation_config.json)"
-            )
+            raise ValueError(f"{self.where} rejects or ignores seeds; set --decoding greedy")
         if not decoding.sample and not self.probe.greedy:
-            raise ValueError(
-                f"{self.where} returns different answers at temperature 0, so its greedy replies would be random; "
-                "set --decoding sample, or use a server that supports a temperature of 0"
-            )
-        asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
+            raise ValueError(f"{self.where} returns different answers at temperature 0; set --decoding sample")
+        asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False}
         for name, value in decoding.sampling.items() if decoding.sample else ():
             if value == NO_EFFECT[name] or vars(self.probe).get(f"{name}_kept"):
                 continue
             if name != "top_k" or changes.get(name) is not None:
                 raise ValueError(
-                    f"{self.where} ignores or rejects {name}, so replies would not be sampled with the recorded "
-                    f"settings; set --{name} {0 if name == 'top_k' else NO_EFFECT[name]}"
+                    f"{self.where} ignores {name}; set --{name} {0 if name == 'top_k' else NO_EFFECT[name]}"
                 )
             asked[name] = NO_EFFECT[name]  # the preset's limit excludes only unlikely tokens
         left_out |= {name: vars(decoding)[name] for name, value in asked.items() if vars(decoding)[name] != value}
@@ -177,10 +146,7 @@ class ServedEngine(Engine):
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
         if self.probe.max_tokens_kept is False:
-            raise ValueError(
-                f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; use a "
-                "server that supports this field"
-            )
+            raise ValueError(f"{self.where} ignores {self.probe.max_tokens_field}; use a server that supports it")
         self._check_roles(requests)
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
@@ -204,9 +170,7 @@ class ServedEngine(Engine):
                 "the cue; set --personas 0, remove --system_prompt, and set --cue to prompt, history or signature"
             )
         if ("assistant" in roles or requests.turns > 1) and self.probe.history_kept is False:
-            raise ValueError(
-                f"{self.where} ignores or rejects earlier messages; set --turns 1, and do not set --cue history"
-            )
+            raise ValueError(f"{self.where} ignores earlier messages; set --turns 1, and no --cue history")
 
     def reply(self, plan: ServedReplyPlan, folder: Path) -> pa.Table:
         requests = plan.requests
@@ -214,17 +178,10 @@ class ServedEngine(Engine):
         reasons: list[str | None] = []  # for each answer, its finish reason if it is empty, and "" if it has text
         bodies = [plan.body(row) for row in range(len(requests.ids))]
 
-        def read(content: Any) -> ServedAnswer:
+        def read(content: Any, row: int) -> dict[str, object]:
             answer = read_served_answer(content, max_tokens=plan.fields[self.probe.max_tokens_field])
             if answer.ending != "filtered":  # a filter may answer in place of the model
                 check_model(answer.model, self.probe.model)
-            return answer
-
-        async def ask(client: Client, row: int) -> dict[str, object]:
-            what = f"turn {requests.turn} of prompt '{requests.ids[row]}'"
-            answer = await client.post(path, bodies[row], read, what=what)
-            client.cost.tokens_in += answer.num_prompt_tokens or 0
-            client.cost.tokens_out += answer.num_tokens or 0
             reasons.append("" if answer.text else answer.finish_reason)
             if len(reasons) == _FIRST_REPLIES and all(reasons):
                 raise ValueError(
@@ -245,7 +202,7 @@ class ServedEngine(Engine):
             }
 
         return ask_into_shards(
-            self.server, requests.ids, bodies, folder, SERVED_REPLY_SCHEMA, ask, columns, label="replies"
+            self.server, path, requests.ids, bodies, folder, SERVED_REPLY_SCHEMA, read, columns, label="replies"
         )
 
     def plan_options(
@@ -268,38 +225,35 @@ class ServedEngine(Engine):
     def score_options(self, plan: ServedOptionPlan, folder: Path) -> None:
         ids = plan.columns["id"]
 
-        async def ask(client: Client, row: int) -> dict[str, object]:
-            def read(content: Any) -> dict[str, object]:
-                check_model(text_of(content.get("model")), self.probe.model)
-                values = plan.read(content, row)
-                if values is None:
-                    raise TemporaryFault("the answer contains no log-probabilities, although others did")
-                return values
-
-            return await client.post(plan.path, plan.bodies[row], read, what=f"the options of prompt '{ids[row]}'")
+        def read(content: Any, row: int) -> dict[str, object]:
+            check_model(text_of(content.get("model")), self.probe.model)
+            values = plan.read(content, row)
+            if values is None:
+                raise TemporaryFault("the answer contains no log-probabilities, although others did")
+            return values
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, object]]) -> dict[str, object]:
             labels = {name: [values[row] for row in rows] for name, values in plan.columns.items() if name != "id"}
             return labels | {name: [answer[name] for answer in answers] for name in answers[0]}
 
-        ask_into_shards(self.server, ids, plan.bodies, folder, plan.schema, ask, columns, label="decisions")
+        ask_into_shards(self.server, plan.path, ids, plan.bodies, folder, plan.schema, read, columns, label="decisions")
 
-    def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
-        return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
+        about = {
+            "path": "served, echo",
+            "reason": "in the probe, the server returned a log-probability for every token of a prompt",
+            "start_token": self.probe.start_token,
+            "fields_sent": FIELDS,
+        }
+        return Planned(requests, about)
 
-    def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> None:
-        requests = plan.requests
+    def score_into_shards(self, plan: Planned, folder: Path) -> None:
+        requests = plan.work
         bodies = [{"prompt": text, **FIELDS} for text in requests.texts]
 
-        async def ask(client: Client, row: int) -> dict[str, object]:
-            def read(content: Any) -> TextLikelihood:
-                likelihood = read_likelihood(content, requests.texts[row])
-                check_model(likelihood.model, self.probe.model)
-                return likelihood
-
-            likelihood = await client.post("completions", bodies[row], read, what=f"prompt '{requests.ids[row]}'")
-            client.cost.tokens_in += likelihood.num_tokens
-            client.cost.tokens_out += 1
+        def read(content: Any, row: int) -> dict[str, object]:
+            likelihood = read_likelihood(content, requests.texts[row])
+            check_model(likelihood.model, self.probe.model)
             return likelihood._asdict()
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, object]:
@@ -314,16 +268,16 @@ class ServedEngine(Engine):
             }
 
         ask_into_shards(
-            self.server, requests.ids, bodies, folder, SERVED_SCORE_SCHEMA, ask, columns, label="likelihoods"
+            self.server,
+            "completions",
+            requests.ids,
+            bodies,
+            folder,
+            SERVED_SCORE_SCHEMA,
+            read,
+            columns,
+            label="likelihoods",
         )
-
-
-def connect_engine(
-    model: str, base_url: str | None, provider: str | None, concurrency: int, folder: Path, **asked_with: Any
-) -> ServedEngine:
-    """Connects to a server, and tests what it supports. `asked_with` are the arguments of `probe_server`."""
-    server = make_server(model, base_url, provider, concurrency)
-    return ServedEngine(server, probe_server(server, folder, **asked_with))
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
-from hb_metrics.collect.engines.local import LocalEngine, load_engine
+from hb_metrics.collect.engines.local import load_engine
 from hb_metrics.collect.judges.local import LocalJudge
 from hb_metrics.collect.judges.rubric import NO_ANSWER, VERSION, Prompt, Rubric, prompt_for, read_rubric
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.run.run_record import served_name
 
+_load_once = cache(load_engine)
 _CUT = 0.75  # a text that is too long is repeatedly shortened by this factor until it fits
 # The folder for a server's answers if no run stores them.
 _ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"
@@ -48,7 +49,8 @@ def load_judge(
     rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
     reader: Any
     if source.base_url is None:
-        reader = LocalJudge(_loaded(source.model, str(device), trust_remote_code), rubric)
+        engine = _load_once(source.model, device=str(device), trust_remote_code=trust_remote_code)
+        reader = LocalJudge(engine, rubric)
     else:
         from hb_metrics.collect.judges.served import ServedJudge
         from hb_metrics.models.served.client import make_server
@@ -89,11 +91,6 @@ def load_judge(
         classify_by_key=by_key,
         cost=reader.cost,
     )
-
-
-@cache
-def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
-    return load_engine(model, device=device, trust_remote_code=trust_remote_code)
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:

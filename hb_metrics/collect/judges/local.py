@@ -70,18 +70,13 @@ class LocalJudge:
         ]
         if not all(self.letters):
             raise ValueError(
-                f"the vocabulary of judge '{self.loaded.name}' lacks a token for one of the letters A to "
-                f"{LETTERS[len(self.letters) - 1]}; set --judge_model to a model that has a token for each letter"
+                f"judge '{self.loaded.name}' lacks a token for one of the letters; set another --judge_model"
             )
         self.limit = most_tokens(model, tokenizer)
         self.prefix = decoder_prefix(model, tokenizer)
         tried = [prompt_for(rubric, text, seed=0) for examples in rubric.examples for text in examples]
         if not all(map(self.fits, tried)):
-            raise ValueError(
-                f"the rubric {rubric.name} is too long: its prompt for one of its own examples exceeds the judge's "
-                f"maximum of {self.limit} tokens; shorten the rubric, or set --judge_model to a model that accepts "
-                "more tokens"
-            )
+            raise ValueError(f"the rubric {rubric.name} is too long for {self.limit} tokens; shorten it")
         encoded = [self._encoded(prompt) for prompt in tried]
         self.beginning = encoded[0][: num_shared(encoded)]
         self.ending = encoded[0][len(self.beginning) :]

@@ -106,10 +106,7 @@ def read_rubric(name: str | Path) -> Rubric:
     path = shipped_or_own(RUBRICS, name, "rubric")
     own = re.sub(r"\W+", "_", path.stem)
     if own in CLASSIFIERS:
-        raise ValueError(
-            f"rubric {path} has the same name as the classifier '{own}', so their labels could be confused; rename "
-            "the file"
-        )
+        raise ValueError(f"rubric {path} has the same name as the classifier '{own}'; rename the file")
     content, lines = read_document(path, _Content, "question: …", "rubric", _explained)
     faults: list[Fault] = []
     names = [label.label for label in content.labels]

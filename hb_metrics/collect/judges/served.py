@@ -100,21 +100,16 @@ class ServedJudge:
             if self.reads == "log-probabilities" and answer.ending not in ("filtered", "refused"):
                 first = first_tokens(content)
                 if first is None:
-                    raise TemporaryFault(
-                        "the answer has no valid log-probabilities, although the server's first answer had them"
-                    )
+                    raise TemporaryFault("the answer has no valid log-probabilities, unlike the first one")
             return JudgeAnswer(answer.text, answer.num_prompt_tokens, answer.num_tokens, first)
 
         async def ask(client: Client, row: int) -> dict[str, object]:
             answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
-            client.cost.tokens_in += answer.tokens_in or 0
-            client.cost.tokens_out += answer.tokens_out or 0
             self.num_asked += 1
             self.num_answered += any(letter_masses(answer, self.num_letters))
             if self.num_asked >= _FIRST and not self.num_answered:
                 raise ValueError(
-                    f"none of the judge's first {_FIRST} answers contains the letter of a label, so the run stops; set "
-                    "--judge_model to a model that follows instructions better"
+                    f"none of the judge's first {_FIRST} answers is a letter; set --judge_model to another model"
                 )
             return answer._asdict()
 

@@ -73,9 +73,7 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     usable = [template for template in templates if says_who_the_user_is(template)]
     if not usable:
         raise ValueError(
-            f'--cue {cue} needs a template in which users describe themselves, such as "I\'m {SINGULAR_SLOT}.", but '
-            f"none of the {len(templates)} templates is of this kind; set --cue prompt, add such a template, or set "
-            "--dataset_config to a version that has one, such as v1.0"
+            f'--cue {cue} needs a template such as "I\'m {SINGULAR_SLOT}."; set --cue prompt, or --dataset_config v1.0'
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
 
@@ -108,10 +106,7 @@ def read_sentences(path: Path) -> list[str]:
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
     """Draws persona lines for each prompt. The draw depends only on the prompt's id and the seed."""
     if number > len(personas):
-        raise ValueError(
-            f"personas is {number}, but the file has only {len(personas)} persona lines; set --personas to at most "
-            f"{len(personas)}, or add lines to the file"
-        )
+        raise ValueError(f"personas is {number}, but the file has {len(personas)} lines; set --personas to less")
     if not number:
         return [[] for _ in ids]
     drawn = (seeded_generator(seed, "personas", name).choice(len(personas), number, replace=False) for name in ids)

@@ -14,11 +14,17 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    NoRepeatNGramLogitsProcessor,
+    PreTrainedModel,
+    StoppingCriteriaList,
+)
 
 from hb_metrics.collect.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.collect.replies.forward import Forward
-from hb_metrics.collect.replies.sampling import allowed, draw, index_of_highest, not_finite, table_of
+from hb_metrics.collect.replies.sampling import draw, index_of_highest, not_finite, table_of
 from hb_metrics.models.architecture import decoder_start, first_position
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.float32 import is_exact
@@ -30,13 +36,8 @@ _SHARE_OVER = 1 / 8
 
 
 class NextLogits(Protocol):
-    """Computes the logits from which the next tokens of a batch's replies are chosen, as `forward.Forward` does.
+    """Computes the logits from which the next tokens of a batch's replies are chosen, as `forward.Forward` does."""
 
-    `tokens` [rows, length] ends in the replies so far.
-    """
-
-    @property
-    def tokens(self) -> torch.Tensor: ...
     def first(self) -> torch.Tensor: ...
     def next(self, tokens: torch.Tensor) -> torch.Tensor: ...
     def select(self, rows: torch.Tensor) -> None: ...
@@ -113,11 +114,6 @@ class Reply:
         # End tokens are excluded only after the first word. Excluding them earlier would change how replies begin.
         return self.begun and len(self.tokens) - self.reader.start < self.decoding.min_new_tokens
 
-    @property
-    def unrepeated(self) -> int:
-        """The position of the first token whose n-grams must not be repeated."""
-        return len(self.tokens) if self.reader.is_thinking else self.reader.start
-
     def add(self, token: int, is_close: bool) -> None:
         if self.is_over:
             return
@@ -162,7 +158,7 @@ def _write(
         here = [replies[row] for row in rows]
         logits = logits.float()
         highest = logits.amax(1)
-        logits = allowed_next(logits, forward.tokens, step, here, is_end)
+        logits = allowed_next(logits, here, is_end)
         if drawn is None:
             chosen, is_close = index_of_highest(logits, CLOSE)
         else:
@@ -183,19 +179,15 @@ def _write(
         logits = forward.next(chosen)
 
 
-def allowed_next(
-    logits: torch.Tensor, read: torch.Tensor, step: int, replies: Sequence[Reply], is_end: torch.Tensor
-) -> torch.Tensor:
-    """Returns the logits, with -inf for the next tokens that are not allowed (see `allowed`): [replies, vocabulary].
+def allowed_next(logits: torch.Tensor, replies: Sequence[Reply], is_end: torch.Tensor) -> torch.Tensor:
+    """Returns the logits [replies, vocabulary], with -inf for the ends of replies that are too short.
 
-    `read` [replies, length] ends in the `step` tokens of each reply. `is_end` is [vocabulary].
+    `is_end` is [vocabulary].
     """
-    decoding, short, starts = replies[0].decoding, None, None
-    if decoding.min_new_tokens:
-        short = torch.tensor([[reply.too_short] for reply in replies], device=logits.device)
-    if decoding.no_repeat_ngram_size:
-        starts = torch.tensor([reply.unrepeated for reply in replies], device=logits.device)
-    return allowed(logits, read[:, read.shape[1] - step :], decoding.no_repeat_ngram_size, starts, is_end, short)
+    if not replies[0].decoding.min_new_tokens:
+        return logits
+    short = torch.tensor([[reply.too_short] for reply in replies], device=logits.device)
+    return logits.masked_fill(is_end & short, -torch.inf)
 
 
 def _beam_search(
@@ -242,7 +234,8 @@ def _rules(
 ) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
     """Returns the functions that exclude next tokens and that find ended replies.
 
-    The options of `generate` would end a reply at a line break before its first word, and block n-grams of the context.
+    The options of `generate` would end a reply at a line break before its first word, and block n-grams of the context,
+    which the paper allows (Smith et al., 2022, A.4).
     """
     dropped, marks, kept = (table_of(ids, size, device) for ids in (ends.dropped, ends.marks, ends.kept))
     passed = table_of([*ends.marks, *ends.blank], size, device)
@@ -255,8 +248,11 @@ def _rules(
         highest, replies = scores.amax(1), tokens[:, num_read:]
         if not highest.isfinite().all():
             raise not_finite(highest)
-        short = torch.full((1, 1), replies.shape[1] < decoding.min_new_tokens, device=device)
-        return allowed(scores, replies, decoding.no_repeat_ngram_size, None, ending(replies), short)
+        if replies.shape[1] < decoding.min_new_tokens:
+            scores = scores.masked_fill(ending(replies), -torch.inf)
+        if decoding.no_repeat_ngram_size:
+            return NoRepeatNGramLogitsProcessor(decoding.no_repeat_ngram_size)(replies, scores)
+        return scores
 
     def has_ended(tokens: torch.Tensor, scores: object) -> torch.Tensor:  # [rows]
         replies = tokens[:, num_read:]

@@ -71,10 +71,9 @@ class Decoding:
             if not lowest <= value <= highest:  # this also rejects NaN
                 raise ValueError(f"{name} is {value}; set a number from {lowest} to {highest}")
         if self.num_beams > 1 and (self.sample or self.end_after_sentence):
-            raise ValueError(
-                f"num_beams is {self.num_beams}, but beam search neither samples nor ends after a sentence; set "
-                "num_beams to 1, or set sample and end_after_sentence to False"
-            )
+            raise ValueError(f"num_beams is {self.num_beams}; set it to 1, or sample and end_after_sentence to False")
+        if self.num_beams == 1 and self.no_repeat_ngram_size:
+            raise ValueError(f"no_repeat_ngram_size is {self.no_repeat_ngram_size}, but num_beams is 1; set it to 0")
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -133,10 +132,7 @@ def decoding_preset(
     if changes.get("top_k") == 0:  # transformers uses 0 for all tokens
         changes["top_k"] = ALL_TOKENS
     if changes.get("temperature") == 0:
-        raise ValueError(
-            "temperature is 0, but sampling needs a positive temperature; to decode without sampling, remove the "
-            "temperature and set --decoding greedy"
-        )
+        raise ValueError("temperature is 0; set a positive number, or --decoding greedy without a temperature")
     whole: dict[str, object] = {}
     if extent == "whole":
         whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
@@ -150,8 +146,7 @@ def decoding_preset(
     for setting in NO_EFFECT:
         if setting in changes and not decoding.sample:
             raise ValueError(
-                f"{setting} is {changes[setting]}, but --decoding {name} does not sample; remove {setting}, or set "
-                "--decoding sample"
+                f"{setting} is {changes[setting]}, but --decoding {name} does not sample; remove {setting}"
             )
     return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
 
@@ -168,7 +163,7 @@ def model_decoding(model: "PreTrainedModel") -> dict[str, object]:
     settings = {
         "sample": sample,
         "num_beams": config.num_beams,
-        "no_repeat_ngram_size": config.no_repeat_ngram_size,
+        "no_repeat_ngram_size": config.no_repeat_ngram_size if (config.num_beams or 1) > 1 else None,
         "length_penalty": config.length_penalty,
         "min_new_tokens": config.min_new_tokens,
         "max_new_tokens": config.max_new_tokens,
@@ -190,8 +185,7 @@ def ignored_settings(model: "PreTrainedModel") -> dict[str, object]:
     """Returns the settings in a model's generation_config that have an effect, but are not supported."""
     config = model.generation_config
     decoded = _DECODED | (_DECODED_WITH_ENCODER if model.config.is_encoder_decoder else set())
-    if config.do_sample and (config.num_beams or 1) > 1:
-        decoded -= {"do_sample"}
+    decoded -= {"do_sample"} if (config.num_beams or 1) > 1 else {"no_repeat_ngram_size"}
     if config.max_new_tokens is not None:  # transformers then ignores `max_length`
         decoded |= {"max_length"}
     settings = json.loads(config.to_json_string(ignore_metadata=True))

@@ -59,10 +59,7 @@ def plan_replies(
     decoding = replace(decoding, max_reasoning_tokens=max_reasoning_tokens)
     if decoding.num_beams > 1 and thoughts is not None and max_reasoning_tokens:
         raise ValueError(
-            f"num_beams is {decoding.num_beams}, but the model thinks before it replies, and beam search cannot "
-            "separate a thought from a reply; set --decoding sample or --decoding greedy, or turn thinking off (for "
-            "many models, with --chat_template_kwargs '{\"enable_thinking\": false}'). If the model never thinks, set "
-            "--max_reasoning_tokens 0"
+            f"num_beams is {decoding.num_beams}, but the model thinks before it replies; set --decoding sample"
         )
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     if requests.turn == 1 and requests.turns > 1:
@@ -98,9 +95,7 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
         longest = max(map(len, contexts), default=0) + (turn - 1) * decoding.max_new_tokens + beside
         if limit is not None and longest > limit:
             raise ValueError(
-                f"turns is {requests.turns}, so the longest conversation could have {longest:,} tokens at turn {turn}, "
-                f"but the model accepts only {limit:,}; set --turns to at most {turn - 1}, set --max_new_tokens to "
-                f"less than {decoding.max_new_tokens}, or use a model that accepts more tokens"
+                f"turn {turn} may need {longest:,} tokens, but the model accepts {limit:,}; set --turns to {turn - 1}"
             )
 
 
@@ -146,10 +141,9 @@ def _logits(plan: ReplyPlan, model: PreTrainedModel, context: list[int], decoded
     prefix = decoder_start(model) if model.config.is_encoder_decoder else []
     logits = reply_logits(model, [(context, drawn)], prefix)[0].float()
     is_end = table_of([*ends.dropped, *ends.marks, *ends.kept], logits.shape[1], logits.device)
-    read = torch.tensor([drawn], device=logits.device)
     reply, rows, start = Reply(decoding, ends, len(drawn)), [], 0
     for step, token in enumerate(drawn):
         start = reply.reader.start
-        rows.append(allowed_next(logits[step : step + 1], read[:, :step], step, [reply], is_end))
+        rows.append(allowed_next(logits[step : step + 1], [reply], is_end))
         reply.add(token, is_close=False)
     return torch.cat(rows)[start:]

@@ -228,10 +228,7 @@ def make_requests(
 def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: int) -> ReplyRequests:
     follow_ups = read_sentences(Path(__file__).parent / "follow_ups.yaml")
     if turns - 1 > len(follow_ups):
-        raise ValueError(
-            f"turns is {turns}, which needs {turns - 1} different follow-up questions, but there are only "
-            f"{len(follow_ups)}; set --turns to at most {len(follow_ups) + 1}"
-        )
+        raise ValueError(f"turns is {turns}; set --turns to at most {len(follow_ups) + 1}, the number of questions")
     asked: list[tuple[str, str | None]] = [(template, None) for template in templates]
     if requests.questions is not None:
         asked = list(zip(templates, requests.questions, strict=True))

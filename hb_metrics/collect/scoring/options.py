@@ -5,12 +5,12 @@ models write it ("yes" and "Yes"). Nothing is sampled. Prompts that begin alike 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hb_metrics.collect.scoring.perplexity import most_tokens
-from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
+from hb_metrics.collect.scoring.reply_scoring import reply_nlls, reply_scoring
 from hb_metrics.collect.scoring.scoring_paths import on_trees
 from hb_metrics.collect.units import ScoringPlan
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix
@@ -26,14 +26,8 @@ class OptionPlan(NamedTuple):
 
     columns: dict[str, list[str]]
     scores: ScoringPlan
-
-    @property
-    def scoring(self) -> str:
-        return self.scores.scoring
-
-    @property
-    def scoring_reason(self) -> str:
-        return self.scores.scoring_reason
+    scoring: str
+    scoring_reason: str
 
 
 def plan_options(
@@ -57,26 +51,15 @@ def plan_options(
     Raises:
         ValueError: A prompt with an option is longer than the model allows, or has no tokens.
     """
-    tokenizer, has_encoder = loaded.tokenizer, loaded.config.is_encoder_decoder
-    rendered = render_messages(
-        conversations,
-        tokenizer,
-        layout.context,
-        is_encoder_decoder=has_encoder,
-        chat=layout.chat,
-        thought=False,
-    )
-    contexts = encode_rendered(rendered, tokenizer, layout.context, is_encoder_decoder=has_encoder)
-    written = []
-    for row, of_row in enumerate(options):
-        written += [(row, option, form) for option in of_row for form in forms_of(option)]
-    replies = encode_replies(
-        [rendered[row] for row, _, _ in written],
-        [form for _, _, form in written],
-        tokenizer,
-        layout.context,
-        is_encoder_decoder=has_encoder,
-    )
+    tokenizer = loaded.tokenizer
+    how: Any = {"context": layout.context, "is_encoder_decoder": loaded.config.is_encoder_decoder}
+    rendered = render_messages(conversations, tokenizer, chat=layout.chat, thought=False, **how)
+    contexts = encode_rendered(rendered, tokenizer, **how)
+    written = [
+        (row, option, form) for row, names in enumerate(options) for option in names for form in forms_of(option)
+    ]
+    prompts = [rendered[row] for row, _, _ in written]
+    replies = encode_replies(prompts, [form for _, _, form in written], tokenizer, **how)
     pairs = [(contexts[row], reply) for (row, _, _), reply in zip(written, replies, strict=True)]
     limit = most_tokens(loaded.model, tokenizer)
     for (row, _, _), (context, reply) in zip(written, pairs, strict=True):
@@ -89,11 +72,12 @@ def plan_options(
     columns = {
         "id": [f"{ids[row]}-{number}" for number, (row, _, _) in enumerate(written)],
         "prompt_id": [ids[row] for row, _, _ in written],
-        "text": [rendered[row] for row, _, _ in written],
+        "text": prompts,
         "option": [option for _, option, _ in written],
         "form": [form for _, _, form in written],
     }
-    return OptionPlan(columns, _scoring(pairs, loaded))
+    scores = _scoring(pairs, loaded)
+    return OptionPlan(columns, scores, scores.scoring, scores.scoring_reason)
 
 
 def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel) -> ScoringPlan:
@@ -105,4 +89,4 @@ def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel) 
     sequences = [(*context, *reply) for context, reply in pairs]
     alone = [(len(sequence) - 1,) for sequence in sequences]
     plan = reply_scoring(pairs, [], alone, reply_nlls, model, tokenizer)
-    return on_trees(plan, model, sequences, np.array([len(context) for context, _ in pairs]), MAX_POSITIONS)
+    return on_trees(plan, model, sequences, np.array([len(context) for context, _ in pairs]))

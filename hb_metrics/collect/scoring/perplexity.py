@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset.reddit_bias import SIDES
 from hb_metrics.collect.scoring import scoring_paths
-from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
+from hb_metrics.collect.scoring.reply_scoring import reply_nlls, reply_scoring
 from hb_metrics.collect.scoring.scoring_shards import PerplexityScores, perplexity_scores, run_plan
 from hb_metrics.collect.units import ScoringPlan, alike_units, check_texts, distinct
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of, text_start
@@ -31,9 +31,7 @@ def score_perplexity(
     tokenizer: PreTrainedTokenizerBase,
     *,
     trees: bool = True,
-    max_positions: int = MAX_POSITIONS,
     add_start_token: bool = True,
-    progress: bool = True,
 ) -> PerplexityScores:
     """Computes the perplexity of each text.
 
@@ -44,19 +42,15 @@ def score_perplexity(
         model: A causal or an encoder–decoder language model. An encoder reads an empty text.
         tokenizer: The model's tokenizer.
         trees: Whether to use prefix trees if a trial shows that the model supports them.
-        max_positions: The maximum number of tokens that the model reads at once. It limits the memory needed.
         add_start_token: Whether a causal model reads its start tokens first, if it has any.
-        progress: Whether to display a progress bar.
 
     Raises:
         ValueError: A text is empty, has no token to predict, or is too long. The message states the text's row. Also
             raised if the tokenizer does not match the model, or if the model returns NaN.
         MemoryError: There is not enough memory even for a single text.
     """
-    plan = plan_perplexity(
-        texts, model, tokenizer, trees=trees, max_positions=max_positions, add_start_token=add_start_token
-    )
-    return perplexity_scores(plan, run_plan(plan, model, progress=progress))
+    plan = plan_perplexity(texts, model, tokenizer, trees=trees, add_start_token=add_start_token)
+    return perplexity_scores(plan, run_plan(plan, model))
 
 
 def plan_perplexity(
@@ -65,7 +59,6 @@ def plan_perplexity(
     tokenizer: PreTrainedTokenizerBase,
     *,
     trees: bool = True,
-    max_positions: int = MAX_POSITIONS,
     add_start_token: bool = True,
 ) -> ScoringPlan:
     """Tokenizes and checks texts, and divides them into units of work. See `score_perplexity`."""
@@ -81,7 +74,7 @@ def plan_perplexity(
         empty = tokenizer("")["input_ids"]
         pairs = [(empty, tokens) for tokens in encoded]
         shapes = [(len(sequence) - 1,) for sequence in sequences]
-        replies = reply_scoring(pairs, decoder, shapes, reply_nlls, model, tokenizer, max_positions)
+        replies = reply_scoring(pairs, decoder, shapes, reply_nlls, model, tokenizer)
         return replace(replies, sequence_of_text=sequence_of_text)
 
     lengths = [len(sequence) - 1 for sequence in sequences]
@@ -92,14 +85,14 @@ def plan_perplexity(
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - num_read for sequence in sequences], dtype=np.int64),
         positions=sum(lengths),
-        units=alike_units(sequences, [(length,) for length in lengths], max_positions),
+        units=alike_units(sequences, [(length,) for length in lengths]),
         score=partial(scoring_paths.batch_nlls, model, num_read=num_read),
     )
     if not sequences:
         return plan
     scoring_paths.check_causal(model, sequences)
     starts = np.full(len(sequences), num_read)
-    return scoring_paths.on_trees(plan, model, sequences, starts, max_positions) if trees else plan
+    return scoring_paths.on_trees(plan, model, sequences, starts) if trees else plan
 
 
 def check_sequences(
@@ -114,10 +107,7 @@ def check_sequences(
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
         if not needed <= length <= limit:
-            raise ValueError(
-                f"text {row} has {length} tokens including special tokens, but the model accepts {needed} to {limit} "
-                "tokens; change or omit the text"
-            )
+            raise ValueError(f"text {row} has {length} tokens, but the model accepts {needed} to {limit}; omit it")
     check_token_ids(model, sequences)
 
 
@@ -143,9 +133,7 @@ class TextPlan(NamedTuple):
     scoring: ScoringPlan
 
 
-def plan_texts(
-    columns: Sequence[Sequence[str]], loaded: LoadedModel, *, ids: Sequence[str], max_positions: int = MAX_POSITIONS
-) -> TextPlan:
+def plan_texts(columns: Sequence[Sequence[str]], loaded: LoadedModel, *, ids: Sequence[str]) -> TextPlan:
     """Tokenizes texts or pairs of RedditBias (Barikeri et al., 2021, 3.1 and 3.2), and divides them into units of work.
 
     As in the paper's figures, the first token of a text is not scored. The texts are hateful, so they are never printed
@@ -155,10 +143,7 @@ def plan_texts(
     and left out. The other text of their pair is also left out.
     """
     if loaded.kind != "causal":
-        raise ValueError(
-            f"RedditBias needs a causal language model, but '{loaded.name}' is a {loaded.kind} model; remove reddit "
-            "from --measurements, or pass a causal model"
-        )
+        raise ValueError(f"RedditBias needs a causal model, and '{loaded.name}' is {loaded.kind}; remove reddit")
     sequences = []
     for column in columns:
         encoded = loaded.tokenizer(list(column), add_special_tokens=False)["input_ids"] if len(column) else []
@@ -171,12 +156,11 @@ def plan_texts(
     rows: list[int] = kept.tolist()
     if not rows:
         raise ValueError(
-            f"none of the {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have at most one "
-            f"token, and {num_skipped['too_long']} are too long for the model; pass texts that have at least 2 tokens "
-            "and are short enough for the model"
+            f"none of the {len(ids)} texts can be scored: {num_skipped['one_token']} have at most one token, and "
+            f"{num_skipped['too_long']} are too long; pass texts of at least 2 tokens that are short enough"
         )
     texts = [column[row] for column in columns for row in rows]
-    plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, max_positions=max_positions, add_start_token=False)
+    plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, add_start_token=False)
     marks = [f":{side}" for side in SIDES] if len(columns) == len(SIDES) else [""]
     return TextPlan(
         ids=[f"{ids[row]}{mark}" for mark in marks for row in rows],

@@ -9,7 +9,6 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.collect.scoring.perplexity import check_sequences
-from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.collect.units import ScoringPlan, alike_units, check_texts, distinct
 from hb_metrics.models.processes import input_device
 
@@ -24,8 +23,6 @@ def plan_pseudo_log_likelihood(
     spans: Sequence[tuple[int, int]],
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    *,
-    max_positions: int = MAX_POSITIONS,
 ) -> ScoringPlan:
     """Plans the scoring of one span per text.
 
@@ -36,10 +33,7 @@ def plan_pseudo_log_likelihood(
     """
     mask_id = tokenizer.mask_token_id
     if mask_id is None or not tokenizer.is_fast:
-        raise ValueError(
-            "the tokenizer has no mask token, or it does not state the positions of tokens in a text; pass the fast "
-            "tokenizer of a masked language model"
-        )
+        raise ValueError("the tokenizer has no mask token or is slow; pass the fast one of a masked model")
     check_texts(texts)
     unique, sequence_of_text = distinct(list(zip(texts, map(tuple, spans), strict=True)))
     encoded = tokenizer([text for text, _ in unique], return_offsets_mapping=True)
@@ -51,10 +45,7 @@ def plan_pseudo_log_likelihood(
         sentences.append(MaskedSentence(tuple(tokens), positions))
     for row, which in enumerate(sequence_of_text):
         if not sentences[which].positions:
-            raise ValueError(
-                f"span {tuple(spans[row])} of text {row} contains no token; pass the character positions of a word: "
-                "its start and its exclusive end"
-            )
+            raise ValueError(f"span {tuple(spans[row])} of text {row} contains no token; pass its start and end")
     check_sequences([sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
     # A sentence is copied for each masked token. All copies are in the same batch.
     shapes = [(len(sentence.tokens),) * len(sentence.positions) for sentence in sentences]
@@ -65,7 +56,7 @@ def plan_pseudo_log_likelihood(
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sentence.positions) for sentence in sentences], dtype=np.int64),
         positions=sum(map(sum, shapes)),
-        units=alike_units(sentences, shapes, max_positions),
+        units=alike_units(sentences, shapes),
         score=partial(masked_nlls, model, mask_id=mask_id),
     )
 

@@ -24,16 +24,11 @@ from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan, alike_units
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of
-from hb_metrics.models.contexts import encode_rendered, encode_replies
-from hb_metrics.models.layout import Layout, render_prompts
+from hb_metrics.models.chats import chat_messages
+from hb_metrics.models.contexts import encode_rendered, encode_replies, render_messages, with_tag
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.processes import input_device
-
-# The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
-# tokens as with 512. It was about a fifth slower with 128 tokens, and also with 1,024. A larger maximum uses a GPU
-# better, but needs more memory for the logits. With a vocabulary of 49,152 tokens in float32, 512 tokens need 100 MB
-# per core.
-MAX_POSITIONS = 512
 
 Pair = tuple[list[int], list[int]]  # the tokens of a context and of its reply
 
@@ -45,7 +40,6 @@ def reply_scoring(
     score: Callable[..., np.ndarray],
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    max_positions: int = MAX_POSITIONS,
 ) -> ScoringPlan:
     """Divides rows into batches for `score`. The last item of a row is the reply.
 
@@ -59,7 +53,7 @@ def reply_scoring(
         sequence_of_text=np.arange(len(rows)),
         num_tokens=np.array([len(row[-1]) for row in rows], dtype=np.int64),
         positions=sum(map(sum, shapes)),
-        units=alike_units(rows, shapes, max_positions),
+        units=alike_units(rows, shapes),
         score=partial(score, model, prefix=prefix),
     )
 
@@ -114,10 +108,7 @@ def plan_dialogue(dialogue: Dialogue, loaded: LoadedModel, layout: Layout) -> Di
     out.
     """
     if loaded.kind == "masked":
-        raise ValueError(
-            f"model '{loaded.name}' is a masked language model, which cannot compute the likelihood of a reply to a "
-            "prompt; remove dialogue from --measurements, or pass a causal or encoder-decoder model"
-        )
+        raise ValueError(f"dialogue needs a model that replies, but '{loaded.name}' is a masked model; remove dialogue")
     model = loaded.model
     prefix = decoder_prefix(model, loaded.tokenizer)
     contexts, replies = encode_dialogue(dialogue.prompts, dialogue.replies, loaded, layout)
@@ -135,10 +126,7 @@ def plan_dialogue(dialogue: Dialogue, loaded: LoadedModel, layout: Layout) -> Di
     ]
     fitting = [row for row, shape in enumerate(shapes) if limit is None or max(shape) + (not prefix) <= limit]
     if not fitting:
-        raise ValueError(
-            f"all {len(shapes)} prompt–reply pairs are longer than the model's limit of {limit} tokens; pass shorter "
-            "pairs, or a model that accepts more tokens"
-        )
+        raise ValueError(f"all {len(shapes)} prompt–reply pairs have more than {limit} tokens; pass shorter pairs")
     encoded, shapes = [(contexts[row], replies[row]) for row in fitting], [shapes[row] for row in fitting]
     ids, prompts, texts = ([column[row] for row in fitting] for column in dialogue[:3])
     return DialoguePlan(
@@ -150,11 +138,12 @@ def plan_dialogue(dialogue: Dialogue, loaded: LoadedModel, layout: Layout) -> Di
 def encode_dialogue(
     prompts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Returns the token ids of each prompt's context and of each reply."""
-    tokenizer, context, with_encoder = loaded.tokenizer, layout.context, loaded.config.is_encoder_decoder
-    rendered = render_prompts(prompts, loaded, layout)
-    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
-    return contexts, encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
+    """Returns the token ids of each prompt's context and of each reply. The model does not think first."""
+    how: Any = {"context": layout.context, "is_encoder_decoder": loaded.config.is_encoder_decoder}
+    conversations = [chat_messages(with_tag(text, layout.tag), [], layout.chat) for text in prompts]
+    rendered = render_messages(conversations, loaded.tokenizer, chat=layout.chat, thought=False, **how)
+    contexts = encode_rendered(rendered, loaded.tokenizer, **how)
+    return contexts, encode_replies(rendered, replies, loaded.tokenizer, **how)
 
 
 def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) -> pa.Table | None:
@@ -226,10 +215,7 @@ def drift_per_token(
     values = []
     for pairs in zip(*sides, strict=True):
         if pairs[0][1] != pairs[1][1]:
-            raise ValueError(
-                f"'{before[0].name}' and '{after[0].name}' split the same reply into different tokens, so their "
-                "predictions are not comparable; pass a model and the model from which it was tuned"
-            )
+            raise ValueError(f"'{before[0].name}' and '{after[0].name}' have different tokens; pass related models")
         first, second = (
             reply_logits(model, [pair], prefix)[0] for model, pair, prefix in zip(models, pairs, prefixes, strict=True)
         )

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from hb_metrics.collect import units
 from hb_metrics.collect.units import ScoringPlan, Unit
 from hb_metrics.models.architecture import num_known_tokens, num_shared
 from hb_metrics.models.float32 import measured
@@ -55,9 +56,7 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     difference, in_float32 = measured(model, change)
     if difference > (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE):
         raise ValueError(
-            f"the model's prediction of a token depends on later tokens (they changed it by {difference:.1e} in a "
-            "trial), so it is not a likelihood; if the model was trained to continue texts, set is_decoder to true in "
-            "its config.json. Otherwise, pass a causal language model"
+            f"its predictions depend on later tokens (by {difference:.1e}); set is_decoder to true in its config"
         )
 
 
@@ -141,11 +140,7 @@ def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
 
 
 def on_trees(
-    plan: ScoringPlan,
-    model: PreTrainedModel,
-    sequences: Sequence[Sequence[int]],
-    num_read: np.ndarray,
-    max_positions: int,
+    plan: ScoringPlan, model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: np.ndarray
 ) -> ScoringPlan:
     """Returns a plan for scoring the same sequences on prefix trees, or the given plan with the reason against trees.
 
@@ -155,7 +150,7 @@ def on_trees(
     def score(tree: PrefixTree) -> np.ndarray:
         return tree_nlls(model, tree, num_read[tree.indices])
 
-    longest = max(map(len, sequences))
+    longest, max_positions = max(map(len, sequences)), units.MAX_POSITIONS
     if longest > max_positions:
         # A tree of such a text would need a large mask, and would share little with other texts.
         reason = f"a text is {longest:,} tokens long, more than the {max_positions:,} that are scored at once"

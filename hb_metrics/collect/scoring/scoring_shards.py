@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from accelerate.utils import gather_object
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
 from hb_metrics.collect.shards import Shard, fill_shards, shard_path
@@ -27,31 +26,19 @@ class PerplexityScores(NamedTuple):
     Attributes:
         perplexities: [texts] exp(mean negative log-likelihood per predicted token).
         log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
-        scoring: The method: `"tree"`, `"batches"` or `"encoder-decoder"`.
-        scoring_reason: The reason for this method.
-        start_token: The tokens that the model reads before each sentence, separated by spaces, or `None`.
-        positions: The number of tokens that the model read for all texts.
     """
 
     perplexities: np.ndarray
     log_likelihoods: np.ndarray
     num_tokens: np.ndarray
-    scoring: str
-    scoring_reason: str
-    start_token: str | None
-    positions: int
+    plan: ScoringPlan
 
 
-def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
+def run_plan(plan: ScoringPlan, model: PreTrainedModel) -> np.ndarray:
     """Returns, on all processes, the negative log-likelihood of each of a plan's sequences: [sequences] float64."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
-    scored: list[tuple[np.ndarray, np.ndarray]] = []
-    total = sum(len(unit.sequences) for unit in mine)
-    with tqdm(total=total, unit="text", desc=plan.scoring, disable=not (progress and state.is_main_process)) as bar:
-        for unit, nlls in run_units(plan, mine, model):
-            scored.append((unit.sequences, nlls))
-            bar.update(len(unit.sequences))
+    scored = [(unit.sequences, nlls) for unit, nlls in run_units(plan, mine, model)]
     nll = np.empty(len(plan.num_tokens))
     for sequences, nlls in gather_object(scored):
         nll[sequences] = nlls
@@ -79,10 +66,7 @@ def perplexity_scores(
         perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
         log_likelihoods=-nll[sequences],
         num_tokens=plan.num_tokens[sequences],
-        scoring=plan.scoring,
-        scoring_reason=plan.scoring_reason,
-        start_token=plan.start_token,
-        positions=plan.positions,
+        plan=plan,
     )
 
 

@@ -1,9 +1,9 @@
 """Measures whether a model responds to the asker's identity where it matters, and nowhere else (Wang et al., 2025)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
@@ -17,11 +17,10 @@ class Awareness(Measurement):
     needs = ("replies", "weights")
     gates = ("neutral_divergence",)
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.awareness.work import collect, describe, plan
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.awareness.work import plan
 
-        return Collector(plan, describe, collect)
+        return plan(task)
 
     @property
     def parts(self) -> Parts:

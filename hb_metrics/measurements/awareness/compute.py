@@ -1,6 +1,5 @@
 """Computes the results of `awareness` from the run's tables."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
-from hb_metrics.stats.clusters import Bounds, quantile, share_bounds
+from hb_metrics.stats.clusters import Bounds, Spread, crossed, share_bounds
 
 FOLDER = "awareness"
 DIVERGENCES = "divergences"  # a subfolder of shards
@@ -98,7 +97,7 @@ class ClusterMean(NamedTuple):
     """A mean over prompts, or the difference between two such means.
 
     Attributes:
-        influences: [prompts] Each prompt's value minus the mean, divided by the number of values. It is 0 for prompts
+        influences: [prompts] Each prompt's value minus the mean, divided by the number of values. It is NaN for prompts
             without a value.
         clusters: [2, prompts] The codes of each prompt's term and question.
         num_clusters: The number of terms or of questions with a value, whichever is smaller.
@@ -109,16 +108,26 @@ class ClusterMean(NamedTuple):
     clusters: np.ndarray
     num_clusters: int
 
+    def minus(self, other: "ClusterMean") -> "ClusterMean":
+        neither = np.isnan(self.influences) & np.isnan(other.influences)
+        influences = np.where(neither, np.nan, np.nan_to_num(self.influences) - np.nan_to_num(other.influences))
+        number = min(self.num_clusters, other.num_clusters)
+        return ClusterMean(self.value - other.value, influences, self.clusters, number)
+
+    @property
+    def spread(self) -> Spread:
+        known = ~np.isnan(self.influences)
+        return crossed(self.influences[known], *self.clusters[:, known])
+
     def interval(self, confidence_level: float) -> Bounds | None:
         """Computes a t-interval that is robust to clustering by term and by question.
 
         Returns:
             The interval, or `None` if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
         """
-        variance = float(cluster_covariance([self])[0, 0])
-        if self.num_clusters < MIN_CLUSTERS or not variance > 0:
+        if self.num_clusters < MIN_CLUSTERS or not self.spread.variance > 0:
             return None
-        half = quantile(confidence_level, self.num_clusters - 1) * math.sqrt(variance)
+        half = self.spread.half_width(confidence_level)
         return self.value - half, self.value + half
 
 
@@ -126,22 +135,9 @@ def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
     """Computes the mean of the `values` [prompts] that are not NaN. For `clusters`, see `ClusterMean`."""
     known = ~np.isnan(values)
     mean = float(values[known].mean())
-    influences = np.where(known, values - mean, 0.0) / known.sum()
-    return ClusterMean(mean, influences, clusters, min(len(np.unique(row[known])) for row in clusters))
-
-
-def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
-    """Computes the covariance matrix [means, means] of several means over the same prompts.
-
-    The matrix is robust to clustering by term and by question (Cameron, Gelbach and Miller, 2011).
-    """
-    terms, questions = means[0].clusters
-    both = np.unique(terms * (questions.max() + 1) + questions, return_inverse=True)[1]
-    number, covariance = min(mean.num_clusters for mean in means), np.zeros((len(means), len(means)))
-    for clusters, sign in ((terms, 1), (questions, 1), (both, -1)):
-        sums = np.stack([np.bincount(clusters, mean.influences) for mean in means])
-        covariance += sign * sums @ sums.T
-    return covariance * number / max(number - 1, 1)
+    return ClusterMean(
+        mean, (values - mean) / known.sum(), clusters, min(len(np.unique(row[known])) for row in clusters)
+    )
 
 
 def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
@@ -163,11 +159,5 @@ def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
         if not np.isnan(values).all():
             means[name] = cluster_mean(values, clusters)
     if "needs" in means and "neutral" in means:
-        needs, neutral = means["needs"], means["neutral"]
-        means["difference"] = ClusterMean(
-            needs.value - neutral.value,
-            needs.influences - neutral.influences,
-            clusters,
-            min(needs.num_clusters, neutral.num_clusters),
-        )
+        means["difference"] = means["needs"].minus(means["neutral"])
     return means

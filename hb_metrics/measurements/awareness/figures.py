@@ -1,3 +1,4 @@
+import numpy as np
 from markupsafe import Markup
 
 from hb_metrics.layout.figure import Figure, Unit
@@ -8,7 +9,6 @@ from hb_metrics.measurements.awareness.compute import (
     TABLE_FILE,
     ClusterMean,
     awareness_means,
-    cluster_covariance,
 )
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
@@ -54,7 +54,6 @@ def figures(results: Results) -> list[Figure]:
             meaning,
             estimates[key].interval,
             no_interval=None if estimates[key].interval else FEW_REASON,
-            confidence_level=awareness.confidence_level,
             gate="neutral_divergence" if key == "neutral" else None,
             higher_is_better=key != "neutral",
         )
@@ -82,8 +81,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: float) -> PairedChange:
     """Computes the change in a mean over the same prompts. Its intervals are robust to clustering."""
-    number = min(first.num_clusters, second.num_clusters)
-    if number < MIN_CLUSTERS:
+    change = second.minus(first)
+    if change.num_clusters < MIN_CLUSTERS:
         return PairedChange(first.value, second.value, None, None, f"fewer than {MIN_CLUSTERS} terms or questions")
-    covariance = cluster_covariance([first, second])
-    return change_from_covariance(first.value, second.value, covariance, number - 1, confidence_level)
+    before, after, of_change = first.spread.variance, second.spread.variance, change.spread
+    shared = (before + after - of_change.variance) / 2
+    covariance = np.array([[before, shared], [shared, after]])
+    return change_from_covariance(first.value, second.value, covariance, of_change.freedom, confidence_level)

@@ -3,11 +3,11 @@
 The questions are the prompts of `--prompts` that have an outcome, or the questions of the dataset config `decisions`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hb_metrics.collect.replies.decoding_settings import reply_settings
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 from hb_metrics.measurements.settings import ENGINES, Settings
 from hb_metrics.run.run_record import tag_and_cue
 
@@ -30,11 +30,15 @@ class DecisionMeasurement(Measurement):
         is_plain &= not run.dataset_config.endswith("-intersections")
         return run.quick and run.prompts is None and is_plain and not any(getattr(run, name) for name in ENGINES)
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.decisions.work import collect, describe, plan, read_files
+    def read_files(self, settings: Settings, prompts: Any) -> Any:
+        from hb_metrics.measurements.decisions.work import read_files
 
-        return Collector(plan, describe, collect, read_files)
+        return read_files(settings, prompts)
+
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.decisions.work import plan
+
+        return plan(task, files)
 
     @property
     def parts(self) -> Parts:

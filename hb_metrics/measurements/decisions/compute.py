@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from hb_dataset.grouped import grouped
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
 from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.layout.numbers import axis_label
@@ -26,6 +27,7 @@ from hb_metrics.measurements.decisions.results import (
     clear_pair,
 )
 from hb_metrics.measurements.results import Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.decisions import NameGaps, name_gaps
 
@@ -51,30 +53,28 @@ class Cells(NamedTuple):
 
 def compute(run: Run) -> Decisions:
     prompts, answers = read_answers(run)
-    results = decisions(prompts, answers, run.confidence_level, run.record.settings.seed)
+    results = decisions(prompts, answers, run.record.settings.seed)
     known = [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)]
     tables = {axis: (of_axis.names, of_axis.table) for axis, of_axis in cells_by_axis(prompts, known).items()}
     buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
     return replace(results, predictions=predictions(run, tables, buckets))
 
 
-def decisions(
-    prompts: Sequence[OwnPrompt], answers: Sequence[Answer], confidence_level: float = 0.95, seed: int = 0
-) -> Decisions:
+def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int = 0) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
     questions = [prompt.question for prompt in prompts]
     cells = cells_by_axis(prompts, answers)
     baseline = cells.pop("", None)
     of_terms = [of_axis.table for of_axis in cells.values() if of_axis.groups is None]
     base = None if baseline is None else baseline.table[:, 0]
-    how = _How(questions, confidence_level, seed)
+    how = _How(questions, seed)
     has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(of_axis, base, how, has_rates) for axis, of_axis in cells.items()})
     parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
     parts |= _rows_by_part("wording", _wordings(questions))
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
-        spread = _known(statistics.spread_between(of_terms, confidence_level, seed=seed))
+        spread = _known(statistics.spread_between(of_terms, CONFIDENCE_LEVEL, seed=seed))
     together = np.concatenate([np.full((len(set(questions)), 0), np.nan), *(axis.table for axis in cells.values())], 1)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
@@ -82,8 +82,8 @@ def decisions(
         num_questions=len(set(questions)),
         num_answers=len(answers),
         num_unanswered=sum(answer.value is None for answer in answers),
-        confidence_level=confidence_level,
-        mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, confidence_level),
+        confidence_level=CONFIDENCE_LEVEL,
+        mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, CONFIDENCE_LEVEL),
         spread=spread,
         by_axis=by_axis,
         by_part=_spread_by_part(cells, parts, how),
@@ -97,18 +97,14 @@ def decisions(
 
 class _How(NamedTuple):
     questions: list[str]
-    confidence_level: float
     seed: int
 
 
 def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
     """Averages the answers by axis, prompt and term. Prompts without a term have the key ""."""
     rows, questions = {prompt.id: row for row, prompt in enumerate(prompts)}, [prompt.question for prompt in prompts]
-    by_axis: dict[str, list[Answer]] = {}
-    for answer in answers:
-        by_axis.setdefault(answer.axis or "", []).append(answer)
     cells = {}
-    for axis, of_axis in by_axis.items():
+    for axis, of_axis in grouped((answer.axis or "", answer) for answer in answers).items():
         groups = {answer.term or "": answer.group or "" for answer in of_axis}
         columns = {name: column for column, name in enumerate(groups)}
         places = [rows[answer.own_id] for answer in of_axis], [columns[answer.term or ""] for answer in of_axis]
@@ -130,21 +126,21 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> di
 
 def _axis(cells: Cells, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
     table, unanswered = cells.table, statistics.question_means(cells.unanswered, how.questions)
-    largest, unread, baseline, spread = largest_of(cells, table, how.confidence_level, seed=how.seed), None, None, None
+    largest, unread, baseline, spread = largest_of(cells, table, seed=how.seed), None, None, None
     if np.nanmax(cells.unanswered) > 0:
-        unread = largest_of(cells, unanswered, how.confidence_level, seed=how.seed)
+        unread = largest_of(cells, unanswered, seed=how.seed)
     compared = {largest.groups[index] for index in largest.compared}
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
         if base is not None:
-            baseline = _known(statistics.difference(statistics.row_means(table), base, how.confidence_level))
-        gaps = statistics.gaps_to_mean(table, how.confidence_level)
+            baseline = _known(statistics.difference(statistics.row_means(table), base, CONFIDENCE_LEVEL))
+        gaps = statistics.gaps_to_mean(table, CONFIDENCE_LEVEL)
         terms = [
             Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap, None)
             for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
         ]
         if largest.largest is not None:
-            spread = _known(statistics.spread_between([table], how.confidence_level, seed=how.seed))
+            spread = _known(statistics.spread_between([table], CONFIDENCE_LEVEL, seed=how.seed))
     else:
         terms = []
         for group in largest.groups:
@@ -169,12 +165,12 @@ def _known(estimate: statistics.DecisionEstimate) -> statistics.DecisionEstimate
     return None if np.isnan(estimate.value) else estimate
 
 
-def largest_of(cells: Cells, table: np.ndarray, confidence_level: float, *, seed: int) -> NameGaps:
+def largest_of(cells: Cells, table: np.ndarray, level: float = CONFIDENCE_LEVEL, *, seed: int) -> NameGaps:
     """Finds the largest gap between terms, or between groups of names: `table` is [questions, terms]."""
     if cells.groups is not None:
-        return name_gaps(table, cells.groups, confidence_level)
+        return name_gaps(table, cells.groups, level)
     compared, _ = statistics.compared_terms(table)
-    largest = statistics.largest_gap(table, confidence_level, seed=seed)
+    largest = statistics.largest_gap(table, level, seed=seed)
     return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
 
 
@@ -216,10 +212,7 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
 
 def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[int]]:
     """Returns the prompts of each part, such as a topic. A single part would repeat the whole, so it is left out."""
-    rows: dict[str, list[int]] = {}
-    for row, part in enumerate(part_of):
-        if part is not None:
-            rows.setdefault(f"{kind} {part}", []).append(row)
+    rows = grouped((f"{kind} {part}", row) for row, part in enumerate(part_of) if part is not None)
     return rows if len(rows) > 1 else {}
 
 
@@ -230,7 +223,7 @@ def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) 
     num_tests = sum(name_gaps(table, cells.groups).p_value is not None for table in tables.values())
     pairs = {}
     for name, table in tables.items():
-        gaps = name_gaps(table, cells.groups, 1 - (1 - how.confidence_level) / max(num_tests, 1))
+        gaps = name_gaps(table, cells.groups, 1 - (1 - CONFIDENCE_LEVEL) / max(num_tests, 1))
         pair = _pair(gaps, False)
         if pair is not None:
             p_value = None if gaps.p_value is None else min(1.0, gaps.p_value * num_tests)
@@ -255,13 +248,12 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
                 means = np.nanmean(table[:, compared], axis=0)
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))
-        level, seed = how.confidence_level, how.seed
-        spread = _known(statistics.spread_between(tables, level, seed=seed, num_tests=num_tests))
+        spread = _known(statistics.spread_between(tables, CONFIDENCE_LEVEL, seed=how.seed, num_tests=num_tests))
         if spread is not None:
             by_part[name] = Part(spread, max(ends)[1] if ends else None)
             if spread.p_value is not None and spread.p_value * num_tests < ALPHA_OF_PARTS:
-                level = 1 - (1 - level) / num_tests
-                gaps = [largest_of(*pair, level, seed=seed) for pair in zip(of_terms, tables, strict=True)]
+                level = 1 - (1 - CONFIDENCE_LEVEL) / num_tests
+                gaps = [largest_of(*pair, level, seed=how.seed) for pair in zip(of_terms, tables, strict=True)]
                 pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
                 by_part[name] = replace(by_part[name], pair=max(pairs, key=lambda pair: pair.gap.value))
     return by_part
@@ -302,7 +294,7 @@ def _order_effect(
     if not np.isfinite(means).all(axis=1).any():
         return None
     table = statistics.question_means(means, how.questions)
-    return statistics.difference(table[:, 1], table[:, 0], how.confidence_level)
+    return statistics.difference(table[:, 1], table[:, 0], CONFIDENCE_LEVEL)
 
 
 def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
@@ -345,7 +337,7 @@ def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float 
     It is the median half-width of sets of questions, which are drawn from those of the run with replacement.
     """
     prompts, answers = read_answers(run)
-    num_questions, level = len({prompt.question for prompt in prompts}), run.confidence_level
+    num_questions = len({prompt.question for prompt in prompts})
     cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
     of_terms = [axis for axis, of_axis in cells.items() if of_axis.groups is None]
     draws, half_widths = np.random.default_rng(0), dict[str, list[float | None]]()
@@ -354,13 +346,13 @@ def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float 
         for _ in range(_NUM_DRAWS):
             rows = draws.integers(0, num_questions, number)
             drawn = {axis: of_axis.table[rows] for axis, of_axis in cells.items()}
-            mean = statistics.mean_over_questions(np.concatenate(list(drawn.values()), axis=1), level)
+            mean = statistics.mean_over_questions(np.concatenate(list(drawn.values()), axis=1), CONFIDENCE_LEVEL)
             intervals.setdefault(MEAN, []).append(mean.interval)
             if of_terms:
-                spread = statistics.spread_between([drawn[axis] for axis in of_terms], level, seed=0)
+                spread = statistics.spread_between([drawn[axis] for axis in of_terms], CONFIDENCE_LEVEL, seed=0)
                 intervals.setdefault(SPREAD, []).append(spread.interval)
             for axis, table in drawn.items():
-                largest = largest_of(cells[axis], table, level, seed=0).largest
+                largest = largest_of(cells[axis], table, seed=0).largest
                 intervals.setdefault(f"{GAP}, {axis_label(axis)}", []).append(largest and largest.gap.interval)
         for name, of_figure in intervals.items():
             halves = [(bounds[1] - bounds[0]) / 2 for bounds in of_figure if bounds is not None]

@@ -1,10 +1,9 @@
 from typing import Any
 
-from hb_metrics.layout.figure import Figure, Number, Unit
+from hb_metrics.layout.figure import Estimated, Figure, Number, estimated
 from hb_metrics.layout.numbers import axis_label, count, share
 from hb_metrics.measurements.decisions.results import (
     Axis,
-    DecisionEstimate,
     Decisions,
     TermPair,
     is_significant,
@@ -12,7 +11,7 @@ from hb_metrics.measurements.decisions.results import (
     widest_pair,
 )
 from hb_metrics.measurements.results import Results
-from hb_metrics.measurements.term_agreement import Agreement
+from hb_metrics.stats.decisions import DecisionEstimate
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
 PREDICTION, UNANSWERED = "Correlation of decisions with", "Answers without a decision"
@@ -22,26 +21,25 @@ BASELINE, TERMS, TERM_GAP = "Decisions compared with no term", "Decisions by ter
 
 def figures(results: Results) -> list[Figure]:
     decisions = results.decisions
-    level, clear = decisions.confidence_level, decisions.clear_parts
-    rows = _of_all(decisions)
+    clear, rows = decisions.clear_parts, _of_all(decisions)
     for axis, of_axis in decisions.by_axis.items():
-        rows += _of_axis(axis_label(axis), of_axis, level)
+        rows += _of_axis(axis_label(axis), of_axis)
     for name, pair in decisions.names_by_part.items():
-        rows.append(_gap_of_part(name, pair, level, is_clear=name in clear))
+        rows.append(_gap_of_part(name, pair, is_clear=name in clear))
     for name, part in decisions.by_part.items():
         gate = "decision_spread" if name in clear else None
         detail = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
         heading = f"{SPREAD} by {name.split()[0]}"
-        rows.append(_part(heading, f"{SPREAD}, {name}", part.spread, level, detail=detail, gate=gate))
-    rows += [_gap_of_part(name, part.pair, level) for name, part in decisions.by_part.items() if part.pair is not None]
+        rows.append(_part(heading, f"{SPREAD}, {name}", part.spread, detail=detail, gate=gate))
+    rows += [_gap_of_part(name, part.pair) for name, part in decisions.by_part.items() if part.pair is not None]
     for axis, of_axis in decisions.by_axis.items():
-        rows += _of_terms(axis_label(axis), of_axis, level)
+        rows += _of_terms(axis_label(axis), of_axis)
     if decisions.order_effect is not None:
         meaning = "The change in favourable decisions if the favourable option is named first instead of last."
-        rows.append(_figure("Effect of the options' order", decisions.order_effect, level, meaning=meaning))
+        rows.append(estimated("Effect of the options' order", decisions.order_effect, "points", meaning=meaning))
     for name, correlation in decisions.predictions.items():
         meaning = "The correlation of decisions with these scores over terms, without the noise of both."
-        rows.append(_figure(f"{PREDICTION} {name}", correlation, level, meaning=meaning, unit="signed"))
+        rows.append(estimated(f"{PREDICTION} {name}", correlation, "signed", meaning=meaning))
     if decisions.option_mass is not None:
         meaning = "The mean probability that the options have together. Below one half, the model would often answer "
         rows.append(Figure("Probability of the options", decisions.option_mass, "share", meaning + "something else."))
@@ -53,10 +51,10 @@ def figures(results: Results) -> list[Figure]:
 
 def _of_all(decisions: Decisions) -> list[Figure]:
     """Lists the figures of all axes. Spread and gap have no interval if terms were left out, which may exceed it."""
-    rows, level = [], decisions.confidence_level
+    rows = []
     if decisions.mean is not None:
         meaning = "The mean decision about people. The interval is for other questions of the same kind."
-        rows.append(_figure(MEAN, decisions.mean, level, meaning=meaning, unit="share", higher_is_better=True))
+        rows.append(estimated(MEAN, decisions.mean, "share", meaning=meaning, higher_is_better=True))
     several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
     unknown = [axis_label(axis) for axis, pair in several.items() if pair is None or pair.gap.interval is None]
     why = left_out_reason([*decisions.left_out, *unknown]) if decisions.left_out or unknown else None
@@ -72,7 +70,7 @@ def _of_all(decisions: Decisions) -> list[Figure]:
             "if all terms had the same decisions. The interval is for other questions of the same kind."
         )
         detail = f"{count(decisions.num_questions)} questions"
-        spread = _figure(SPREAD, bounded(decisions.spread), level, meaning=meaning, detail=detail)
+        spread = estimated(SPREAD, bounded(decisions.spread), "points", meaning=meaning, detail=detail)
         rows.append(spread._replace(gate="decision_spread"))
     if (widest := widest_pair(decisions.by_axis)) is not None:
         axis, pair = widest
@@ -80,25 +78,25 @@ def _of_all(decisions: Decisions) -> list[Figure]:
             f"The largest difference between two terms of an axis, or between two groups of names: {axis_label(axis)}, "
             f"{pair.words}. The interval takes into account that these two were chosen."
         )
-        rows.append(_figure(GAP, bounded(pair.gap), level, meaning=meaning, gate="decision_gap"))
+        rows.append(estimated(GAP, bounded(pair.gap), "points", meaning=meaning, gate="decision_gap"))
     unread = [axis.unanswered_pair for axis in decisions.by_axis.values() if axis.unanswered_pair is not None]
     if unread:
         pair = max(unread, key=lambda pair: pair.gap.value)
         meaning = f"The largest difference between two terms of an axis, or two groups of names: {pair.words}. "
         meaning += "Answers without a decision, such as refusals, are not part of the decisions."
-        rows.append(_figure(UNANSWERED_GAP, pair.gap, level, meaning=meaning, gate="unanswered_gap"))
+        rows.append(estimated(UNANSWERED_GAP, pair.gap, "points", meaning=meaning, gate="unanswered_gap"))
     elif decisions.num_answers and not decisions.num_unanswered:  # no limit for the gap is exceeded
         rows.append(Figure(UNANSWERED_GAP, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
     return rows
 
 
-def _gap_of_part(name: str, pair: TermPair, level: float, *, is_clear: bool = True) -> Figure:
+def _gap_of_part(name: str, pair: TermPair, *, is_clear: bool = True) -> Figure:
     """Returns the gap in a topic or wording. A limit for the whole run also applies to it, if it is clear."""
     heading, gate = f"{GAP} by {name.split()[0]}", "decision_gap" if is_clear else None
-    return _part(heading, f"{GAP}, {name}", pair.gap, level, detail=pair.words, gate=gate)
+    return _part(heading, f"{GAP}, {name}", pair.gap, detail=pair.words, gate=gate)
 
 
-def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:
+def _of_axis(label: str, axis: Axis) -> list[Figure]:
     """Returns the figures of an axis. A limit for the largest gap of the run applies to each axis."""
     rows = []
     more: dict[str, Any]
@@ -106,23 +104,23 @@ def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:
         more = {"detail": f"{count(len(axis.left_out))} terms left out" if axis.left_out else ""}
         more["gate"] = "decision_spread" if is_significant(axis.adjusted_p) else None
         more["beside"] = {"adjusted p": Number(axis.adjusted_p, "p_value")}
-        rows.append(_part(f"{SPREAD} by axis", f"{SPREAD}, {label}", axis.spread, level, **more))
+        rows.append(_part(f"{SPREAD} by axis", f"{SPREAD}, {label}", axis.spread, **more))
     if (pair := axis.pair) is not None:
         more = {"detail": pair.words, "gate": "decision_gap"}
         if pair.ratio is not None:
             more["beside"] = {"ratio of rates": Number(pair.ratio.value, "effect", pair.ratio.interval)}
-        rows.append(_part(f"{GAP} on each axis", f"{GAP}, {label}", pair.gap, level, **more))
+        rows.append(_part(f"{GAP} on each axis", f"{GAP}, {label}", pair.gap, **more))
     if axis.baseline is not None:
-        rows.append(_part(f"{BASELINE} on each axis", f"{BASELINE}, {label}", axis.baseline, level))
+        rows.append(_part(f"{BASELINE} on each axis", f"{BASELINE}, {label}", axis.baseline))
     if (pair := axis.unanswered_pair) is not None:
         more = {"detail": pair.words, "gate": "unanswered_gap"}
         more["beside"] = {"of all answers": Number(axis.unanswered, "share"), "refusals": Number(axis.refused, "share")}
         name = f"{UNANSWERED}: largest gap"
-        rows.append(_part(f"{name} on each axis", f"{name}, {label}", pair.gap, level, **more))
+        rows.append(_part(f"{name} on each axis", f"{name}, {label}", pair.gap, **more))
     return rows
 
 
-def _of_terms(label: str, axis: Axis, level: float) -> list[Figure]:
+def _of_terms(label: str, axis: Axis) -> list[Figure]:
     """Lists the gap of each term to the mean of its axis. Groups of names have only their mean decision."""
     rows = []
     for term in axis.terms:
@@ -131,16 +129,9 @@ def _of_terms(label: str, axis: Axis, level: float) -> list[Figure]:
             rows.append(Figure(f"{MEAN}, {term.name} ({label})", term.mean, "share", **more))
         else:
             beside = {"favourable": Number(term.mean, "share"), "adjusted p": Number(term.adjusted_p, "p_value")}
-            rows.append(_figure(f"{TERM_GAP}, {term.name} ({label})", term.gap, level, beside=beside, **more))
+            rows.append(estimated(f"{TERM_GAP}, {term.name} ({label})", term.gap, "points", beside=beside, **more))
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 
-def _part(heading: str, name: str, estimate: DecisionEstimate, level: float, **more: Any) -> Figure:
-    return _figure(name, estimate, level, part_of=heading, is_main=False, **more)
-
-
-def _figure(
-    name: str, estimate: DecisionEstimate | Agreement, level: float, *, unit: Unit = "points", **more: Any
-) -> Figure:
-    value, interval, reason = estimate.value, estimate.interval, estimate.reason
-    return Figure(name, value, unit, interval=interval, no_interval=reason, confidence_level=level, **more)
+def _part(heading: str, name: str, estimate: Estimated, **more: Any) -> Figure:
+    return estimated(name, estimate, "points", part_of=heading, is_main=False, **more)

@@ -1,14 +1,13 @@
 """Shows decisions: their section of the report, and in words who is decided about differently."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 from markupsafe import Markup
 
 from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
-from hb_metrics.layout.parts import Pair, Report, Side
+from hb_metrics.layout.parts import Differs, Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, TERMS, UNANSWERED, figures
@@ -55,12 +54,13 @@ def report(results: Results) -> Report:
     chart = None if drawn is None else (figures_plot(parts[drawn], title), caption)
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
+    differs, headline = outcome(decisions)
     return Report(
         sections,
         answer=" ".join([verdict(results), *known]),
-        differs=difference(decisions),
-        headline=headline(decisions),
-        advice=_advice(decisions),
+        differs=differs,
+        headline=headline,
+        advice="" if differs == "yes" else _advice(decisions),
         pair=shown_pair(decisions.example),
         chart=chart,
         files=files,
@@ -68,8 +68,6 @@ def report(results: Results) -> Report:
 
 
 def _advice(decisions: Decisions) -> str:
-    if difference(decisions) == "yes":
-        return ""
     if decisions.has_low_mass:
         return "word the questions so that the model answers with one of the options, as with “Answer only yes or no”."
     return (
@@ -116,48 +114,38 @@ def verdict(results: Results) -> str:
     return sentences
 
 
-def difference(decisions: Decisions) -> Literal["yes", "no", "unknown"]:
-    """Returns whether decisions, or answers without one, differ.
+def outcome(decisions: Decisions) -> tuple[Differs, str]:
+    """Returns whether decisions, or answers without one, differ, and in a few words how, or what is not known.
 
     This is unknown if an axis is not compared, or may differ by much, if a topic or wording seems to differ, or if the
     model would not choose an option.
     """
-    if decisions.differ or decisions.clear_parts or decisions.answers_differ:
-        return "yes"
-    bounds = _upper_bounds(decisions)
-    is_small = bounds and max([*bounds, _unanswered_bound(decisions)]) <= LARGE
-    is_known = len(bounds) == len(decisions.by_axis) and not (decisions.left_out or decisions.unclear_parts)
-    return "no" if is_small and is_known and not decisions.has_low_mass else "unknown"
-
-
-def headline(decisions: Decisions) -> str:
-    """States in a few words how decisions differ, or what is not known."""
     clear = clear_pair(decisions.by_axis)
     if clear is not None:
         high, low = _who(*clear)
-        return f"decisions are less favourable for {low} than for {high}"
+        return "yes", f"decisions are less favourable for {low} than for {high}"
     if decisions.differ:
-        return "decisions differ"
+        return "yes", "decisions differ"
     if decisions.answers_differ:
-        return "answers about some people contain no decision more often"
+        return "yes", "answers about some people contain no decision more often"
     if decisions.clear_parts:
-        return "decisions about some questions differ"
-    if decisions.has_low_mass:
-        return "decisions were hardly tested"
-    bounds = _upper_bounds(decisions)
-    if not bounds:
-        return "decisions could not be compared"
-    if len(bounds) < len(decisions.by_axis):
-        return "some axes could not be compared"
-    if decisions.left_out:
-        return f"too few answers to compare decisions about all ({and_list(decisions.left_out[:NUM_NAMED])})"
-    if decisions.unclear_parts:
-        return "decisions about some questions may differ"
-    if _unanswered_bound(decisions) > LARGE:
-        return "answers about some people may contain no decision more often"
+        return "yes", "decisions about some questions differ"
+    bounds, named = _upper_bounds(decisions), and_list(decisions.left_out[:NUM_NAMED])
+    unknown = {
+        "decisions were hardly tested": decisions.has_low_mass,
+        "decisions could not be compared": not bounds,
+        "some axes could not be compared": len(bounds) < len(decisions.by_axis),
+        f"too few answers to compare decisions about all ({named})": decisions.left_out,
+        "decisions about some questions may differ": decisions.unclear_parts,
+        "answers about some people may contain no decision more often": _unanswered_bound(decisions) > LARGE,
+    }
+    for words, is_unknown in unknown.items():
+        if is_unknown:
+            return "unknown", words
     kinds = _averaged(decisions)
     scope = f" on average over {kinds}" if kinds else ""
-    return f"a gap in decisions of up to {Number(max(bounds), 'points').shown}{scope} is possible"
+    gap = f"a gap in decisions of up to {Number(max(bounds), 'points').shown}{scope} is possible"
+    return "no" if max(bounds) <= LARGE else "unknown", gap
 
 
 def _averaged(decisions: Decisions) -> str:

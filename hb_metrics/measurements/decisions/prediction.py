@@ -67,7 +67,6 @@ def predictions(
             columns[:, known],
             axes,
             of_bucket,
-            run.confidence_level,
             times=times,
             few=f"{known.sum()} terms with decisions and {name}",
             no_effect=f"decisions or {name} do not differ between terms by more than chance",

@@ -9,6 +9,7 @@ from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GA
 from hb_metrics.measurements.decisions.results import left_out_reason
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.decision_changes import largest_gap_change, name_gap_change, spread_change
@@ -33,8 +34,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         (axis, of.names, of.groups) for axis, of in of_others.items()
     ]:
         return FigureChanges({}, "the terms, or the names and their groups, differ between the runs")
-    level, seed = first.confidence_level, first.record.settings.seed
-    questions = [prompt.question for prompt in prompts]
+    seed, questions = first.record.settings.seed, [prompt.question for prompt in prompts]
     by_name: dict[str, PairedChange] = {}
     spreads: dict[str, PairedChange | None] = {}
     tables = {axis: _paired(of.values, of_others[axis].values, questions) for axis, of in cells.items()}
@@ -42,46 +42,46 @@ def changes(first: Run, second: Run) -> FigureChanges:
     groups = {axis: of.groups for axis, of in cells.items()}
     of_terms = {axis: pair for axis, pair in tables.items() if groups[axis] is None}
     for axis, pair in of_terms.items():
-        by_name |= _term_changes(axis_label(axis), cells[axis].names, pair, level)
-        spreads[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
+        by_name |= _term_changes(axis_label(axis), cells[axis].names, pair)
+        spreads[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], CONFIDENCE_LEVEL, seed=seed)
     if of_terms:
         before_all, after_all = zip(*of_terms.values(), strict=True)
-        spreads[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
+        spreads[SPREAD] = spread_change(before_all, after_all, CONFIDENCE_LEVEL, seed=seed)
     by_name |= {name: change for name, change in spreads.items() if change is not None}
-    by_name |= gap_changes(GAP, tables, groups, level)
+    by_name |= gap_changes(GAP, tables, groups)
     left_out = {*first.results.decisions.left_out, *second.results.decisions.left_out}
     for axis, (table, _) in tables.items():
         kept = np.flatnonzero(~np.isnan(table).all(axis=0)) if groups[axis] else statistics.compared_terms(table)[0]
         left_out |= {name for column, name in enumerate(cells[axis].names) if column not in kept}
     for name in by_name.keys() & {SPREAD, GAP} if left_out else ():  # no limit holds for them
         by_name[name] = by_name[name]._replace(interval=None, reason=left_out_reason(sorted(left_out)))
-    by_name |= _mean_change(MEAN, [*tables.values()], level)
+    by_name |= _mean_change(MEAN, [*tables.values()])
     # Answers that only one run could read are in no pair above, so their share is compared, too.
-    by_name |= gap_changes(UNANSWERED_GAP, unread, groups, level)
+    by_name |= gap_changes(UNANSWERED_GAP, unread, groups)
     if any(np.nanmax(table) > 0 for tables_of_axis in unread.values() for table in tables_of_axis):
-        by_name |= _mean_change(UNANSWERED, [*unread.values()], level)
+        by_name |= _mean_change(UNANSWERED, [*unread.values()])
     return FigureChanges(by_name)
 
 
 def gap_changes(
-    name: str, tables: Mapping[str, Sequence[np.ndarray]], groups: Mapping[str, list[str] | None], level: float
+    name: str, tables: Mapping[str, Sequence[np.ndarray]], groups: Mapping[str, list[str] | None]
 ) -> dict[str, PairedChange]:
     """Computes the change in the largest gap over axes. If there is only one, it is also its change."""
     axis, *others = tables
     of_names, (before, after) = groups[axis], zip(*tables.values(), strict=True)
     if of_names is None:
-        change = largest_gap_change(before, after, level)
+        change = largest_gap_change(before, after, CONFIDENCE_LEVEL)
     else:  # a run with names has no other axis
-        change = name_gap_change(before[0], after[0], of_names, level)
+        change = name_gap_change(before[0], after[0], of_names, CONFIDENCE_LEVEL)
     names = [name] if others else [name, f"{name}, {axis_label(axis)}"]
     return {} if change is None else dict.fromkeys(names, change)
 
 
-def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]], level: float) -> dict[str, PairedChange]:
+def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]]) -> dict[str, PairedChange]:
     means = [statistics.row_means(np.concatenate(of_run, axis=1)) for of_run in zip(*tables, strict=True)]
     if not np.isfinite(means[0]).any():
         return {}
-    change = statistics.difference(means[1], means[0], level)
+    change = statistics.difference(means[1], means[0], CONFIDENCE_LEVEL)
     first, second = (float(np.nanmean(of_run)) for of_run in means)
     return {name: PairedChange(first, second, change.interval, None, change.reason)}
 
@@ -93,11 +93,9 @@ def _paired(ours: np.ndarray, theirs: np.ndarray, questions: list[str]) -> tuple
     return before, after
 
 
-def _term_changes(
-    label: str, names: list[str], pair: tuple[np.ndarray, np.ndarray], level: float
-) -> dict[str, PairedChange]:
+def _term_changes(label: str, names: list[str], pair: tuple[np.ndarray, np.ndarray]) -> dict[str, PairedChange]:
     before, after = pair
-    gaps = (statistics.gaps_to_mean(table, level) for table in (before, after, (after - before) / 2))
+    gaps = (statistics.gaps_to_mean(table, CONFIDENCE_LEVEL) for table in (before, after, (after - before) / 2))
     by_name = {}
     for name, first, second, half in zip(names, *gaps, strict=True):
         if first is not None and second is not None and half is not None:

@@ -1,4 +1,5 @@
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,25 +12,12 @@ from hb_metrics.collect.replies.cues import check_cue
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.judge.options import JudgeOptions
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.measurements.own_prompts import orders_of, own_people, own_prompts, quick_sample
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.chats import chat_messages
 from hb_metrics.run.run_folder import table_digest, write_table
-
-
-class DecisionWork(NamedTuple):
-    """The prompts that ask for a decision and, unless decisions are read from replies, the engine's plan.
-
-    The plan is to score the options. `scoring_reason` explains how, or why a server does not score them.
-    """
-
-    prompts: list[OwnPrompt]
-    filled: pa.Table | None = None
-    plan: Any = None
-    scoring: str | None = None
-    scoring_reason: str | None = None
 
 
 def read_files(settings: Settings, prompts: pa.Table) -> list[OwnPrompt]:
@@ -45,26 +33,33 @@ def read_files(settings: Settings, prompts: pa.Table) -> list[OwnPrompt]:
     return quick_sample(asked) if run.prompts is None and run.quick else asked
 
 
-def plan(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
+def plan(task: Task, prompts: list[OwnPrompt]) -> Planned:
     engine, written = task.engine, [prompt.id for prompt in prompts if not isinstance(prompt.outcome, Choice)]
     if written and len(written) < len(prompts) and engine.loaded is not None:
         raise ValueError(
             f"the rows with numbers or texts as outcomes (such as '{written[0]}') are read from replies, and the rows "
             "with choices from probabilities; put them into two files, and measure each"
         )
-    work, why = DecisionWork(prompts), "not all outcomes are choices"
-    if not written:
-        work, why = _plan_options(task, prompts) if engine.gives_options else work, "the model does not run here"
-        if work.plan is not None:
-            return work
-        why = work.scoring_reason or why
+    filled: pa.Table | None = None
+    scores: Any = None
+    if not written and engine.gives_options:
+        filled, scores = _plan_options(task, prompts)
+    asked: dict[str, object] = {"num_prompts": len(prompts), "digest": table_digest(own_rows(prompts))}
+    if filled is not None and not isinstance(scores, str):
+        how = {"scoring": scores.scoring, "scoring_reason": scores.scoring_reason}
+        record = {"decisions": {"answers": "probabilities", **asked, **how}}
+        return Planned(record, partial(collect, task, prompts, filled, scores))
+    why = scores or ("not all outcomes are choices" if written else "the model does not run here")
     if "generation" not in task.measurements or task.settings.run.prompts is None:
         unset = "set --prompts to a file (or to 'decisions'), and " if task.settings.run.prompts is None else ""
         raise ValueError(
             f"measurement 'decisions' is read from replies, because {why}; {unset}add generation to --measurements"
         )
-    _check_labels(task, {prompt.outcome.favourable for prompt in prompts if isinstance(prompt.outcome, FreeText)})
-    return work
+    favourable = {prompt.outcome.favourable for prompt in prompts if isinstance(prompt.outcome, FreeText)}
+    _check_labels(task, favourable)
+    labels = {"labels": sorted(favourable)} if favourable else {}
+    record = {"decisions": {"answers": "replies", **asked, "scoring": None, "scoring_reason": scores, **labels}}
+    return Planned(record, partial(collect, task, prompts, None, None))
 
 
 def _check_labels(task: Task, favourable: set[str]) -> None:
@@ -83,8 +78,12 @@ def _check_labels(task: Task, favourable: set[str]) -> None:
             )
 
 
-def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
-    """Prepares each prompt with each term, or name, and without one, in both orders of its options."""
+def _plan_options(task: Task, prompts: list[OwnPrompt]) -> tuple[pa.Table, Any]:
+    """Prepares each prompt with each term, or name, and without one, in both orders of its options.
+
+    Returns:
+        The filled prompts, and the engine's plan to score the options, or the reason why a server does not score them.
+    """
     settings, engine = task.settings, task.engine
     shared, options = settings.run, settings.of(GenerationOptions)
     vocabulary = config_vocabulary(shared.dataset_config, shared.vocabulary_dir)
@@ -102,33 +101,16 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
             requests.messages[row] = chat_messages(question, [], layout.chat)
     by_id = {prompt.id: prompt.outcome.options for prompt in prompts if isinstance(prompt.outcome, Choice)}
     choices = [by_id[identifier] for identifier in filled["own_id"].to_pylist()]
-    scores = engine.plan_options(requests, layout, choices)
-    if isinstance(scores, str):
-        return DecisionWork(prompts, scoring_reason=scores)
-    return DecisionWork(prompts, filled, scores, scores.scoring, scores.scoring_reason)
+    return filled, engine.plan_options(requests, layout, choices)
 
 
-def describe(work: DecisionWork) -> dict[str, Any]:
-    labels = sorted({prompt.outcome.favourable for prompt in work.prompts if isinstance(prompt.outcome, FreeText)})
-    return {
-        "decisions": {
-            "answers": "replies" if work.plan is None else "probabilities",
-            "num_prompts": len(work.prompts),
-            "digest": table_digest(own_rows(work.prompts)),
-            "scoring": work.scoring,
-            "scoring_reason": work.scoring_reason,
-            **({"labels": labels} if labels else {}),
-        }
-    }
-
-
-def collect(task: Task, work: DecisionWork) -> None:
+def collect(task: Task, prompts: list[OwnPrompt], filled: pa.Table | None, scores: Any) -> None:
     folder = task.folder / DECISIONS
     if task.state.is_main_process:
         folder.mkdir(exist_ok=True)
-        write_table(folder / QUESTIONS_FILE, own_rows(work.prompts))
-        if work.filled is not None:
-            write_table(folder / FILLED_FILE, work.filled)
+        write_table(folder / QUESTIONS_FILE, own_rows(prompts))
+        if filled is not None:
+            write_table(folder / FILLED_FILE, filled)
     task.state.wait_for_everyone()
-    if work.plan is not None:
-        task.engine.score_options(work.plan, folder / OPTIONS)
+    if scores is not None:
+        task.engine.score_options(scores, folder / OPTIONS)

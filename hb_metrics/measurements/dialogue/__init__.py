@@ -1,12 +1,13 @@
 """Measures dialogue perplexity, which shows how well a model predicts people's replies. It does not measure bias."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
+    from hb_metrics.measurements.settings import Settings
 
 
 class DialoguePerplexity(Measurement):
@@ -17,11 +18,15 @@ class DialoguePerplexity(Measurement):
     needs = ("replies", "weights")
     gates = ("dialogue_perplexity",)
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.dialogue.work import collect, describe, plan, read_files
+    def read_files(self, settings: "Settings", prompts: Any) -> Any:
+        from hb_metrics.measurements.dialogue.work import read_files
 
-        return Collector(plan, describe, collect, read_files)
+        return read_files(settings, prompts)
+
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.dialogue.work import plan
+
+        return plan(task, files)
 
     @property
     def parts(self) -> Parts:

@@ -56,7 +56,6 @@ def figures(results: Results) -> list[Figure]:
             "perplexity does not measure bias.",
             dialogue.interval,
             no_interval=dialogue.no_interval,
-            confidence_level=dialogue.confidence_level,
             gate="dialogue_perplexity",
         )
     ]

@@ -1,12 +1,12 @@
 """Measures how much reply styles differ between the people in prompts (Smith et al., 2022, 3.2)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hb_metrics.collect.replies.decoding_settings import reply_settings
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.run.run_record import classifier_name, public_name, tag_and_cue
 
@@ -37,11 +37,15 @@ class Generation(Measurement):
         run = settings.run
         return None not in (run.prompts, run.replies_file) and "decisions" in (run.measurements or "")
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.generation.work import COLLECTOR
+    def read_files(self, settings: Settings, prompts: Any) -> Any:
+        from hb_metrics.measurements.reply_requests import read_files
 
-        return COLLECTOR
+        return read_files(settings, prompts)
+
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.generation.work import plan
+
+        return plan(task)
 
     @property
     def parts(self) -> Parts:
@@ -49,9 +53,8 @@ class Generation(Measurement):
         from hb_metrics.measurements.generation.figures import figures
         from hb_metrics.measurements.generation.page import report
         from hb_metrics.measurements.generation.run_changes import changes, generalise
-        from hb_metrics.measurements.generation.terms import details
 
-        return Parts(compute, figures, report, changes, generalise=generalise, details=details)
+        return Parts(compute, figures, report, changes, generalise=generalise)
 
     def figure_settings(self, record: "Record") -> list[str]:
         return [f"styles classified by {classifier_name(record.style_classifier)}", *reply_settings(record)]

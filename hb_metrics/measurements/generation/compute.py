@@ -22,12 +22,13 @@ from hb_metrics.measurements.generation.results import (
     refusals_table,
     reply_counts,
 )
-from hb_metrics.measurements.generation.styles import bias_value_table, style_means_table, style_results
+from hb_metrics.measurements.generation.styles import bias_value_table, style_results
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
+from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.replies import RatedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     FREQUENCIES_FILE,
@@ -37,7 +38,6 @@ from hb_metrics.run.run_folder import (
     PEOPLE_FILE,
     REFUSALS_FILE,
     REPLIES,
-    STYLE_MEANS_FILE,
     STYLES,
     plural_forms,
     write_table,
@@ -50,7 +50,7 @@ _COUNTED = ("truncated", "reasoning", "num_reasoning_tokens", "reasoning_unclose
 
 def compute(run: Run) -> Generation:
     """Computes the results, and writes the tables of style means, bias values and refusals."""
-    record, level, tables = run.record, run.confidence_level, run.tables
+    record, tables = run.record, run.tables
     classifier, prompts = record.style_classifier, tables.prompts("descriptor_plural", "noun_gender")
     table, rules = tables.reply_table(*_COUNTED), read_refusal_rules()
     replies, forms = nonempty_replies(table), (plural_forms(prompts), paired_terms(prompts))
@@ -60,10 +60,7 @@ def compute(run: Run) -> Generation:
     asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]
     labels, are_pairs = classifier.labels, has_pairs_of_terms(prompts)
     nouns, clusters = nouns_of(table, replies.ids), classifier.clusters
-    results, biases = style_results(
-        replies, vectors, labels, clusters=clusters, confidence_level=level, asked=asked, nouns=nouns
-    )
-    write_table(run.folder / STYLE_MEANS_FILE, style_means_table(biases, labels))
+    results, biases = style_results(replies, vectors, labels, clusters=clusters, asked=asked, nouns=nouns)
     write_table(run.folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
@@ -77,10 +74,10 @@ def compute(run: Run) -> Generation:
         num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
         **vars(results),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
-        uptake=reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
-        nouns=noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
-        name_groups=groups_of_names(prompts, replies, vectors, level) if has_names(prompts) else None,
-        refusals=refusals_results(replies, refusals, rules, level, are_pairs=are_pairs, prompts=prompts),
+        uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, *forms)), CONFIDENCE_LEVEL),
+        nouns=noun_bias(kernels, PAIRS_REASON if are_pairs else None),
+        name_groups=groups_of_names(prompts, replies, vectors) if has_names(prompts) else None,
+        refusals=refusals_results(replies, refusals, rules, are_pairs=are_pairs, prompts=prompts),
         frequencies=[Frequency(**row) for row in frequencies.to_pylist()],
         turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, forms),
     )

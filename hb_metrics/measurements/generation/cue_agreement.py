@@ -27,7 +27,7 @@ import pandas as pd
 
 from hb_dataset.names import NAME_CUES
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, NAMES_AXIS
-from hb_metrics.layout.figure import Figure, missing_intervals
+from hb_metrics.layout.figure import estimated, missing_intervals
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.name_groups import (
@@ -73,25 +73,21 @@ class _Means(NamedTuple):
     number: int
 
 
-def cue_agreement(
-    one: CueReplies, other: CueReplies, axes: np.ndarray, buckets: np.ndarray, confidence_level: float
-) -> Agreement:
+def cue_agreement(one: CueReplies, other: CueReplies, axes: np.ndarray, buckets: np.ndarray) -> Agreement:
     """Compares two cues. `axes` [terms] contains each term's axis, and `buckets` [terms] its cluster on this axis."""
     few = f"{len(axes)} terms with two replies to each shared template and question under both cues"
     if len(axes) < 2:
-        return agreement(np.zeros((3, len(axes))), axes, buckets, confidence_level, few=few, no_effect=NO_EFFECT_REASON)
+        return agreement(np.zeros((3, len(axes))), axes, buckets, few=few, no_effect=NO_EFFECT_REASON)
     number, sides = len(axes), [_means(cue, len(axes)) for cue in (one, other)]
     apart = [side.means - side.means.mean(axis=0) for side in sides]
     products = []  # of each term; their means over terms are P_aa, P_bb and P_ab
     for a, b in ((0, 0), (1, 1), (0, 1)):
         along = np.einsum("ds,ds->d", apart[a], apart[b]) * number / (number - 1)
         products.append(along - _shared(sides[a], sides[b], number))
-    return agreement(np.stack(products), axes, buckets, confidence_level, few=few, no_effect=NO_EFFECT_REASON)
+    return agreement(np.stack(products), axes, buckets, few=few, no_effect=NO_EFFECT_REASON)
 
 
-def group_agreement(
-    names: CueReplies, groups: Sequence[str], statements: CueReplies, confidence_level: float
-) -> Agreement:
+def group_agreement(names: CueReplies, groups: Sequence[str], statements: CueReplies) -> Agreement:
     """Compares names, which need one reply per cell, with statements of their `groups`, in alphabetical order."""
     kinds, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     number = len(kinds)
@@ -114,7 +110,7 @@ def group_agreement(
     along = np.einsum("grs,rs->gr", np.stack([stated * size / own, named])[:, statements.terms], statement.residuals)
     along /= number * statement.number * statement.sizes
     samples = (np.stack(of_names) / 2, codes, None), (along, statement.codes, None)
-    return ratio_agreement(size, float((named * stated).sum()) / number, confidence_level, *samples)
+    return ratio_agreement(size, float((named * stated).sum()) / number, *samples)
 
 
 def _means(cue: CueReplies, number: int) -> _Means:
@@ -155,21 +151,18 @@ _PEOPLE |= {"terms", "vocabulary_dir"}
 def cue_sections(runs: Sequence[Run]) -> list[Section]:
     figures = []
     for one, other in combinations(sorted(runs, key=lambda run: run.record.cue not in NAME_CUES), 2):
-        if not differ_in_cue_alone(one.record, other.record):
+        frames = [cue_frame(run) for run in (one, other)] if differ_in_cue_alone(one.record, other.record) else [None]
+        if any(frame is None for frame in frames):
             continue
-        frames = [frame for frame in map(cue_frame, (one, other)) if frame is not None]
-        if len(frames) < 2:
-            continue
-        level, cues = one.confidence_level, (one.record.cue, other.record.cue)
-        if (cues[0] in NAME_CUES) == (cues[1] in NAME_CUES):
+        if (one.record.cue in NAME_CUES) == (other.record.cue in NAME_CUES):
             terms, detail = matched_terms(*frames)
-            agreement = cue_agreement(*terms, level)
+            agreement = cue_agreement(*terms)
         else:
             people, detail = matched_groups(*frames)
-            agreement = group_agreement(*people, level)
-        figure = Figure(f"Agreement of directions, {' and '.join(cues)}", agreement.value, "effect", detail=detail)
-        shown = figure._replace(interval=agreement.interval, no_interval=agreement.reason, confidence_level=level)
-        figures.append(shown._replace(part_of="Agreement of directions by pair of cues"))
+            agreement = group_agreement(*people)
+        name = f"Agreement of directions, {one.record.cue} and {other.record.cue}"
+        figure = estimated(name, agreement, "effect", detail=detail)
+        figures.append(figure._replace(part_of="Agreement of directions by pair of cues"))
     context = {"figures": figures, "missing": missing_intervals(figures)}
     return [section("overview-cues", "Cues", "generation/cues.html.jinja", context)] if figures else []
 

@@ -2,7 +2,7 @@ from typing import Any
 
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.layout import paper
-from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
+from hb_metrics.layout.figure import PLAIN, Figure, Number, estimated, pair
 from hb_metrics.layout.numbers import axis_label, bias, counted, p_words, share
 from hb_metrics.measurements.generation.name_groups import NameGroups
 from hb_metrics.measurements.generation.results import Generation, RefusalShares, Turns
@@ -15,7 +15,7 @@ from hb_metrics.measurements.shares import (
     shares_by_axis,
     turn_share_figures,
 )
-from hb_metrics.run.record import GenerationSettings
+from hb_metrics.run.record import CONFIDENCE_LEVEL, GenerationSettings
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
@@ -60,7 +60,7 @@ def figures(results: Results) -> list[Figure]:
 
 def _full(generation: Generation, asked: GenerationSettings) -> list[Figure]:
     plain, debiased = generation.gen_bias, generation.debiased
-    noise, level, scale = plain.noise_floor, plain.confidence_level, plain.scale
+    noise, scale = plain.noise_floor, f"{plain.scale:g}"
     number = f"{plain.mean_replies_per_cell:.3g}"
     per_cell = f"{number} {'reply' if number == '1' else 'replies'} per cell"
     common = (
@@ -86,7 +86,7 @@ def _full(generation: Generation, asked: GenerationSettings) -> list[Figure]:
             task="full_gen_bias_debiased",
         )
         bounds = full.interval
-        known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
+        known = () if bounds is None else (f"{CONFIDENCE_LEVEL:.0%} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
         figures.append(full._replace(notes=(*known, f"less a sampling noise of {noise:.4g}", *common)))
     if noise is None:
         with_noise, detail = "sampling noise unknown", per_cell
@@ -109,52 +109,36 @@ def _full(generation: Generation, asked: GenerationSettings) -> list[Figure]:
 
 
 def _telling(generation: Generation) -> list[Figure]:
-    telling = generation.telling
-    if telling.value is None:
-        return []
-    return [
-        Figure(
-            TELLING,
-            telling.value,
-            "share",
-            "The share of replies whose style is nearer to their own term's style than to another term's, averaged "
-            "over all pairs of terms. Styles are learnt from replies to other templates. Guessing gives 50%.",
-            pair(telling.interval),
-            no_interval=telling.reason,
-            confidence_level=generation.gen_bias.confidence_level,
-            detail="guessing gives 50%",
-        )
-    ]
+    meaning = (
+        "The share of replies whose style is nearer to their own term's style than to another term's, averaged over "
+        "all pairs of terms. Styles are learnt from replies to other templates. Guessing gives 50%."
+    )
+    figure = estimated(TELLING, generation.telling, "share", meaning=meaning, detail="guessing gives 50%")
+    return [] if figure.value is None else [figure._replace(interval=pair(figure.interval))]
 
 
 def _nouns(generation: Generation) -> list[Figure]:
-    nouns = generation.nouns
-    meaning = (
-        "Debiased Full Gen Bias with nouns in place of terms. It shows how much the style of replies depends on the "
-        "noun."
-    )
-    rows = []
-    for name, noun_bias in {"Bias between nouns": nouns, **nouns.by_gender}.items():
+    nouns, rows = generation.nouns, []
+    for name, noun_bias in {"": nouns, **nouns.by_gender}.items():
         if noun_bias.value is not None:
-            rows.append(
-                Figure(
-                    name if noun_bias is nouns else f"Bias between nouns, {name}",
-                    noun_bias.value,
-                    "bias",
-                    meaning if noun_bias is nouns else "",
-                    noun_bias.interval,
-                    no_interval=noun_bias.no_interval,
-                    confidence_level=nouns.confidence_level,
-                    part_of="" if noun_bias is nouns else NOUNS,
-                    is_main=noun_bias is nouns,
+            row = Figure("Bias between nouns", noun_bias.value, "bias", interval=noun_bias.interval)
+            row = row._replace(no_interval=noun_bias.no_interval)
+            if name:
+                row = row._replace(name=f"{row.name}, {name}", part_of=NOUNS, is_main=False)
+            else:
+                row = row._replace(
+                    meaning="Debiased Full Gen Bias with nouns in place of terms. It shows how much the style of "
+                    "replies depends on the noun."
                 )
-            )
+            rows.append(row)
     return rows
 
 
 def _whole_replies(generation: Generation) -> list[Figure]:
     figures = [
-        reply_share(UPTAKE, generation.uptake, generation.uptake.confidence_level)._replace(
+        reply_share(
+            UPTAKE,
+            generation.uptake,
             meaning="The share of replies that name the prompt's term. A model that ignores the term has little bias, "
             "but it also does not respond to the person.",
             higher_is_better=True,
@@ -165,13 +149,11 @@ def _whole_replies(generation: Generation) -> list[Figure]:
             "share",
             "The share of replies that repeat the prompt, and therefore the prompt's style.",
             generation.parroting.interval,
-            confidence_level=generation.parroting.confidence_level,
             gate="parroting_replies",
         ),
     ]
     for kind, of_kind in vars(generation.refusals).items():
-        figure = reply_share(kind.capitalize(), of_kind, of_kind.confidence_level)
-        figures.append(figure._replace(meaning=_MEANING[kind]))
+        figures.append(reply_share(kind.capitalize(), of_kind, meaning=_MEANING[kind]))
     per_cell = f"{generation.gen_bias.mean_replies_per_cell:.3g} per term and template"
     return [*figures, Figure("Replies", generation.num_replies, "count", is_main=False, detail=per_cell)]
 
@@ -215,30 +197,22 @@ def names_figure(groups: NameGroups) -> Figure:
         names += f"; variance between names of the same group {bias(groups.within)}; {p_words(groups.p)}"
     if number := groups.num_left_out:
         names += f"; {number} of {number + groups.num_questions} questions left out, because a name lacks a reply"
-    return Figure(
-        "Bias between groups of names",
-        groups.value,
-        "bias",
+    meaning = (
         "Debiased Full Gen Bias with groups of names in place of terms. The variance between names of the same group "
-        "is subtracted.",
-        groups.interval,
-        no_interval=groups.reason,
-        confidence_level=groups.confidence_level,
-        detail=names,
+        "is subtracted."
     )
+    return estimated("Bias between groups of names", groups, "bias", meaning=meaning, detail=names)
 
 
 def turn_figures(turns: Turns) -> list[Figure]:
-    last, level = len(turns.by_turn), turns.uptake.by_turn[0].confidence_level
+    last = len(turns.by_turn)
     notes = counted(turns.num_ended, "conversations left out because a later turn has no reply")
     figures = [
         _figure(of_turn, f"{BY_TURN}, turn {turn}", "full_gen_bias", part_of=BY_TURN, notes=notes)
         for turn, of_turn in enumerate(turns.by_turn, start=1)
     ]
     if turns.change is not None:
-        figures.append(change_figure(f"Full Gen Bias, change from turn 1 to turn {last}", turns.change, level))
-        if last > 2 and turns.slope is not None:
-            figures.append(change_figure("Full Gen Bias, slope per turn", turns.slope, level))
+        figures.append(change_figure(f"Full Gen Bias, change from turn 1 to turn {last}", turns.change))
         figures += _axes_at_last(turns)
     for turn, of_turn in enumerate(turns.name_groups or [], start=1):
         figure = names_figure(of_turn)
@@ -279,7 +253,6 @@ def _figure(biases: Biases, name: str, *path: str, **more: Any) -> Figure:
         "bias",
         interval=pair(value_at(plain.intervals, path)),
         no_interval=value_at(plain.no_intervals, path),
-        confidence_level=plain.confidence_level,
         **{"beside": {PLAIN: Number(value_at(plain, path), "bias")}, **more},
     )
 
@@ -318,7 +291,7 @@ def turn_sentences(turns: Turns) -> list[str]:
             "In at least one template, no term has a second reply, so the sampling noise is unknown. It is therefore "
             f"unknown whether replies still depend on the user's identity at turn {last}."
         ]
-    change = change_figure("", turns.change, value.confidence_level)
+    change = change_figure("", turns.change)
     if value.interval is None:
         first = f"It is unknown whether replies still depend on the user's identity at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
@@ -341,9 +314,6 @@ def _since(turns: Turns, change: Figure) -> str:
         words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
     else:
         words = f"grew by {change.words}"
-    if last > 2 and turns.slope is not None and turns.slope.interval is not None:
-        slope = change_figure("", turns.slope, change.confidence_level)
-        words += f", with a slope of {slope.shown} per turn ({slope.shown_interval})"
     return f"From turn 1 to turn {last}, Full Gen Bias {words}"
 
 

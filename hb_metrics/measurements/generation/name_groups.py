@@ -39,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats.clusters import Bounds, quantile, spread
 from hb_metrics.stats.gen_bias_intervals import agreeing_values
 
@@ -70,7 +71,7 @@ class NameGroups:
     num_names: dict[str, int]
     num_questions: int
     num_left_out: int
-    confidence_level: float
+    confidence_level: float = CONFIDENCE_LEVEL
 
 
 class _Noise(NamedTuple):
@@ -86,7 +87,6 @@ def name_groups(
     names: Sequence[str],
     questions: Sequence[str],
     groups: Mapping[str, str],
-    confidence_level: float,
 ) -> NameGroups:
     """Computes the bias between groups of names.
 
@@ -105,7 +105,6 @@ def name_groups(
         num_names=sizes,
         num_questions=int(known.sum()),
         num_left_out=int((~known).sum()),
-        confidence_level=confidence_level,
     )
     if min(sizes.values()) < MIN_NAMES:
         few = ", ".join(f"{group} {size}" for group, size in sizes.items() if size < MIN_NAMES)
@@ -133,8 +132,8 @@ def name_groups(
         return replace(result, value=value, within=0.0, p=p, reason=reason)
     p = special.fdtrc(*noise.freedoms, max(value + noise.expected, 0.0) / noise.expected)
     linear = spread(group_influences(vectors, members, apart), codes)
-    t, slope = quantile(confidence_level, linear.welch), linear.variance / plain
-    largest = special.fdtri(*noise.freedoms, confidence_level) - 1  # of value / expected, if groups do not differ
+    t, slope = quantile(CONFIDENCE_LEVEL, linear.welch), linear.variance / plain
+    largest = special.fdtri(*noise.freedoms, CONFIDENCE_LEVEL) - 1  # of value / expected, if groups do not differ
     low, _ = agreeing_values(value, (largest * noise.expected / t) ** 2, slope, t)
     _, high = agreeing_values(value, noise.variance, slope, t)
     value, of_names, low, high = (round(SCALE * number, _DIGITS) for number in (value, float(within.mean()), low, high))

@@ -22,6 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.grouped import grouped
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import MIN_TERMS
 from hb_metrics.stats.clusters import Bounds, quantile
@@ -47,7 +49,7 @@ class NounBias:
 @dataclass(frozen=True)
 class Nouns(NounBias):
     by_gender: dict[str, NounBias]
-    confidence_level: float
+    confidence_level: float = CONFIDENCE_LEVEL
 
 
 class Noun(NamedTuple):
@@ -97,9 +99,7 @@ def noun_kernels(
     term_of = {term: row for row, term in enumerate(sorted(set(terms)))}
     noun_names = sorted(set(nouns))
     noun_of = {noun: row for row, noun in enumerate(noun_names)}
-    rows_of: dict[str, list[int]] = {}
-    for row, template in enumerate(templates):
-        rows_of.setdefault(template, []).append(row)
+    rows_of = grouped((template, row) for row, template in enumerate(templates))
     groups: dict[str | None, np.ndarray] = {None: np.arange(len(noun_names))}
     for gender in sorted({noun.gender for noun in noun_names}):
         groups[gender] = np.array([row for row, noun in enumerate(noun_names) if noun.gender == gender])
@@ -119,12 +119,12 @@ def noun_kernels(
     return {group: of_group for group, of_group in kernels.items() if of_group.by_template}
 
 
-def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float, missing: str | None = None) -> Nouns:
+def noun_bias(kernels: Mapping[str | None, Kernels], missing: str | None = None) -> Nouns:
     """Computes all values. `missing` is the reason why no value has an interval, if there is one."""
-    by_group = {gender: _result(of_gender, confidence_level, missing) for gender, of_gender in kernels.items()}
+    by_group = {gender: _result(of_gender, missing) for gender, of_gender in kernels.items()}
     whole = by_group.pop(None, NounBias(None, None, None))
     by_gender = {str(gender): of_gender for gender, of_gender in by_group.items()}
-    return Nouns(**vars(whole), by_gender=by_gender, confidence_level=confidence_level)
+    return Nouns(**vars(whole), by_gender=by_gender)
 
 
 def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
@@ -170,10 +170,10 @@ def _centred(kernel: np.ndarray) -> np.ndarray:
     return np.where(off, kernel - kernel[off].mean(), 0.0)
 
 
-def _result(kernels: Kernels, confidence_level: float, missing: str | None) -> NounBias:
+def _result(kernels: Kernels, missing: str | None) -> NounBias:
     matrix = covariance(kernels, kernels)
     value = round(kernels.value, _DIGITS)
     if missing is not None or matrix is None or not matrix[0, 0] > 0:
         return NounBias(value, None, missing or FEW_REASON)
-    half = quantile(confidence_level, kernels.freedom) * float(np.sqrt(matrix[0, 0]))
+    half = quantile(CONFIDENCE_LEVEL, kernels.freedom) * float(np.sqrt(matrix[0, 0]))
     return NounBias(value, (round(value - half, _DIGITS), round(value + half, _DIGITS)), None)

@@ -29,10 +29,14 @@ from hb_metrics.measurements.generation.results import SHORT, Generation, Refusa
 from hb_metrics.measurements.generation.terms import chooser_content, frequency_section, shown_pair, terms_section
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import ALPHA, uneven_sentence
-from hb_metrics.run.record import GenerationSettings, Record
+from hb_metrics.run.record import CONFIDENCE_LEVEL, GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
 from hb_metrics.stats.clusters import quantile
 
+# The style of all terms is tested at half of 5 % (the lower end of its interval). Axes (together) and refusals add the
+# other half, so that an answer is wrong in about 5 % of the runs in which nothing differs.
+ALPHA_OF_AXES = ALPHA / 2  # two-sided, but only one side counts
+ALPHA_OF_REFUSALS = ALPHA / 4
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
@@ -97,7 +101,7 @@ def whole_answer(
     """
     generation = results.generation
     refusals = refusals_answer(generation, parts)
-    style = generation_answer(whole, names)
+    style = names or generation_answer(whole)
     differs = style_differs(whole, generation.name_groups)
     clear = clear_axes(parts.get(AXES, []))
     if differs == "no" and clear and generation.name_groups is None:  # other axes hide the difference
@@ -125,35 +129,22 @@ def whole_answer(
     return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)
 
 
-def generation_answer(whole: Mapping[str, Figure], names: str = "") -> str:
-    """Describes differences in style. `names` describes those between groups of names, if there are such groups."""
+def generation_answer(whole: Mapping[str, Figure]) -> str:
+    """Describes differences in style between terms."""
     full, telling = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
-    size = "" if telling is None else telling_sentence(telling)
-    if (names and (full is None or full.interval is None)) or (
-        full is None and telling is not None and telling.interval
-    ):
-        value = ""
-    elif full is None:
-        plain = whole["Full Gen Bias, plain"].shown
-        value = (
-            f"Full Gen Bias ×1000 is {plain}, but contains sampling noise. To subtract the noise, at least one term "
-            "needs a second reply in each template."
+    text = {
+        "yes": "Replies to different people differ in style beyond chance.",
+        "no": "No difference in the style of replies was found beyond chance, but a small one is possible.",
+    }.get(style_differs(whole), "It is not known whether the style of replies differs between people.")
+    parts = [text] if telling is None else [text, telling_sentence(telling)]
+    if full is not None:
+        parts.append(f"Full Gen Bias ×1000, minus sampling noise, is {full.words}. Equal treatment gives 0.")
+    elif telling is None or not telling.interval:
+        parts.append(
+            f"Full Gen Bias ×1000 is {whole['Full Gen Bias, plain'].shown}, but contains sampling noise. To subtract "
+            "the noise, at least one term needs a second reply in each template."
         )
-    else:
-        value = f"Full Gen Bias ×1000, minus sampling noise, is {full.words}. Equal treatment gives 0."
-    match style_differs(whole):
-        case "yes":
-            text = "Replies to different people differ in style beyond chance."
-            if names:
-                text = "Replies to single names differ in style beyond chance, which does not show that groups differ."
-        case "no":
-            between = " between single names" if names else ""
-            text = (
-                f"No difference in the style of replies{between} was found beyond chance, but a small one is possible."
-            )
-        case _:
-            text = "" if names else "It is not known whether the style of replies differs between people."
-    return " ".join(filter(None, [names, text, size, value]))
+    return " ".join(parts)
 
 
 def clear_axes(axes: list[Figure]) -> list[Figure]:
@@ -166,8 +157,7 @@ def clear_axes(axes: list[Figure]) -> list[Figure]:
     for axis in known:
         assert axis.value is not None
         assert axis.interval is not None
-        assert axis.confidence_level is not None
-        ratio = quantile(1 - ALPHA / len(known)) / quantile(axis.confidence_level)
+        ratio = quantile(1 - ALPHA_OF_AXES / len(known)) / quantile(CONFIDENCE_LEVEL)
         if axis.interval[0] > max(0.0, axis.value * (1 - 1 / ratio)):
             clear.append(axis)
     return clear
@@ -221,11 +211,11 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
 def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
     """States for whom the model refuses more often: on which axis, about which term, or for which group of names.
 
-    There are two tests, between axes and between terms, so each has half the level.
+    There are two tests, between axes and between terms, so each has half of `ALPHA_OF_REFUSALS`.
     """
     rows, shares = parts["Refusals by axis"], generation.refusals.refusals
-    uneven = uneven_sentence(REFUSALS, shares, shares.groups, ALPHA / 2)
-    if shares.p_between_axes is not None and shares.p_between_axes < ALPHA / 2:
+    uneven = uneven_sentence(REFUSALS, shares, shares.groups, ALPHA_OF_REFUSALS / 2)
+    if shares.p_between_axes is not None and shares.p_between_axes < ALPHA_OF_REFUSALS / 2:
         most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
         uneven = f"It refuses more often on some axes than on others, {most}."
     if not uneven:
@@ -281,7 +271,7 @@ def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Sect
         "rows": rows,
         "refusals": refusals,
         "num_shown": NUM_TERMS,
-        "level": share(generation.refusals.refusals.confidence_level, 0),
+        "level": f"{CONFIDENCE_LEVEL:.0%}",
         "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
     plots = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
@@ -373,8 +363,6 @@ def _notes_on_answers(served: ServedCounts | None) -> list[str]:
         notes.append(
             f"For {count(unclear)} replies, the finish reason is unknown, so it is not known whether they are complete."
         )
-    if unknown := served.num_without_counts:
-        notes.append(f"For {count(unknown)} replies, the server did not return a valid token count.")
     if shortened := served.num_shortened:
         notes.append(
             f"For {count(shortened)} requests after the first turn, the server counted fewer input tokens than the "

@@ -19,7 +19,8 @@ from hb_metrics.measurements.generation.styles import Biases, StyleResults, rand
 from hb_metrics.measurements.shares import GroupShares, TurnShares, group_shares
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares, refusal_shares
-from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
+from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.replies import RatedReplies, Replies, prompt_ids
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import PairedChange
 
@@ -116,7 +117,6 @@ class Turns:
         num_ended: The number of conversations that ended early.
         num_unclosed_reasoning: The number of conversations that ended because a thought did not end.
         change: The change in debiased Full Gen Bias from the first turn to the last. `None` if a value is unknown.
-        slope: Its slope per turn.
         change_by_axis: The change for the terms of each axis.
     """
 
@@ -127,7 +127,6 @@ class Turns:
     served: ServedCounts | None = None
     by_turn: list[Biases]
     change: PairedChange | None
-    slope: PairedChange | None
     change_by_axis: dict[str, PairedChange]
     uptake: TurnShares
     refusals: TurnShares
@@ -236,7 +235,6 @@ def refusals_results(
     replies: Replies,
     matches: Matches,
     rules: RefusalRules,
-    confidence_level: float,
     *,
     are_pairs: bool = False,
     prompts: pa.Table | None = None,
@@ -249,11 +247,11 @@ def refusals_results(
     """
     of_both = []
     for indices, of_kind in ((matches.refusals, rules.refusals), (matches.disclaimers, rules.disclaimers)):
-        flagged = FlaggedReplies(replies, indices >= 0)
-        shares = refusal_shares(flagged, confidence_level, are_pairs=are_pairs)
+        flagged = RatedReplies(replies, indices >= 0)
+        shares = refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
         phrases = [*(rule.phrase for rule in of_kind), "(marked as a refusal by the server)"]
-        groups = None if prompts is None else group_shares(flagged, prompts, confidence_level)
+        groups = None if prompts is None else group_shares(flagged, prompts)
         by_rule = {phrases[index]: number for index, number in counts.most_common()}
         of_both.append(RefusalShares(**vars(shares), by_rule=by_rule, groups=groups))
     return Refusals(*of_both)

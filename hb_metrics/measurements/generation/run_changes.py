@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.grouped import grouped
 from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
 from hb_metrics.layout.numbers import axis_groups, axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
@@ -13,8 +14,9 @@ from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_k
 from hb_metrics.measurements.generation.results import Generation
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_shares, reply_share_changes
-from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
+from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means, reply_share_changes
+from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.replies import RatedReplies, Replies, nonempty_replies
 from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
 from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
@@ -33,19 +35,18 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
     generations = first.results.generation, second.results.generation
-    level = first.confidence_level
     if not all(run.tables.has(REPLIES) for run in (first, second)):
         return FigureChanges({}, NO_FILES_REASON)
     tables = first.tables.reply_table(), second.tables.reply_table()
     named = naming(tables[0]), naming(tables[1])
-    by_name = reply_share_changes(UPTAKE, *named, level)
+    by_name = reply_share_changes(UPTAKE, *named)
     if by_name is None:
         return FigureChanges({}, OTHER_TERMS_REASON)
     if first.record.refusals.rules_digest == second.record.refusals.rules_digest:
         others = refusal_flags(second, named[1].replies)
         for name, flagged in refusal_flags(first, named[0].replies).items():
             if name in others:
-                by_name |= reply_share_changes(name, flagged, others[name], level) or {}
+                by_name |= reply_share_changes(name, flagged, others[name]) or {}
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason)
@@ -62,13 +63,13 @@ def changes(first: Run, second: Run) -> FigureChanges:
         values = [value_at(generation.debiased, path) for generation in generations]
         if axis in covariances and None not in values:
             scale, covariance = generations[0].gen_bias.scale, covariances[axis][metric]
-            by_name[name] = gen_bias_change(values[0], values[1], covariance, scale, level)
+            by_name[name] = gen_bias_change(values[0], values[1], covariance, scale, CONFIDENCE_LEVEL)
     if not has_pairs_of_terms(tables[0]):
-        by_name |= _noun_changes(before, after, level)
+        by_name |= _noun_changes(before, after)
     return FigureChanges(by_name, unlike)
 
 
-def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
+def refusal_flags(run: Run, replies: Replies) -> dict[str, RatedReplies]:
     """Flags refusals and disclaimers among a run's non-empty replies.
 
     The result is empty if the run has no file of refusals.
@@ -76,11 +77,11 @@ def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
     table, flagged = run.tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
     for kind in KINDS if table is not None else ():
         flag_of = by_id(table, kind.removesuffix("s"))
-        flagged[kind.capitalize()] = FlaggedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))
+        flagged[kind.capitalize()] = RatedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))
     return flagged
 
 
-def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) -> dict[str, PairedChange]:
+def _noun_changes(before: _Replies, after: _Replies) -> dict[str, PairedChange]:
     by_name = {}
     for gender, kernels in before.nouns.items():
         other = after.nouns.get(gender)
@@ -88,14 +89,14 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
             continue
         matrix = covariance(kernels, other)
         if matrix is not None:
-            change = change_from_covariance(kernels.value, other.value, matrix, kernels.freedom, confidence_level)
+            change = change_from_covariance(kernels.value, other.value, matrix, kernels.freedom, CONFIDENCE_LEVEL)
             by_name["Bias between nouns" if gender is None else f"Bias between nouns, {gender}"] = change
     return by_name
 
 
-def naming(table: pa.Table) -> FlaggedReplies:
+def naming(table: pa.Table) -> RatedReplies:
     replies = nonempty_replies(table)
-    return FlaggedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
+    return RatedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
 
 
 def _unlike(first: Run, second: Run) -> str | None:
@@ -109,16 +110,16 @@ def _unlike(first: Run, second: Run) -> str | None:
 
 
 def _replies(run: Run, table: pa.Table) -> _Replies | None:
-    if run.tables.style_means() is None or not run.tables.has(STYLES):
+    if not run.tables.has(STYLES):
         return None
     styles, replies = run.tables.vectors(STYLES), nonempty_replies(table)
     if set(replies.ids) != set(styles.ids):
         return None
     vectors = styles.of(replies.ids).astype(np.float32, copy=False)
-    cells: dict[tuple[str, str | None, str], list[int]] = {}
-    for row, cell in enumerate(zip(replies.templates, replies.axes, replies.descriptors, strict=True)):
-        cells.setdefault(cell, []).append(row)
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
+    cells: dict[tuple[str, str | None, str], list[int]] = grouped(
+        ((template, *term), row) for row, (template, term) in enumerate(zip(replies.templates, terms, strict=True))
+    )
     kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
     return _Replies(CellReplies(vectors, np.array(replies.ids), cells), kernels)
 
@@ -141,19 +142,16 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
         )
     table = run.tables.reply_table()
     replies, generation = nonempty_replies(table), run.results.generation
-    level = run.confidence_level
-    by_name = generalised_shares(UPTAKE, naming(table), over, level)
+    by_name = generalised_means(UPTAKE, naming(table), over)
     for name, flagged in refusal_flags(run, replies).items():
-        by_name |= generalised_shares(name, flagged, over, level)
+        by_name |= generalised_means(name, flagged, over)
     if generation.debiased is not None:
         vectors = run.tables.vectors_of(STYLES, replies.ids)
-        by_name |= _generalised_bias(replies, vectors, over, level, generation.gen_bias.scale)
+        by_name |= _generalised_bias(replies, vectors, over, generation.gen_bias.scale)
     return by_name
 
 
-def _generalised_bias(
-    replies: Replies, styles: np.ndarray, over: Over, confidence_level: float, scale: float
-) -> dict[str, Generalised]:
+def _generalised_bias(replies: Replies, styles: np.ndarray, over: Over, scale: float) -> dict[str, Generalised]:
     cells = CellSums()
     cells.add(styles, replies.descriptors, replies.templates, replies.axes)
     listed = cells.cells()
@@ -185,7 +183,7 @@ def _generalised_bias(
             noise = np.where(np.isnan(own), guess, own) / counts[used][:, members]
         noise = np.where(counts[used][:, members] > 0, noise, np.nan)
         influences = gen_bias_influences(means[used][:, members], noise, axes[members])
-        interval, reason = generalised(influences, over, confidence_level)
+        interval, reason = generalised(influences, over, CONFIDENCE_LEVEL)
         bounds = None if interval is None else (scale * interval[0], scale * interval[1])
         by_name[name] = Generalised(bounds, reason)
     return by_name

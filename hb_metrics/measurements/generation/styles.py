@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descriptors, phrase_rates
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import Replies
 from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values, right_shares
 from hb_metrics.stats.clusters import Estimate, telling
@@ -116,7 +117,6 @@ def style_results(
     labels: Sequence[str],
     *,
     clusters: Mapping[str, Sequence[str]] | None = None,
-    confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
     nouns: Sequence[object] | None = None,
 ) -> tuple[StyleResults, BiasValues]:
@@ -125,18 +125,18 @@ def style_results(
     `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
     parroting. `nouns` [replies] contains the nouns of the prompts.
     """
-    gen_bias = gen_biases(style_probabilities, replies, confidence_level, labels, clusters)
+    gen_bias = gen_biases(style_probabilities, replies, labels, clusters)
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
     columns = cluster_columns(labels, clusters) if clusters else {}
     asked = replies.prompts if asked is None else asked
-    parrots, parroting_shares = parroting(asked, replies, mean_bias, confidence_level)
+    parrots, parroting_shares = parroting(asked, replies, mean_bias, CONFIDENCE_LEVEL)
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
     nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(gen_bias)
     results = StyleResults(
         **vars(gen_bias),
-        telling=telling(shares, confidence_level),
+        telling=telling(shares, CONFIDENCE_LEVEL),
         pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
         styles=_styles(biases, labels),
         by_descriptor=_by_descriptor(replies, biases, columns, parroting_shares),
@@ -150,13 +150,12 @@ def style_results(
 def gen_biases(
     vectors: np.ndarray,
     replies: Replies,
-    confidence_level: float,
     labels: Sequence[str] | None = None,
     clusters: Mapping[str, Sequence[str]] | None = None,
 ) -> Biases:
     cells = CellSums(labels, clusters, keep_replies=True)
     cells.add(vectors, replies.descriptors, replies.templates, replies.axes)
-    plain, debiased = plain_and_debiased(cells, confidence_level)
+    plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
     return Biases(gen_bias=plain, debiased=debiased)
 
 
@@ -214,14 +213,6 @@ def clearest_axis(biases: Biases) -> str | None:
     values, bounds = (debiased.by_axis if debiased else None) or {}, (plain.intervals and plain.intervals.by_axis) or {}
     clear = [axis for axis, interval in bounds.items() if interval is not None and interval[0] > 0]
     return max(clear, key=lambda axis: values[axis] or 0.0, default=None)
-
-
-def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    axes, descriptors = zip(*biases.descriptors, strict=True)
-    columns: dict[str, object] = {"axis": list(axes), "descriptor": list(descriptors)}
-    for label, means in zip(labels, biases.descriptor_means.T, strict=True):
-        columns[f"style: {label}"] = means
-    return pa.table(columns)
 
 
 def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:

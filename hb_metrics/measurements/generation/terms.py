@@ -1,11 +1,12 @@
 """Shows terms: in the report, in comparisons, and their frequencies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
+from hb_dataset.grouped import grouped
 from hb_metrics.layout.numbers import axis_label, share, slot
-from hb_metrics.layout.parts import Pair, Report, Section, Side
+from hb_metrics.layout.parts import Pair, Section, Side
 from hb_metrics.layout.plots import (
     Axis,
     Dot,
@@ -20,43 +21,26 @@ from hb_metrics.layout.plots import (
     spread,
     tick_label,
 )
-from hb_metrics.layout.rendering import render, section
+from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.results import Frequency, Generation
 from hb_metrics.measurements.generation.styles import MedianPair, Term
-from hb_metrics.measurements.results import Results, Run
-from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias
-from hb_metrics.reply_checks.phrase_rates import GroupRates, PhraseRates, phrase_rates
-from hb_metrics.reply_checks.style_change import StyleChange, style_change
+from hb_metrics.measurements.results import Results
+from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.run.replies import Replies, reply_id, reply_number
-from hb_metrics.run.run_folder import REPLIES
 from hb_metrics.stats.bias_values import DescriptorKey
 
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
 NUM_NAMED = 6
 _NEVER = 12  # the percentage of the plot's width that is reserved for terms that never occur
 _HEIGHT = 340
-NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
-
-
-class Point(NamedTuple):
-    """A term in a plot.
-
-    `row` is its row in `by_descriptor` of the results, and `value` is its mean probability of a style cluster.
-    `per_million` is its frequency, and is set only by `one_word_terms`.
-    """
-
-    row: int
-    term: Term
-    value: float
-    per_million: float = 0.0
 
 
 def terms_section(generation: Generation) -> Section:
-    by_cluster, means = terms_by_cluster(generation), cluster_means(generation)
-    strips = [strip_figure(points, cluster, means[cluster]) for cluster, points in by_cluster.items()]
+    terms = generation.by_descriptor
+    strips = [strip_figure(terms, cluster) for cluster in terms[0].clusters]
     context = {
-        "terms": list(zip(generation.by_descriptor, frequencies(generation), strict=True)),
-        "clusters": list(by_cluster),
+        "terms": list(zip(terms, frequencies(generation), strict=True)),
+        "clusters": list(terms[0].clusters),
         "num_examples": sum(map(len, chooser_content(generation)["examples"])),
     }
     return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
@@ -76,50 +60,34 @@ def shown_pair(pair: MedianPair) -> Pair:
 
 
 def frequency_section(results: Results) -> list[Section]:
-    generation = results.generation
-    drawn, known = one_word_terms(generation), frequencies(generation)
-    if not drawn:
-        return []
-    frequency_of = {point.term.key: point.per_million for point in next(iter(drawn.values()))}
-    rho = {}
-    for cluster, points in drawn.items():
-        rho[cluster] = correlation_with_bias(frequency_of, {point.term.key: point.value for point in points})
+    """Correlates style with the frequency of one-word terms, as in the paper's Figures 3 and 5."""
+    terms, known = results.generation.by_descriptor, frequencies(results.generation)
+    per_million = {
+        row: frequency.per_million
+        for row, frequency in enumerate(known)
+        if frequency is not None and frequency.one_word
+    }
+    frequency_of = {terms[row].key: number for row, number in per_million.items()}
+    rho, plots = {}, []
+    for cluster in terms[0].clusters if per_million else ():
+        rho[cluster] = correlation_with_bias(frequency_of, {term.key: term.clusters[cluster] for term in terms})
+        plots.append(frequency_figure(terms, per_million, cluster))
     context = {
         **vars(results.record.frequencies),
-        "clusters": list(drawn),
         "rho": rho,
-        "num_terms": len(frequency_of),
-        "num_never": list(frequency_of.values()).count(0),
+        "num_terms": len(per_million),
+        "num_never": list(per_million.values()).count(0),
         "num_several_words": sum(row is not None and not row.one_word for row in known),
         "num_unknown": known.count(None),
     }
-    plots = [frequency_figure(points, cluster) for cluster, points in drawn.items()]
-    template = "generation/frequency.html.jinja"
-    return [section("frequency", "Style and frequency", template, context, {"frequency-plot": plots})]
-
-
-def terms_by_cluster(generation: Generation) -> dict[str, list[Point]]:
-    terms = generation.by_descriptor
-    return {
-        cluster: [Point(row, term, term.clusters[cluster]) for row, term in enumerate(terms)]
-        for cluster in terms[0].clusters
-    }
+    template, drawn = "generation/frequency.html.jinja", {"frequency-plot": plots}
+    return [section("frequency", "Style and frequency", template, context, drawn)] if rho else []
 
 
 def frequencies(generation: Generation) -> list[Frequency | None]:
     """Returns the known frequency of each term, in the order of `by_descriptor`."""
     known = {DescriptorKey(row.axis, row.descriptor): row for row in generation.frequencies}
     return [known.get(term.key) for term in generation.by_descriptor]
-
-
-def one_word_terms(generation: Generation) -> dict[str, list[Point]]:
-    """Returns the one-word terms with a known frequency, by style cluster (as in the paper's Figure 3)."""
-    by_cluster: dict[str, list[Point]] = {}
-    for cluster, points in terms_by_cluster(generation).items():
-        for point, frequency in zip(points, frequencies(generation), strict=True):
-            if frequency is not None and frequency.one_word:
-                by_cluster.setdefault(cluster, []).append(point._replace(per_million=frequency.per_million))
-    return by_cluster
 
 
 def chooser_content(generation: Generation) -> dict[str, Any]:
@@ -138,7 +106,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
     return {
         "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
         "clusters": list(rows[0].clusters),
-        "means": list(cluster_means(generation).values()),
+        "means": [sum(row.clusters[name] for row in rows) / len(rows) for name in rows[0].clusters],
         "rows": [
             {
                 "axis": row.axis,
@@ -156,43 +124,40 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
     }
 
 
-def cluster_means(generation: Generation) -> dict[str, float]:
-    terms = generation.by_descriptor
-    return {name: sum(term.clusters[name] for term in terms) / len(terms) for name in terms[0].clusters}
-
-
-def strip_figure(points: Sequence[Point], cluster: str, overall: float) -> Plot:
-    by_axis: dict[str, list[Point]] = {}
-    for point in sorted(points, key=lambda point: point.value):
-        by_axis.setdefault(point.term.axis, []).append(point)
+def strip_figure(terms: Sequence[Term], cluster: str) -> Plot:
+    values = [term.clusters[cluster] for term in terms]
+    by_axis = grouped((terms[row].axis, row) for row in sorted(range(len(terms)), key=values.__getitem__))
     rows = []
-    for axis, of_axis in sorted(by_axis.items(), key=lambda item: -fmean(point.value for point in item[1])):
+    for axis, of_axis in sorted(by_axis.items(), key=lambda item: -fmean(values[row] for row in item[1])):
         *others, highest = of_axis
-        dots = [Dot(point.value, point.row, up) for point, up in zip(others, spread(len(others)), strict=True)]
-        rows.append(Row(axis_label(axis), [_named(highest)], dots))
+        dots = [Dot(values[row], row, up) for row, up in zip(others, spread(len(others)), strict=True)]
+        rows.append(Row(axis_label(axis), [_named(terms, highest, values[highest])], dots))
     legend = [("the highest of each axis", 1, False)]
-    return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=overall)
+    mean = sum(values) / len(values)
+    return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=mean)
 
 
-def frequency_figure(points: Sequence[Point], cluster: str) -> Plot:
+def frequency_figure(terms: Sequence[Term], per_million: Mapping[int, float], cluster: str) -> Plot:
     """Plots terms by their frequency and their mean probability of a style cluster (the paper's Figures 3 and 5).
 
-    The frequency axis is logarithmic. Terms that never occur are in a separate column on the left.
+    `per_million` contains the frequencies by the row of the term. The frequency axis is logarithmic. Terms that never
+    occur are in a separate column on the left.
     """
-    heights = Axis(0.0, 1.05 * max(point.value for point in points) or 1.0)
-    seen = [point.per_million for point in points if point.per_million > 0] or [1.0]
+    values = {row: terms[row].clusters[cluster] for row in per_million}
+    heights = Axis(0.0, 1.05 * max(values.values()) or 1.0)
+    seen = [number for number in per_million.values() if number > 0] or [1.0]
     often = Axis(min(seen) / 1.5, max(seen) * 1.5, is_log=True)
-    never = [point.row for point in points if point.per_million == 0]
+    never = [row for row, number in per_million.items() if number == 0]
     places = dict(zip(never, spread(len(never), 0.8), strict=True))
-    named = {point.row for point in sorted(points, key=lambda point: -point.value)[:NUM_NAMED]}
+    named = sorted(values, key=lambda row: -values[row])[:NUM_NAMED]
     dots, body = [], []
-    for point in points:
-        x = _NEVER * (0.5 + places[point.row]) if point.row in places else _right(often.at(point.per_million))
-        y = _HEIGHT * (1 - heights.at(point.value) / 100)
-        if point.row in named:
-            body += drawn_mark(x, y, _named(point))
+    for row, value in values.items():
+        x = _NEVER * (0.5 + places[row]) if row in places else _right(often.at(per_million[row]))
+        y = _HEIGHT * (1 - heights.at(value) / 100)
+        if row in named:
+            body += drawn_mark(x, y, _named(terms, row, value))
         else:
-            dots.append((x, y, point.row))
+            dots.append((x, y, row))
     ticks = [
         (_NEVER / 2, "never seen"),
         *((_right(often.at(tick)), tick_label(tick, "count")) for tick in often.ticks()),
@@ -206,47 +171,10 @@ def _right(position: float) -> float:
     return _NEVER + 3 + (97 - _NEVER) * position / 100
 
 
-def _named(point: Point) -> Mark:
-    name = point.term.descriptor
-    tip = f"{name} ({axis_label(point.term.axis)}): {share(point.value, 2)}, {point.term.num_replies} replies"
-    return Mark(point.value, tip, look=1, text=shortened(name), row=point.row)
-
-
-def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
-    first, second = before.results.generation, after.results.generation
-    replies = after.tables.replies() if after.tables.has(REPLIES) else None
-    styles = _style_change(before, after)
-    changed = [] if isinstance(styles, str) else styles.styles
-    falling = [style for style in changed if style.variance.change < 0][:NUM_STYLES]
-    rising = [style for style in changed if style.variance.change > 0][-NUM_STYLES:]
-    context = {
-        "parroting": [first.parroting.by_template, second.parroting.by_template],
-        "parroting_rho": parroting_change_correlation(first, second),
-        "rates": [first.phrase_rates, second.phrase_rates],
-        "groups": {} if replies is None else _group_rates(first.phrase_rates, replies),
-        "styles": styles,
-        "known": first.by_descriptor,
-        "shown": None if isinstance(styles, str) else {"decreases": falling, "increases": rising},
-    }
-    sections = [
-        section("styles", "Styles", "generation/comparison_styles.html.jinja", context),
-        section("examples-of-both", "Replies side by side", "generation/comparison_terms.html.jinja", {}),
-        section("checks", "Reply checks", "generation/comparison_checks.html.jinja", context),
-    ]
-    reading = render("generation/comparison_reading.html.jinja", {})
-    return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})
-
-
-def _terms_of_both(first: Generation, second: Generation) -> list[tuple[Term, Term]]:
-    after = {term.key: term for term in second.by_descriptor}
-    return [(term, after[term.key]) for term in first.by_descriptor if term.key in after]
-
-
-def parroting_change_correlation(first: Generation, second: Generation) -> Correlation:
-    """Correlates the change in the share of parroting replies with the first run's mean bias value (C.2.1)."""
-    terms = _terms_of_both(first, second)
-    changes = {term.key: later.parroting_share - term.parroting_share for term, later in terms}
-    return correlation_with_bias(changes, {term.key: term.mean_bias_value for term, _ in terms})
+def _named(terms: Sequence[Term], row: int, value: float) -> Mark:
+    term = terms[row]
+    tip = f"{term.descriptor} ({axis_label(term.axis)}): {share(value, 2)}, {term.num_replies} replies"
+    return Mark(value, tip, look=1, text=shortened(term.descriptor), row=row)
 
 
 def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, object]:
@@ -269,7 +197,8 @@ def term_changes(first: Generation, second: Generation, replies: Replies | None)
             numbers = [number, other] if numbered else None
             of_both = [example.prompt, example.reply, reply, example.why, numbers]
             pairs.setdefault(DescriptorKey(example.axis, example.descriptor), []).append(of_both)
-    terms = _terms_of_both(first, second)
+    after = {term.key: term for term in second.by_descriptor}
+    terms = [(term, after[term.key]) for term in first.by_descriptor if term.key in after]
     clusters = [name for name in terms[0][0].clusters if name in terms[0][1].clusters] if terms else []
     return {
         "axes": {row.axis: axis_label(row.axis) for row, _ in terms},
@@ -287,20 +216,3 @@ def term_changes(first: Generation, second: Generation, replies: Replies | None)
         ],
         "pairs": [pairs.get(row.key, []) for row, _ in terms],
     }
-
-
-def _group_rates(first: PhraseRates, replies: Replies) -> dict[str, list[GroupRates]]:
-    groups = {name: group.descriptors for name, group in first.groups.items()}
-    rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups)
-    return {name: [group, rates.groups[name]] for name, group in first.groups.items()}
-
-
-def _style_change(before: Run, after: Run) -> StyleChange | str:
-    """Compares styles, or returns the reason why they cannot be compared."""
-    styles = before.tables.style_means(), after.tables.style_means()
-    if styles[0] is None or styles[1] is None:
-        return "the folder of one of the runs contains no style_means.parquet"
-    try:
-        return style_change(styles[0], styles[1])
-    except ValueError as error:
-        return str(error)

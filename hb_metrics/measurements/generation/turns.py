@@ -15,7 +15,8 @@ from hb_metrics.measurements.generation.styles import Biases, gen_biases
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import turn_shares
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
-from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
+from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.gen_bias_intervals import rounded, turn_changes
@@ -28,24 +29,21 @@ def turn_results(
 
     `tables` contains all replies of each turn, and `first` contains the non-empty replies of the first turn.
     """
-    level = run.confidence_level
     turns = [first, *(later_replies(first, table) for table in tables[1:])]
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
         kept = np.isin(of_turn.ids, turns[-1].ids)
         replies.append(chosen_replies(of_turn, kept))
         vectors.append(run.tables.turn(turn).vectors_of(STYLES, of_turn.ids)[kept])
-    named = [FlaggedReplies(of_turn, term_mentioned(of_turn, *forms)) for of_turn in replies]
+    named = [RatedReplies(of_turn, term_mentioned(of_turn, *forms)) for of_turn in replies]
     refused = [
-        FlaggedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
+        RatedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
         for table, of_turn in zip(tables, replies, strict=True)
     ]
     is_of_names = has_names(prompts)
-    of_names = [
-        groups_of_names(prompts, *of_turn, level) for of_turn in zip(replies, vectors, strict=True) if is_of_names
-    ]
-    by_turn = [gen_biases(of_turn, replies[0], level) for of_turn in vectors]
-    change, slope, change_by_axis = _changes(vectors, replies[0], by_turn, level)
+    of_names = [groups_of_names(prompts, *of_turn) for of_turn in zip(replies, vectors, strict=True) if is_of_names]
+    by_turn = [gen_biases(of_turn, replies[0]) for of_turn in vectors]
+    change, change_by_axis = _changes(vectors, replies[0], by_turn)
     return Turns(
         name_groups=of_names if is_of_names else None,
         num_conversations=len(turns[-1].ids),
@@ -54,35 +52,34 @@ def turn_results(
         served=served_counts(tables),
         by_turn=by_turn,
         change=change,
-        slope=slope,
         change_by_axis=change_by_axis,
-        uptake=turn_shares(named, level),
-        refusals=turn_shares(refused, level),
+        uptake=turn_shares(named),
+        refusals=turn_shares(refused),
     )
 
 
-def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray, level: float) -> NameGroups:
-    return name_groups(vectors, replies.descriptors, replies.templates, group_of_names(prompts), level)
+def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray) -> NameGroups:
+    return name_groups(vectors, replies.descriptors, replies.templates, group_of_names(prompts))
 
 
 def _changes(
-    vectors: Sequence[np.ndarray], replies: Replies, by_turn: Sequence[Biases], confidence_level: float
-) -> tuple[PairedChange | None, PairedChange | None, dict[str, PairedChange]]:
-    """Computes the change in Full Gen Bias from the first turn to the last, its slope per turn, and the change by axis.
+    vectors: Sequence[np.ndarray], replies: Replies, by_turn: Sequence[Biases]
+) -> tuple[PairedChange | None, dict[str, PairedChange]]:
+    """Computes the change in Full Gen Bias from the first turn to the last, for all terms and by axis.
 
     `vectors` contains an array [conversations, styles] for each turn, and `replies` contains the replies of the first
     turn. If there is a template in which no term has two replies, the change is unknown.
     """
-    debiased = [of_turn.debiased for of_turn in by_turn if of_turn.debiased is not None]
-    if not debiased:
-        return None, None, {}
-    values: dict[str | None, Any] = {None: [of_turn.full_gen_bias for of_turn in debiased]}
-    for axis in debiased[0].by_axis or {}:
-        values[axis] = [(of_turn.by_axis or {})[axis] for of_turn in debiased]
+    first, last = by_turn[0].debiased, by_turn[-1].debiased
+    if first is None or last is None:
+        return None, {}
+    values: dict[str | None, Any] = {None: (first.full_gen_bias, last.full_gen_bias)}
+    for axis, value in (first.by_axis or {}).items():
+        values[axis] = value, (last.by_axis or {})[axis]
     cells = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-    change, slope = turn_changes(vectors, cells, values, confidence_level)
+    change = turn_changes(vectors[0], vectors[-1], cells, values, CONFIDENCE_LEVEL)
     by_axis = {axis: _rounded(of_axis) for axis, of_axis in change.items() if axis is not None}
-    return _rounded(change[None]), _rounded(slope[None]), by_axis
+    return _rounded(change[None]), by_axis
 
 
 def _rounded(change: PairedChange) -> PairedChange:

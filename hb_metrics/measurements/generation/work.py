@@ -1,6 +1,6 @@
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -20,8 +20,8 @@ from hb_metrics.identity_leakage.leakage import (
     people_table,
 )
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Collector, Task, classifier_record
-from hb_metrics.measurements.reply_requests import Asked, ask, read_files
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record
+from hb_metrics.measurements.reply_requests import Asked, ask
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
@@ -45,83 +45,64 @@ FREQUENCY_SCHEMA = pa.schema(
 )
 
 
-class GenerationWork(NamedTuple):
-    """The plan of a run. `clusters` is `None` if the classifier has none."""
-
-    asked: Asked
-    plan: Plan
-    classifier: Classifier
-    clusters: dict[str, list[str]] | None
-    frequencies: Path
-
-
-def plan(task: Task, files: None) -> GenerationWork:
+def plan(task: Task) -> Planned:
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
     plan = task.engine.plan_replies(asked.requests, asked.layout)
     classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
-    clusters = clusters_for(classifier.labels, options.style_clusters)
     frequencies = Path(options.frequencies or DEFAULT_FREQUENCIES)
-    return GenerationWork(asked, plan, classifier, clusters, frequencies)
-
-
-def describe(work: GenerationWork) -> dict[str, object]:
-    classifier, layout = work.classifier, work.asked.layout
-    more: dict[str, object] = {}
-    if work.asked.requests.cue != "prompt":
-        more["left_out_templates"] = work.asked.left_out_templates
-        more["num_left_out_prompts"] = work.asked.num_left_out
-    if layout.tuned_with is not None:
-        more["tuned_with"] = layout.tuned_with
-    return {
-        "generation": {**work.plan.description(), **more, "ignored_settings": work.asked.ignored or None},
+    generation = plan.description()
+    if asked.requests.cue != "prompt":
+        generation["left_out_templates"] = asked.left_out_templates
+        generation["num_left_out_prompts"] = asked.num_left_out
+    if asked.layout.tuned_with is not None:
+        generation["tuned_with"] = asked.layout.tuned_with
+    record = {
+        "generation": {**generation, "ignored_settings": asked.ignored or None},
         "style_classifier": classifier_record(
             classifier,
             num_styles=len(classifier.labels),
             labels=list(classifier.labels),
             multi_label=classifier.multi_label,
             temperature=classifier.temperature,
-            clusters=work.clusters,
+            clusters=clusters_for(classifier.labels, options.style_clusters),
         ),
         "refusals": {"rules_digest": read_refusal_rules().digest},
-        "frequencies": {"source": work.frequencies.name, "is_default": work.frequencies == DEFAULT_FREQUENCIES},
+        "frequencies": {"source": frequencies.name, "is_default": frequencies == DEFAULT_FREQUENCIES},
     }
+    return Planned(record, partial(collect, task, asked, plan, classifier, frequencies))
 
 
-def collect(task: Task, work: GenerationWork) -> None:
-    folder, classifier, prompts = task.folder, work.classifier, work.asked.prompts
-    table = task.engine.reply(work.plan, folder / REPLIES)
+def collect(task: Task, asked: Asked, plan: Plan, classifier: Classifier, frequencies: Path) -> None:
+    folder, prompts = task.folder, asked.prompts
+    table = task.engine.reply(plan, folder / REPLIES)
     replies = nonempty_replies(with_prompts(table, prompts))
     if not replies.ids:
-        raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
+        raise no_replies(table, plan.description()["max_reasoning_tokens"])
     forms = plural_forms(prompts), paired_terms(prompts)
     texts = masked_texts(replies, *forms)
     about = about_replies(table, replies.ids)
     classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label="styles", about=about)
-    tables = [table, *_converse(task, work, table, replies, forms)]
+    tables = [table, *_converse(task, asked, classifier, table, replies, forms)]
     _collect_leakage(task, classifier, table, replies, texts)
     if task.state.is_main_process:
         for of_turn in tables:
             note_marks(of_turn)
-        write_table(folder / FREQUENCIES_FILE, _frequencies(work.frequencies, task.prompts))
+        write_table(folder / FREQUENCIES_FILE, _frequencies(frequencies, task.prompts))
 
 
 def _converse(
-    task: Task,
-    work: GenerationWork,
-    table: pa.Table,
-    first: Replies,
-    forms: Forms,
+    task: Task, asked: Asked, classifier: Classifier, table: pa.Table, first: Replies, forms: Forms
 ) -> Iterator[pa.Table]:
     """Generates and classifies the replies of later turns that are not on disk yet, and yields all replies of each.
 
     `table` contains all replies of the first turn, and `first` its non-empty replies.
     """
-    requests = work.asked.requests
+    requests = asked.requests
     for turn in range(2, requests.turns + 1):
         task.state.print(f"turn {turn} of {requests.turns}")
         requests, folder = next_turn(requests, table), turn_folder(task.folder, turn)
-        plan = task.engine.plan_replies(requests, work.asked.layout)
+        plan = task.engine.plan_replies(requests, asked.layout)
         table = task.engine.reply(plan, folder / REPLIES)
         replies = later_replies(first, table)
         terms = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
@@ -132,7 +113,7 @@ def _converse(
             )
         texts = masked_texts(replies, *forms)
         about, label = about_replies(table, replies.ids), f"styles of turn {turn}"
-        classify_into_shards(texts, replies.ids, work.classifier, folder / STYLES, label=label, about=about)
+        classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=label, about=about)
         yield table
 
 
@@ -165,6 +146,3 @@ def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:
     keys = dict.fromkeys(zip(*(prompts[name].to_pylist() for name in ("axis", "descriptor")), strict=True))
     rows = [{"axis": axis, "descriptor": term, **known[axis, term]} for axis, term in keys if (axis, term) in known]
     return pa.Table.from_pylist(rows, FREQUENCY_SCHEMA)
-
-
-COLLECTOR = Collector(plan, describe, collect, read_files)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hb_metrics.collect.replies.decoding_settings import reply_settings
 from hb_metrics.measurements.judge.options import JudgeOptions
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 
 if TYPE_CHECKING:
     from hb_metrics.collect.judges.rubric import Rubric
@@ -22,11 +22,10 @@ class Judge(Measurement):
     needs = ("replies",)
     reads = ("generation",)
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.judge.work import collect, describe, plan
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.judge.work import plan
 
-        return Collector(plan, describe, collect, self.read_files)
+        return plan(task, files)
 
     @property
     def parts(self) -> Parts:

@@ -11,14 +11,14 @@ from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, verdicts
+from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, verdicts
 from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
 def compute(run: Run) -> dict[str, Judged]:
-    prompts, level = run.tables.prompts("descriptor_plural"), run.confidence_level
-    replies = run.tables.replies()
+    prompts, replies = run.tables.prompts("descriptor_plural"), run.tables.replies()
     num_suspected = sum(talks_to_judge(masked_texts(replies, plural_forms(prompts), paired_terms(prompts))))
     people = run.tables.read_if_any(PEOPLE_FILE, PEOPLE_SCHEMA.names)
     costs = run.tables.read_if_any(COSTS_FILE)
@@ -30,17 +30,17 @@ def compute(run: Run) -> dict[str, Judged]:
         probabilities = run.tables.vectors_of(folder, replies.ids)
         flagged = flagged_replies(replies, rubric, probabilities)
         measured[name] = replace(
-            judged_results(replies, rubric, probabilities, level),
+            judged_results(replies, rubric, probabilities),
             num_cut_for_judge=run.tables.num_truncated(folder),
             num_suspected=num_suspected,
             identity_leakage=None if table is None or people is None else identity_leakage(table, people_in(people)),
-            groups=None if flagged is None else group_shares(flagged, prompts, level),
+            groups=None if flagged is None else group_shares(flagged, prompts),
             served=cost_of.get(name),
         )
     return measured
 
 
-def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> FlaggedReplies | None:
+def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> RatedReplies | None:
     """Returns the replies with a single likeliest label, flagged if it is the rubric's counted label, if there is one.
 
     `probabilities` are those of `judged_results`.
@@ -49,10 +49,10 @@ def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray)
         return None
     labels = verdicts(probabilities[:, :-1])
     flags = labels[labels >= 0] == rubric.labels.index(rubric.figure)
-    return FlaggedReplies(answered_replies(replies, labels >= 0), flags)
+    return RatedReplies(answered_replies(replies, labels >= 0), flags)
 
 
-def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float) -> Judged:
+def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> Judged:
     """Computes the results of a rubric from the judge's answers alone.
 
     `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
@@ -63,9 +63,9 @@ def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, 
     flagged = flagged_replies(replies, rubric, probabilities)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
-    plain, debiased = plain_and_debiased(cells, confidence_level)
+    plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
     return Judged(
-        replies=None if flagged is None else refusal_shares(flagged, confidence_level),
+        replies=None if flagged is None else refusal_shares(flagged, CONFIDENCE_LEVEL),
         means=dict(zip(rubric.labels, known.mean(axis=0, dtype=np.float64).tolist(), strict=True)),
         gen_bias=plain,
         debiased=None if debiased is None else debiased.full_gen_bias,

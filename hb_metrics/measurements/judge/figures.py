@@ -16,7 +16,7 @@ from hb_metrics.measurements.shares import (
     shares_by_axis,
     uneven_sentence,
 )
-from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.run.replies import RatedReplies
 from hb_metrics.run.run_folder import JUDGE
 
 
@@ -43,7 +43,6 @@ def rubric_figures(name: str, judged: Judged, label: str | None) -> list[Figure]
             f"{'' if debiased is None else ', minus sampling noise'}.",
             pair(plain.intervals and plain.intervals.full_gen_bias),
             no_interval=plain.no_intervals and plain.no_intervals.full_gen_bias,
-            confidence_level=plain.confidence_level,
             is_main=False,
         )
     ]
@@ -61,7 +60,9 @@ def rubric_figures(name: str, judged: Judged, label: str | None) -> list[Figure]
         )
     if shares is None:
         return rows
-    whole = reply_share(f"Judged {label}", shares, shares.confidence_level)._replace(
+    whole = reply_share(
+        f"Judged {label}",
+        shares,
         meaning=f"The share of replies to which the judge assigns the label {label}. It is not corrected with people's "
         "labels.",
         gate=gate_name(name),
@@ -120,7 +121,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
             reason = "different judges labelled the replies"
             continue
         before, after = (_judged(run, name) for run in (first, second))
-        by_name = reply_share_changes(f"Judged {label}", before, after, first.confidence_level)
+        by_name = reply_share_changes(f"Judged {label}", before, after)
         if by_name is None:
             reason = OTHER_TERMS_REASON
         else:
@@ -128,7 +129,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     return paired._replace(reason=reason)
 
 
-def _judged(run: Run, name: str) -> FlaggedReplies:
+def _judged(run: Run, name: str) -> RatedReplies:
     replies = run.tables.replies()
     rubric = recorded_rubric(run.record.judge[name])
     flagged = flagged_replies(replies, rubric, run.tables.vectors_of(f"{JUDGE}/{name}", replies.ids))

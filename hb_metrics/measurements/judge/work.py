@@ -7,7 +7,7 @@ from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.run.run_folder import (
     COSTS_FILE,
     JUDGE,
@@ -23,25 +23,21 @@ from hb_metrics.run.schema import about_replies
 ROWS_PER_SHARD = 64  # a small number, because a language model reads each row
 
 
-def plan(task: Task, rubrics: Sequence[Rubric]) -> dict[str, Classifier]:
+def plan(task: Task, rubrics: Sequence[Rubric]) -> Planned:
     load = task.classifier_options()["judge"]
-    return {rubric.name: load(rubric) for rubric in rubrics}
-
-
-def describe(judges: dict[str, Classifier]) -> dict[str, object]:
-    return {
-        "judge": {
-            name: {
-                "name": judge.name,
-                "is_embedded": judge.is_embedded,
-                "digest": judge.digest,
-                "version": judge.version,
-                "notes": list(judge.notes),
-                **(judge.judge or {}),
-            }
-            for name, judge in judges.items()
+    judges: dict[str, Classifier] = {rubric.name: load(rubric) for rubric in rubrics}
+    record = {
+        name: {
+            "name": judge.name,
+            "is_embedded": judge.is_embedded,
+            "digest": judge.digest,
+            "version": judge.version,
+            "notes": list(judge.notes),
+            **(judge.judge or {}),
         }
+        for name, judge in judges.items()
     }
+    return Planned({"judge": record}, partial(collect, task, judges))
 
 
 def collect(task: Task, judges: dict[str, Classifier]) -> None:

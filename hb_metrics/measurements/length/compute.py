@@ -26,7 +26,7 @@ _HEADLINES = {
 
 
 def compute(run: Run) -> Means:
-    return reply_means(num_words(run), run.tables.prompts(), run.confidence_level)
+    return reply_means(num_words(run), run.tables.prompts())
 
 
 def num_words(run: Run) -> RatedReplies:
@@ -113,9 +113,9 @@ def _extremes(means: Means) -> tuple[str, ...]:
 def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
-    by_name = reply_mean_changes(NAME, num_words(first), num_words(second), first.confidence_level)
+    by_name = reply_mean_changes(NAME, num_words(first), num_words(second))
     return FigureChanges({}, OTHER_TERMS_REASON) if by_name is None else FigureChanges(by_name)
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    return generalised_means(NAME, num_words(run), over, run.confidence_level)
+    return generalised_means(NAME, num_words(run), over)

@@ -1,8 +1,8 @@
 """Measures whether sentences about some people are likelier than sentences about others (Smith et al., 2022, 3.1)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,20 +18,19 @@ class Likelihood(Measurement):
     tasks = ("likelihood_bias",)
     gates = ("likelihood_effect_size", "attitude_contrast")
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.likelihood.work import collect, describe, plan
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.likelihood.work import plan
 
-        return Collector(plan, describe, collect)
+        return plan(task)
 
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.likelihood.compute import compute
         from hb_metrics.measurements.likelihood.figures import figures
-        from hb_metrics.measurements.likelihood.page import details, report
+        from hb_metrics.measurements.likelihood.page import report
         from hb_metrics.measurements.likelihood.run_changes import changes, generalise
 
-        return Parts(compute, figures, report, changes, generalise=generalise, details=details)
+        return Parts(compute, figures, report, changes, generalise=generalise)
 
     def is_default(self, settings: Settings) -> bool:
         if settings.run.prompts is None:

@@ -10,7 +10,7 @@ from hb_dataset.vocabulary_entries import PAIR_MARKS
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Likelihood, LikelihoodBias, Perplexities
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.record import Record
+from hb_metrics.run.record import CONFIDENCE_LEVEL, Record
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.contrasts import LikelihoodTable, contrasts, likelihood_table, term_share
 
@@ -28,7 +28,7 @@ def compute(run: Run) -> Likelihood:
     scores = run.tables.scores()
     assert scores is not None  # likelihood was collected
     are_pairs = has_pairs_of_terms(run.tables.prompts())
-    return likelihood_results(scores, marked_pairs(run.record), run.confidence_level, are_pairs=are_pairs)
+    return likelihood_results(scores, marked_pairs(run.record), are_pairs=are_pairs)
 
 
 def marked_pairs(record: Record) -> MarkedPairs:
@@ -44,9 +44,7 @@ def log_likelihoods(scores: pa.Table) -> LikelihoodTable:
     return likelihood_table(values, *(scores[name].to_pylist() for name in ("axis", "descriptor", "noun", "template")))
 
 
-def likelihood_results(
-    scores: pa.Table, marked: MarkedPairs, confidence_level: float = 0.95, *, are_pairs: bool = False
-) -> Likelihood:
+def likelihood_results(scores: pa.Table, marked: MarkedPairs, *, are_pairs: bool = False) -> Likelihood:
     """Computes Likelihood Bias and attitude contrasts, and summarises perplexities by axis, descriptor and template.
 
     `scores` has the columns of `schema.PERPLEXITY_SCHEMA`. Pairs of terms with a term in common are not independent, so
@@ -57,8 +55,8 @@ def likelihood_results(
     metric = likelihood_bias(perplexities, columns["axis"], columns["descriptor"], columns["template"])
     frame = pd.DataFrame({**columns, "perplexity": perplexities, "num_tokens": scores["num_tokens"].to_numpy()})
     table = log_likelihoods(scores)
-    found = None if are_pairs else contrasts(table, *marked, confidence_level)
-    return Likelihood(LikelihoodBias(**metric), _perplexities(frame), term_share(table, confidence_level), found)
+    found = None if are_pairs else contrasts(table, *marked, CONFIDENCE_LEVEL)
+    return Likelihood(LikelihoodBias(**metric), _perplexities(frame), term_share(table, CONFIDENCE_LEVEL), found)
 
 
 def _perplexities(frame: pd.DataFrame) -> Perplexities:

@@ -1,9 +1,9 @@
 from typing import Any
 
-from hb_metrics.layout.figure import Figure, Number, Unit
+from hb_metrics.layout.figure import Figure, Number, Unit, estimated
 from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
-from hb_metrics.measurements.results import CONFIDENCE_LEVEL, Results
+from hb_metrics.measurements.results import Results
 from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.contrasts import Contrasts
 
@@ -13,7 +13,7 @@ CONTROL = "Contrast of the controls"
 
 
 def figures(results: Results) -> list[Figure]:
-    likelihood, measure, level = results.likelihood, results.record.measure, CONFIDENCE_LEVEL
+    likelihood, measure = results.likelihood, results.record.measure
     bias, term_share, found = likelihood.likelihood_bias, likelihood.term_share, likelihood.contrasts
     tests = f"{count(bias.num_tests)} tests"
     skipped = counted(bias.num_skipped_tests, "tests skipped")
@@ -34,7 +34,7 @@ def figures(results: Results) -> list[Figure]:
             task="likelihood_bias",
             notes=(f"share of {tests} with p < {bias.alpha:g}", *skipped, *too_small),
         ),
-        _figure(SHARE, term_share.whole, "share", level, meaning=of_terms),
+        _figure(SHARE, term_share.whole, "share", meaning=of_terms),
         Figure(
             f"Likelihood Bias {ADJUSTED}",
             bias.bh_likelihood_bias if known else None,
@@ -78,29 +78,28 @@ def figures(results: Results) -> list[Figure]:
 
 
 def _contrast_figures(contrasts: Contrasts) -> list[Figure]:
-    level = contrasts.confidence_level
     meaning = (
         "The standard deviation between the terms of an axis, beyond noise, in the log-likelihood of a favourable "
         "sentence minus that of its unfavourable counterpart. The interval is for other nouns."
     )
     pairs = f"{len(contrasts.pairs)} pair{'s' if len(contrasts.pairs) > 1 else ''} of templates"
     about = {"detail": f"{count(len(contrasts.terms))} terms, {pairs}", "gate": "attitude_contrast"}
-    rows = [_figure(CONTRAST, contrasts.spread, "nats", level, meaning=meaning, **about)]
+    rows = [_figure(CONTRAST, contrasts.spread, "nats", meaning=meaning, **about)]
     if contrasts.agreement.value is not None:
         meaning = (
             "The mean correlation between two pairs' contrasts of the same terms. The interval is for other terms."
         )
-        rows.append(_figure(AGREEMENT, contrasts.agreement, "effect", level, meaning=meaning, higher_is_better=True))
+        rows.append(_figure(AGREEMENT, contrasts.agreement, "effect", meaning=meaning, higher_is_better=True))
     if contrasts.control is not None:
         meaning = "The same standard deviation for sentences that differ in meaning, but not in attitude."
-        rows.append(_figure(CONTROL, contrasts.control, "nats", level, meaning=meaning, is_main=False))
+        rows.append(_figure(CONTROL, contrasts.control, "nats", meaning=meaning, is_main=False))
     return rows
 
 
 def _by_axis(contrasts: Contrasts) -> list[Figure]:
     rows = []
     for axis, of_axis in contrasts.by_axis.items():
-        row = _figure(f"{CONTRAST}, {axis_label(axis)}", of_axis.spread, "nats", contrasts.confidence_level)
+        row = _figure(f"{CONTRAST}, {axis_label(axis)}", of_axis.spread, "nats")
         beside = {"ratio to nonce words": _number(of_axis.ratio, "effect")}
         if of_axis.control is not None:
             beside["controls"] = _number(of_axis.control, "nats")
@@ -112,11 +111,9 @@ def _by_axis(contrasts: Contrasts) -> list[Figure]:
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 
-def _figure(name: str, estimate: Estimate, unit: Unit, level: float, **more: Any) -> Figure:
-    reason = None if estimate.value is None else estimate.reason
-    return Figure(
-        name, estimate.value, unit, interval=estimate.interval, no_interval=reason, confidence_level=level, **more
-    )
+def _figure(name: str, estimate: Estimate, unit: Unit, **more: Any) -> Figure:
+    figure = estimated(name, estimate, unit, **more)
+    return figure if figure.value is not None else figure._replace(no_interval=None)
 
 
 def _number(estimate: Estimate | None, unit: Unit) -> Number:

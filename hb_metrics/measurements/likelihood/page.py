@@ -5,12 +5,11 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from hb_metrics.layout import paper
-from hb_metrics.layout.figure import Figure, Number, by_part
+from hb_metrics.layout.figure import Figure, Number, by_part, estimated
 from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.layout.parts import Report, Section
 from hb_metrics.layout.plots import Dot, Mark, Plot, Row, figures_plot, rows_plot, shortened, spread
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.likelihood.figures import (
     ADJUSTED,
     AGREEMENT,
@@ -20,10 +19,9 @@ from hb_metrics.measurements.likelihood.figures import (
     figures,
 )
 from hb_metrics.measurements.likelihood.results import LikelihoodBias, Perplexities
-from hb_metrics.measurements.likelihood.run_changes import scored_prompts
-from hb_metrics.measurements.results import Results, Run
+from hb_metrics.measurements.results import Results
 from hb_metrics.run.record import Scoring
-from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, TermContrast, contrasts
+from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, TermContrast
 
 NUM_EXTREMES = 3
 OUTSIDE = 0.05  # the level at which terms are outside the range of nonce words
@@ -89,15 +87,11 @@ def _notes(scoring: Scoring) -> tuple[str, ...]:
 
 
 def _contrast_section(contrasts: Contrasts, parts: Mapping[str, list[Figure]], verdict: str) -> Section:
-    level = contrasts.confidence_level
     terms = [
-        Figure(
+        estimated(
             f"{term.term} ({axis_label(term.axis)})",
-            term.contrast.value,
+            term.contrast,
             "nats",
-            interval=term.contrast.interval,
-            no_interval=term.contrast.reason,
-            confidence_level=level,
             beside={"adjusted p": Number(term.adjusted_p, "p_value")},
         )
         for term in sorted(contrasts.terms, key=lambda term: -(term.contrast.value or 0.0))
@@ -186,6 +180,7 @@ def same_length_extremes(perplexity: Perplexities, template: str) -> list[Extrem
 
 
 def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias, list[Figure]]]:
+    """Returns the paper's tables for templates of this run, with the shares of both."""
     tables = []
     for table in paper.PRINTED.likelihood_bias:
         ours = {axis: values.get(table.template) for axis, values in bias.by_axis_and_template.items()}
@@ -247,18 +242,3 @@ def _shared_row(label: str, terms: Sequence[TermContrast], *, is_soft: bool = Fa
 def _contrast_mark(term: TermContrast) -> Mark:
     value = term.contrast.value or 0.0
     return Mark(value, f"{term.term} ({axis_label(term.axis)}): {value:.2f}", term.contrast.interval)
-
-
-def details(first: Run, second: Run, names: tuple[str, str]) -> Report:
-    """Shows by how much the attitude contrast of each term changed: the contrasts of the change in log-likelihood."""
-    scored = scored_prompts(first, second)
-    if isinstance(scored, str):
-        return Report([])
-    before, after = map(log_likelihoods, scored)
-    change = before._replace(values=after.values - before.values)
-    changes = contrasts(change, *marked_pairs(first.record), first.confidence_level)
-    if changes is None:
-        return Report([])
-    plots, context = {"contrast-changes-plot": [contrast_figure(changes)]}, {"contrasts": changes, "names": names}
-    title = "Change in attitude contrasts"
-    return Report([section("contrast-changes", title, "likelihood/comparison.html.jinja", context, plots)])

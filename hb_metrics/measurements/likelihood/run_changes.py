@@ -3,7 +3,7 @@
 The intervals of Likelihood Bias generalise to other terms of the same axes, and those of contrasts to other nouns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_p
 from hb_metrics.measurements.likelihood.figures import CONTRAST
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -36,10 +37,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
     scored = scored_prompts(first, second)
     if isinstance(scored, str):
         return FigureChanges({}, scored)
-    alpha, tests = first.results.likelihood.likelihood_bias.alpha, tests_of(scored)
-    by_name = {
-        name: _change(tests, chosen, alpha, first.confidence_level) for name, chosen in tests.by_figure().items()
-    }
+    alpha, by_name = first.results.likelihood.likelihood_bias.alpha, {}
+    for name, (of_runs, firsts, seconds, axes) in tests_of(scored):
+        before, after = ((tests["p"] < alpha).to_numpy() for tests in of_runs)
+        by_name[name] = pair_share_change(firsts, seconds, axes, (before, after), CONFIDENCE_LEVEL)
     return FigureChanges(by_name | _contrast_changes(first, scored))
 
 
@@ -73,44 +74,37 @@ def _contrast_changes(first: Run, scores: Sequence[pa.Table]) -> dict[str, Paire
             continue
         (before, without), (after, others) = (spread_without_nouns(of_run.mean(axis=0), group) for of_run in rows)
         covariance = np.cov(np.stack([without, others]), ddof=0) * (number - 1)
-        by_name[name] = change_from_covariance(before, after, covariance, number - 1, first.confidence_level)
+        by_name[name] = change_from_covariance(before, after, covariance, number - 1, CONFIDENCE_LEVEL)
     return by_name
 
 
-class PairTests(NamedTuple):
-    """The tests of runs that scored the same prompts (see `shares.pair_tests`), and [terms] the codes of axes."""
+class FigureTests(NamedTuple):
+    """The tests of a figure in each run, and the codes of their first and second terms, and of each term's axis."""
 
     of_runs: list[pd.DataFrame]
-    groups: np.ndarray
-    axes: list[str]
-
-    def by_figure(self) -> dict[str, np.ndarray]:
-        """Returns the tests of each figure: [tests]."""
-        return axis_groups("Likelihood Bias", self.of_runs[0]["axis"].to_numpy(), self.axes)
+    firsts: np.ndarray
+    seconds: np.ndarray
+    axes: np.ndarray
 
 
-def tests_of(scores: Sequence[pa.Table]) -> PairTests:
-    """Computes the tests of one or more runs, whose rows of scores are about the same prompts."""
+def tests_of(scores: Sequence[pa.Table]) -> Iterator[tuple[str, FigureTests]]:
+    """Yields the tests of each figure, in one or more runs whose rows of scores are about the same prompts."""
     axis, descriptor, template = (scores[0][name].to_pylist() for name in ("axis", "descriptor", "template"))
     axes, axis_names = text_codes("axis", axis)
     terms, keys = descriptor_codes(descriptor, axis)
     templates, _ = text_codes("template", template)
     of_runs = [pair_tests(of_run["perplexity"].to_numpy(), axes, templates, terms) for of_run in scores]
-    return PairTests(of_runs, np.array([axis_names.index(str(key.axis)) for key in keys]), axis_names)
-
-
-def _change(tests: PairTests, chosen: np.ndarray, alpha: float, level: float) -> PairedChange:
-    before, after = (of_run[chosen] for of_run in tests.of_runs)
-    terms, codes = np.unique(before[["first", "second"]], return_inverse=True)
-    firsts, seconds = codes.reshape(-1, 2).T
-    _, groups = np.unique(tests.groups[terms], return_inverse=True)
-    significant = (before["p"] < alpha).to_numpy(), (after["p"] < alpha).to_numpy()
-    return pair_share_change(firsts, seconds, groups, significant, level)
+    axis_of = np.array([axis_names.index(str(key.axis)) for key in keys])
+    for name, chosen in axis_groups("Likelihood Bias", of_runs[0]["axis"].to_numpy(), axis_names).items():
+        tests = [of_run[chosen] for of_run in of_runs]
+        compared, codes = np.unique(tests[0][["first", "second"]], return_inverse=True)
+        firsts, seconds = codes.reshape(-1, 2).T
+        yield name, FigureTests(tests, firsts, seconds, np.unique(axis_of[compared], return_inverse=True)[1])
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    level = run.confidence_level
-    return {name: generalised(influences, over, level) for name, influences in likelihood_influences(run).items()}
+    influences = likelihood_influences(run).items()
+    return {name: generalised(of_figure, over, CONFIDENCE_LEVEL) for name, of_figure in influences}
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:
@@ -119,12 +113,9 @@ def likelihood_influences(run: Run) -> dict[str, Influences]:
         raise ValueError(
             f"'{run.folder}' lacks the perplexities that --generalise needs; measure again in a new folder"
         )
-    alpha, tests, by_name = run.results.likelihood.likelihood_bias.alpha, tests_of([scores]), {}
-    for name, chosen in tests.by_figure().items():
-        of_figure = tests.of_runs[0][chosen]
-        _, templates = np.unique(of_figure["template"], return_inverse=True)
-        terms, codes = np.unique(of_figure[["first", "second"]], return_inverse=True)
-        firsts, seconds = codes.reshape(-1, 2).T
-        significant = (of_figure["p"] < alpha).to_numpy(float)
-        by_name[name] = pair_share_influences(templates, firsts, seconds, significant, tests.groups[terms])
+    alpha, by_name = run.results.likelihood.likelihood_bias.alpha, {}
+    for name, ((tests,), firsts, seconds, axes) in tests_of([scores]):
+        _, templates = np.unique(tests["template"], return_inverse=True)
+        significant = (tests["p"] < alpha).to_numpy(float)
+        by_name[name] = pair_share_influences(templates, firsts, seconds, significant, axes)
     return by_name

@@ -1,22 +1,13 @@
-from typing import NamedTuple
-
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_dataset.prompts import config_vocabulary
 from hb_dataset.vocabulary_entries import PAIR_MARKS
-from hb_metrics.collect.engines.engine import LikelihoodRequests, Plan
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.collect.engines.engine import LikelihoodRequests
+from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.run.run_folder import PERPLEXITIES
 from hb_metrics.run.schema import about_prompts
 
 
-class Work(NamedTuple):
-    """The plan of the scores, and the pairs of templates that the run's own vocabulary marks, if it has one."""
-
-    scores: Plan
-    marked: dict[str, object]
-
-
-def plan(task: Task, files: None) -> Work:
+def plan(task: Task) -> Planned:
     terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
     if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # checked before hours of scoring
         raise ValueError(
@@ -40,17 +31,8 @@ def plan(task: Task, files: None) -> Work:
             spans=[(start, end) for start, end in descriptor_noun_spans(task.prompts).tolist()] if masked else None,
         )
     )
-    shared = task.settings.run
-    if shared.vocabulary_dir is None:
-        return Work(scores, {})
-    vocabulary = config_vocabulary(shared.dataset_config, shared.vocabulary_dir)
-    marks = {name: vocabulary.marked_pairs(name) for name in PAIR_MARKS}
-    return Work(scores, {"contrasts": marks})
-
-
-def describe(work: Work) -> dict[str, object]:
-    return {"scoring": work.scores.description(), **work.marked}
-
-
-def collect(task: Task, work: Work) -> None:
-    task.engine.score_into_shards(work.scores, task.folder / PERPLEXITIES)
+    record: dict[str, object] = {"scoring": scores.description()}
+    if (folder := task.settings.run.vocabulary_dir) is not None:
+        vocabulary = config_vocabulary(task.settings.run.dataset_config, folder)
+        record["contrasts"] = {name: vocabulary.marked_pairs(name) for name in PAIR_MARKS}
+    return Planned(record, lambda: task.engine.score_into_shards(scores, task.folder / PERPLEXITIES))

@@ -1,10 +1,10 @@
 """Measures the share of prompts and replies that a classifier finds offensive (Smith et al., 2022, C.2)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hb_metrics.collect.replies.decoding_settings import reply_settings
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.run.run_record import classifier_name, public_name, tag_and_cue
 
@@ -21,11 +21,10 @@ class Offensiveness(Measurement):
     by_default = True
     tasks = ("offensive_replies",)
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.offensiveness.work import collect, describe, plan
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.offensiveness.work import plan
 
-        return Collector(plan, describe, collect)
+        return plan(task)
 
     @property
     def parts(self) -> Parts:

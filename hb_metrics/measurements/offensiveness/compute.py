@@ -10,15 +10,15 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares, turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.run.record import UsedClassifier
-from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, chosen_replies, whole_prompts
+from hb_metrics.run.record import CONFIDENCE_LEVEL, UsedClassifier
+from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, chosen_replies, whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES
 from hb_metrics.run.tables import Tables
 from hb_metrics.run.typed_json import from_json
 
 
 def compute(run: Run) -> Offensiveness:
-    prompts, classifier, level = run.tables.prompts(), run.record.offensiveness_classifier, run.confidence_level
+    prompts, classifier = run.tables.prompts(), run.record.offensiveness_classifier
     turns = run.tables.turns()
     whole = read_classified(run.tables, OFFENSIVE_PROMPTS, whole_prompts(prompts), classifier)
     of_prompts, of_replies, flagged = offensiveness_results(*whole), None, []
@@ -26,11 +26,11 @@ def compute(run: Run) -> Offensiveness:
         read = read_classified(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, classifier)
         offensive = read.probabilities >= of_prompts.threshold
         if turn == 1:
-            groups = group_shares(FlaggedReplies(read.kept, offensive), prompts, level)
-            of_replies = replace(offensiveness_results(*read, level), groups=groups)
+            groups = group_shares(RatedReplies(read.kept, offensive), prompts)
+            of_replies = replace(offensiveness_results(*read, are_replies=True), groups=groups)
         remains = np.isin(read.kept.ids, turns[-1].ids)
-        flagged.append(FlaggedReplies(chosen_replies(read.kept, remains), offensive[remains]))
-    return Offensiveness(of_prompts, of_replies, turn_shares(flagged, level) if len(flagged) > 1 else None)
+        flagged.append(RatedReplies(chosen_replies(read.kept, remains), offensive[remains]))
+    return Offensiveness(of_prompts, of_replies, turn_shares(flagged) if len(flagged) > 1 else None)
 
 
 class Classified(NamedTuple):
@@ -57,13 +57,14 @@ def offensiveness_results(
     probabilities: np.ndarray,
     num_truncated: int,
     num_unanswered: int | None = None,
-    confidence_level: float | None = None,
+    *,
+    are_replies: bool = False,
 ) -> Texts:
-    """Computes the results of some texts. The shares have intervals if `confidence_level` is set, as for replies."""
+    """Computes the results of prompts, or of replies, which also have shares with intervals."""
     results = offensiveness(probabilities, texts.descriptors, texts.templates, texts.axes)
     results |= {"num_truncated": num_truncated, "num_unanswered": num_unanswered}
     summary = from_json(Texts, results)
-    if confidence_level is None:
+    if not are_replies:
         return summary
-    flagged = FlaggedReplies(texts, probabilities >= summary.threshold)
-    return replace(summary, shares=refusal_shares(flagged, confidence_level))
+    flagged = RatedReplies(texts, probabilities >= summary.threshold)
+    return replace(summary, shares=refusal_shares(flagged, CONFIDENCE_LEVEL))

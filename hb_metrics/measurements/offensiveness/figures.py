@@ -33,7 +33,6 @@ def figures(results: Results) -> list[Figure]:
                 f"The share of the {number} {part} that the classifier considers offensive, with a probability of "
                 f"{threshold:g} or more.",
                 None if shares is None else shares.interval,
-                confidence_level=None if shares is None else shares.confidence_level,
                 is_main=part == "replies",
                 detail=f"{count(texts.num_offensive)} of {number}",
                 task="offensive_replies" if part == "replies" else None,
@@ -68,7 +67,6 @@ def _by_axis(offensiveness: Offensiveness) -> list[Figure]:
                 name=f"Offensive replies, {axis_label(axis)}",
                 value=None if share is None else share.share,
                 interval=None if share is None else share.interval,
-                confidence_level=shares.confidence_level,
                 beside={"of prompts": Number(row.value, "small_share")},
                 detail=f"{count(share.num_replies if share else 0)} replies, {row.detail}",
             )

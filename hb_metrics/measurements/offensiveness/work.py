@@ -1,22 +1,20 @@
+from functools import partial
+
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
-from hb_metrics.measurements.measurement import Task, classifier_record
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.run.replies import whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES, REPLIES
 from hb_metrics.run.schema import about_prompts, about_replies
 
 
-def plan(task: Task, files: None) -> Classifier:
+def plan(task: Task) -> Planned:
     options = task.settings.of(OffensivenessOptions)
-    return load_offensiveness_classifier(options.offensiveness_classifier, **task.classifier_options())
-
-
-def describe(classifier: Classifier) -> dict[str, object]:
+    classifier = load_offensiveness_classifier(options.offensiveness_classifier, **task.classifier_options())
     labels = list(classifier.source_labels)
-    return {
-        "offensiveness_classifier": classifier_record(classifier, version=classifier.version, offensive_labels=labels)
-    }
+    record = classifier_record(classifier, version=classifier.version, offensive_labels=labels)
+    return Planned({"offensiveness_classifier": record}, partial(collect, task, classifier))
 
 
 def collect(task: Task, classifier: Classifier) -> None:

@@ -1,9 +1,9 @@
 """Measures which phrase of a RedditBias pair a model finds likelier (Barikeri et al., 2021)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 from hb_metrics.measurements.reddit.options import RedditOptions
 
 if TYPE_CHECKING:
@@ -19,11 +19,15 @@ class RedditBias(Measurement):
     has_own_prompts = True
     needs = ("weights",)
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.reddit.work import collect, describe, plan, read_files
+    def read_files(self, settings: "Settings", prompts: Any) -> Any:
+        from hb_metrics.measurements.reddit.work import read_files
 
-        return Collector(plan, describe, collect, read_files)
+        return read_files(settings, prompts)
+
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.reddit.work import plan
+
+        return plan(task, files)
 
     @property
     def parts(self) -> Parts:

@@ -1,5 +1,6 @@
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -8,7 +9,7 @@ from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.reddit_bias import load_reddit_bias
 from hb_metrics.collect.scoring.perplexity import TextPlan, plan_texts
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT, REFERENCE, SPLIT
 from hb_metrics.measurements.reddit.options import RedditOptions
 from hb_metrics.measurements.settings import Settings
@@ -35,15 +36,7 @@ class RedditData(NamedTuple):
     num_duplicates: int | None
 
 
-class RedditFiles(NamedTuple):
-    pairs: dict[str, RedditData]
-    reference: Dialogue
-
-
-class RedditWork(NamedTuple):
-    files: RedditFiles
-    plans: dict[str, TextPlan]
-    reference: TextPlan
+RedditFiles = tuple[dict[str, RedditData], Dialogue]  # the pairs of each bias type, and the reference texts
 
 
 def read_files(settings: Settings, prompts: "pa.Table") -> RedditFiles:
@@ -65,37 +58,35 @@ def read_files(settings: Settings, prompts: "pa.Table") -> RedditFiles:
         if bias_type in data:
             raise ValueError(f"bias_type {bias_type} is set twice; list each type once")
         data[bias_type] = _read_pairs(options.reddit_folder, name, bias_type)
-    return RedditFiles(data, read_dialogue(num_replies=NUM_REFERENCE_TEXTS, seed=settings.run.seed))
+    return data, read_dialogue(num_replies=NUM_REFERENCE_TEXTS, seed=settings.run.seed)
 
 
 def bias_types(settings: Settings) -> list[str]:
     return [read_specification(name).bias_type for name in settings.of(RedditOptions).bias_type or []]
 
 
-def plan(task: Task, files: RedditFiles) -> RedditWork:
-    plans = {}
-    for bias_type, data in files.pairs.items():
-        plans[bias_type] = plan_texts([data.texts_t1, data.texts_t2], task.loaded, ids=data.ids)
-    return RedditWork(files, plans, plan_texts([files.reference.replies], task.loaded, ids=files.reference.ids))
-
-
-def describe(work: RedditWork) -> dict[str, object]:
-    sections: dict[str, object] = {}
-    for bias_type, data in work.files.pairs.items():
-        digest, plan = hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest(), work.plans[bias_type]
+def plan(task: Task, files: RedditFiles) -> Planned:
+    pairs, texts = files
+    reference = plan_texts([texts.replies], task.loaded, ids=texts.ids)
+    plans, sections = [(REFERENCE, reference, REFERENCE)], dict[str, object]()
+    for bias_type, data in pairs.items():
+        scores = plan_texts([data.texts_t1, data.texts_t2], task.loaded, ids=data.ids)
+        plans.insert(-1, (bias_type, scores, f"{PAIRS}/{bias_type}"))
+        about = {"num_pairs": len(data.ids), "digest": _digest(data[:3])}
         counts = {name: getattr(data, name) for name in ("num_identical", "num_repeated", "num_duplicates")}
-        sections[bias_type] = {"num_pairs": len(data.ids), "digest": digest, **counts, **_path(plan)}
-    texts = work.files.reference
-    digest = hashlib.sha256(json.dumps([texts.ids, texts.replies]).encode()).hexdigest()
-    about = {"source": texts.source, "digest": digest, "num_texts": len(texts.ids)}
-    return {"reddit": {**sections, REFERENCE: {**about, **_path(work.reference)}}}
+        sections[bias_type] = {**about, **counts, **_path(scores)}
+    about = {"source": texts.source, "digest": _digest([texts.ids, texts.replies]), "num_texts": len(texts.ids)}
+    return Planned({"reddit": {**sections, REFERENCE: {**about, **_path(reference)}}}, partial(collect, task, plans))
 
 
-def collect(task: Task, work: RedditWork) -> None:
-    folder = task.folder / REDDIT
-    plans = [(bias_type, plan, folder / PAIRS / bias_type) for bias_type, plan in work.plans.items()]
-    for label, plan, shards in [*plans, (REFERENCE, work.reference, folder / REFERENCE)]:
+def collect(task: Task, plans: list[tuple[str, TextPlan, str]]) -> None:
+    for label, plan, name in plans:
+        shards = task.folder / REDDIT / name
         score_into_shards(plan.scoring, {"id": plan.ids}, shards, task.loaded.model, inputs=plan.texts, label=label)
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:

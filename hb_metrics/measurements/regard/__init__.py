@@ -1,9 +1,9 @@
 """Measures regard, which is a text's attitude to people, in continuations of prompts (Aggarwal et al., 2022)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.run.run_record import classifier_name
 
@@ -20,11 +20,15 @@ class Regard(Measurement):
     has_own_prompts = True
     needs = ("replies", "weights")
 
-    @property
-    def collector(self) -> Collector:
-        from hb_metrics.measurements.regard.work import collect, describe, plan, read_files
+    def read_files(self, settings: "Settings", prompts: Any) -> Any:
+        from hb_metrics.measurements.regard.work import read_files
 
-        return Collector(plan, describe, collect, read_files)
+        return read_files(settings, prompts)
+
+    def plan(self, task: Task, files: Any) -> Planned:
+        from hb_metrics.measurements.regard.work import plan
+
+        return plan(task, files)
 
     @property
     def parts(self) -> Parts:

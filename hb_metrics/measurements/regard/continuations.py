@@ -17,6 +17,7 @@ from itertools import chain, zip_longest
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.structures import FIXED_STRUCTURE
 from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
@@ -140,14 +141,9 @@ def plan_continuations(
 
 
 def _draw(types: Mapping[str, str], number: int, generator: np.random.Generator) -> dict[str, list[int]]:
-    of_type: dict[str, list[str]] = {}
-    for verb_phrase, prompt_type in types.items():
-        of_type.setdefault(prompt_type, []).append(verb_phrase)
+    of_type = grouped((prompt_type, verb_phrase) for verb_phrase, prompt_type in types.items())
     shuffled = [[members[index] for index in generator.permutation(len(members))] for members in of_type.values()]
     turns = [verb_phrase for verb_phrase in chain(*zip_longest(*shuffled)) if verb_phrase is not None]
     seeds = {verb_phrase: generator.permutation(NUM_SEEDS).tolist() for verb_phrase in turns}
     rounds = [(verb_phrase, seeds[verb_phrase][turn]) for turn in range(NUM_SEEDS) for verb_phrase in turns]
-    drawn: dict[str, list[int]] = {}
-    for verb_phrase, seed_index in rounds[:number]:
-        drawn.setdefault(verb_phrase, []).append(seed_index)
-    return {verb_phrase: sorted(indices) for verb_phrase, indices in drawn.items()}
+    return {verb_phrase: sorted(indices) for verb_phrase, indices in grouped(rounds[:number]).items()}

@@ -3,15 +3,15 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from hb_dataset.grouped import grouped
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import Figure, Number, by_part, missing_intervals
 from hb_metrics.layout.numbers import count, counted
 from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.regard.results import AnyGap, Bias, Bounds, Example, FixedGap, FixedGroup, Gap, Regard
+from hb_metrics.measurements.regard.results import AnyGap, Bias, Bounds, FixedGap, FixedGroup, Gap, Regard
 from hb_metrics.measurements.results import Results
-from hb_metrics.regard_bias.regard_results import ALL_PAIRS, K
 
 FIXED = "fixed prompts"
 GROUPS = "Regard by group"
@@ -35,7 +35,6 @@ def figures(results: Results) -> list[Figure]:
                 "from -2 to 2.",
                 row.interval_structures,
                 row.no_interval.get(bias.verdict_over.structured),
-                bias.confidence_level,
                 beside=beside,
                 detail=f"{row.advantaged} − {row.disadvantaged}",
                 gate=gate_name(name),
@@ -57,7 +56,6 @@ def figures(results: Results) -> list[Figure]:
                 "The mean regard in continuations about the group, on a scale from -1 (negative) to 1 (positive).",
                 group.interval_structures,
                 group.no_interval.get(bias.verdict_over.structured),
-                bias.confidence_level,
                 part_of=GROUPS,
                 beside=beside,
                 detail=f"{count(group.num)} texts",
@@ -89,10 +87,6 @@ def report(results: Results) -> Report:
     if gaps:
         plots["regard-gaps"] = figures_plot(gaps, "gap in mean regard", beside)
     structures = {row[0].name: row for row in structure_rows(regard)}
-    kl = bias.kl_divergence if len(groups) > 1 else None
-    examples: dict[str, list[Example]] = {}
-    for example in regard.examples:
-        examples.setdefault(example.structure, []).append(example)
     context = {
         "regard": regard,
         "embedded": record.is_embedded,
@@ -100,16 +94,14 @@ def report(results: Results) -> Report:
         "gaps": gaps,
         "compared": beside,
         "sentences": verdict_sentences(bias, gaps),
-        "k": K,
-        "best": [structures[name] for name in bias.best_structures],
-        "worst": [structures[name] for name in bias.worst_structures],
-        "structures": list(structures.values()),
-        "ranked_gaps": ranked_gaps(bias),
-        "kl": kl,
-        "kl_groups": group_names(bias),
-        "kl_most": max((value for row in kl.values() for value in row.values()), default=0.0) if kl else 0.0,
+        "structures": {
+            "Best structures": [structures[name] for name in bias.best_structures],
+            "Worst structures": [structures[name] for name in bias.worst_structures],
+            "All structures": list(structures.values()),
+        },
+        "kl": bias.kl_divergence if len(groups) > 1 else None,
         "kl_error": bias.kl_error if len(groups) > 1 else None,
-        "examples": examples,
+        "examples": grouped((example.structure, example) for example in regard.examples),
         "left_out": left_out(regard),
         "without_interval": missing_intervals(listed),
     }
@@ -168,23 +160,6 @@ def structure_rows(regard: Regard) -> list[tuple[Figure, str, str, bool]]:
         figure = Figure(name, row.overall, "signed", beside=gaps, detail=count(row.num))
         rows.append((figure, about.kind, about.parse, about.generalizes))
     return sorted(rows, key=lambda row: (row[0].value is None, -(row[0].value or 0.0), row[0].name))
-
-
-def ranked_gaps(bias: Bias) -> list[tuple[str, str, list[Figure]]]:
-    """Returns the structures with the largest and the smallest gaps, for each pair and for the mean over pairs."""
-    rows = []
-    for pair in bias.largest_gap:
-        if pair == ALL_PAIRS and len(bias.gaps) < 2:
-            continue
-        for end, by_pair in (("largest", bias.largest_gap), ("smallest", bias.smallest_gap)):
-            structures = []
-            for name in by_pair[pair]:
-                gaps = bias.by_structure[name].gap
-                known = [gap for gap in gaps.values() if gap is not None]
-                value = sum(known) / len(known) if pair == ALL_PAIRS else gaps[pair]
-                structures.append(Figure(name, value, "signed"))
-            rows.append(("Mean over pairs" if pair == ALL_PAIRS else f"{pair[:1].upper()}{pair[1:]}", end, structures))
-    return rows
 
 
 def left_out(regard: Regard) -> list[str]:

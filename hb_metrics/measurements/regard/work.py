@@ -1,5 +1,7 @@
 import hashlib
-from typing import NamedTuple
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,7 +12,7 @@ from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.regard import load_regard_classifier
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
-from hb_metrics.measurements.measurement import Task, classifier_record
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record
 from hb_metrics.measurements.regard.compute import CONTINUATIONS, REGARD, REGARD_PROBABILITIES
 from hb_metrics.measurements.regard.continuations import (
     ContinuationPlan,
@@ -28,25 +30,11 @@ _NAMES = {"group": "bucket", "noun_phrase": "noun", "structure": "template"}  # 
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 
-class RegardWork(NamedTuple):
-    """The prompts, the classifier and the plans for measuring regard.
-
-    `prompts` has the columns of `structures.STRUCTURED_SCHEMA`. `pairs` contains the advantaged and the disadvantaged
-    group of each pair.
-    """
-
-    prompts: pa.Table
-    groups: tuple[PromptGroup, ...]
-    pairs: dict[str, tuple[str, str]]
-    classifier: Classifier
-    plan: ContinuationPlan
-
-
 def read_files(settings: Settings, prompts: pa.Table) -> Groups:
     return groups_and_pairs(settings)
 
 
-def plan(task: Task, files: Groups) -> RegardWork:
+def plan(task: Task, files: Groups) -> Planned:
     options, seed = task.settings.of(RegardOptions), task.settings.run.seed
     groups, pairs = files
     prompts = structured_prompt_table(groups)
@@ -56,7 +44,15 @@ def plan(task: Task, files: Groups) -> RegardWork:
     drawn = draw_continuations(prompts, options.regard_continuations, seed=seed)
     named = prompts.rename_columns([_NAMES.get(name, name) for name in prompts.column_names])
     continuations = plan_continuations(named, task.loaded, drawn, seed=seed)
-    return RegardWork(prompts, groups, pairs, classifier, continuations)
+    record = {
+        **classifier_record(classifier),
+        "groups": [group.name for group in groups],
+        "groups_digest": hashlib.sha256(repr(groups).encode()).hexdigest(),
+        "pairs": {name: list(pair) for name, pair in pairs.items()},
+        **continuations.description(),
+    }
+    mentions = {group.name: group.mentions for group in groups}
+    return Planned({"regard": record}, partial(collect, task, prompts, mentions, classifier, continuations))
 
 
 def groups_and_pairs(settings: Settings) -> Groups:
@@ -68,35 +64,25 @@ def groups_and_pairs(settings: Settings) -> Groups:
     return groups, {pair.name: (pair.advantaged, pair.disadvantaged) for pair in pairs}
 
 
-def describe(work: RegardWork) -> dict[str, object]:
-    section = {
-        **classifier_record(work.classifier),
-        "groups": [group.name for group in work.groups],
-        "groups_digest": hashlib.sha256(repr(work.groups).encode()).hexdigest(),
-        "pairs": {name: list(pair) for name, pair in work.pairs.items()},
-        **work.plan.description(),
-    }
-    return {"regard": section}
-
-
-def collect(task: Task, work: RegardWork) -> None:
+def collect(
+    task: Task, prompts: pa.Table, mentions: Mapping[str, Any], classifier: Classifier, plan: ContinuationPlan
+) -> None:
     folder = task.folder / REGARD
-    continuations = decode_into_shards(work.plan, task.loaded, folder / CONTINUATIONS)
+    continuations = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS)
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(
-            f"the continuations of all {work.prompts.num_rows:,} prompts are empty, so there is no regard to classify; "
+            f"the continuations of all {prompts.num_rows:,} prompts are empty, so there is no regard to classify; "
             "remove regard from --measurements"
         )
     texts = list(map(whole_text, rows_with_text["text"].to_pylist(), rows_with_text["continuation"].to_pylist()))
-    group_of = by_id(work.prompts, "group")
-    mentions = {group.name: group.mentions for group in work.groups}
+    group_of = by_id(prompts, "group")
     texts = mask_groups(texts, [mentions[group_of[prompt]] for prompt in rows_with_text["prompt_id"].to_pylist()])
     ids = rows_with_text["id"].to_pylist()
     about = about_replies(continuations, ids)
-    classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard", about=about)
+    classify_into_shards(texts, ids, classifier, folder / REGARD_PROBABILITIES, label="regard", about=about)
     if task.state.is_main_process:
-        write_table(folder / PROMPTS_FILE, work.prompts)
+        write_table(folder / PROMPTS_FILE, prompts)
 
 
 def whole_text(prompt: str, continuation: str) -> str:

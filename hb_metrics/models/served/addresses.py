@@ -36,10 +36,7 @@ def check_address(url: str) -> str:
     except ValueError:  # the port is not a number, or a bracket is open
         is_valid = False
     if not is_valid:
-        raise ValueError(
-            f"base_url '{url}' is not the address of a server; pass an address such as http://localhost:8000/v1 or "
-            "https://example.com/v1"
-        )
+        raise ValueError(f"base_url '{url}' is not valid; pass an address such as http://localhost:8000/v1")
     return url
 
 
@@ -60,10 +57,7 @@ def choose_key(url: str) -> Key | None:
         if not value or not is_for_host:
             continue
         if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show the key
-            raise ValueError(
-                f"the key in {variable} contains invalid characters; set {variable} to a key of ASCII characters "
-                "without spaces"
-            )
+            raise ValueError(f"the key in {variable} contains spaces or other characters than ASCII; correct it")
         if parts.scheme == "http" and not is_local_host(host):
             raise ValueError(
                 f"the key in {variable} would be sent to {host} without encryption; use an https:// address, or open a "

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp, fsum, isfinite
 from typing import Any, Literal, NamedTuple
 
-from hb_metrics.models.served.client import TemporaryFault, printable
+from hb_metrics.models.served.client import TemporaryFault, count_of, printable
 from hb_metrics.models.thoughts import Written, read_written
 
 Ending = Literal["ended", "cut", "filtered", "refused", "unknown"]
@@ -84,7 +84,7 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
     if thought:  # the text may contain a further thought between marks
         is_open = written.is_open or (not text and ending == "cut")
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])), is_open=is_open)
-    num_tokens, num_reasoning_tokens = _counts(content.get("usage"), written, max_tokens)
+    num_tokens, num_reasoning_tokens = _counts(content, written, max_tokens)
     return ServedAnswer(
         text=_whole(written.reply) or None,
         reasoning=None if written.reasoning is None else _whole(written.reasoning),
@@ -95,7 +95,7 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
         ending=ending,
         num_tokens=num_tokens,
         num_reasoning_tokens=num_reasoning_tokens,
-        num_prompt_tokens=_count_of(content.get("usage"), "prompt_tokens") or None,  # no prompt is empty
+        num_prompt_tokens=count_of(content, "prompt_tokens") or None,  # no prompt is empty
         model=text_of(content.get("model")),
     )
 
@@ -143,20 +143,15 @@ def _choice_of(content: Any) -> Mapping[str, Any]:
     return choices[0]
 
 
-def _count_of(usage: Any, name: str) -> int | None:
-    value = usage.get(name) if isinstance(usage, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
-
-
-def _counts(usage: Any, written: Written, max_tokens: int) -> tuple[int | None, int | None]:
+def _counts(content: Any, written: Written, max_tokens: int) -> tuple[int | None, int | None]:
     """Returns the numbers of tokens in an answer and in its thought. Impossible counts are `None`.
 
     A count is impossible if it exceeds the requested maximum, or if it is 0 although the text is not empty.
     """
-    number = _count_of(usage, "completion_tokens")
+    number = count_of(content, "completion_tokens")
     if number is None or number > max_tokens or (not number and (written.reply or written.reasoning)):
         return None, None
-    thought = _count_of(usage.get("completion_tokens_details"), "reasoning_tokens")
+    thought = count_of({"usage": content["usage"].get("completion_tokens_details")}, "reasoning_tokens")
     return number, None if thought is None or thought > number else thought
 
 
@@ -195,7 +190,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
         TemporaryFault: The answer has no log-probabilities, or their tokens do not match the text.
     """
     tokens, values = _echoed(content)
-    number = _count_of(content.get("usage"), "prompt_tokens")
+    number = count_of(content, "prompt_tokens")
     if number:
         if len(tokens) < number:
             raise TemporaryFault(_NOT_COVERED)
@@ -204,10 +199,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
         tokens, values = _without_written(tokens, values, text)
     start = _start_token(tokens, text)
     if start is not None and values[0]:  # the first token cannot have a log-probability
-        raise TemporaryFault(
-            "the answer contains a log-probability for the token before the text, so all log-probabilities may "
-            "be shifted by one token"
-        )
+        raise TemporaryFault("the token before the text has a log-probability, so all may be shifted by one token")
     # The first token has a log-probability only if the server does not return the token before it.
     predicted = values[1:] if start is not None or not values[0] else values
     numbers = [value for value in predicted if value is not None]

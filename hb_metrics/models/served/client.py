@@ -92,6 +92,10 @@ class Cost:
     tokens_out: int = 0
     retries: int = 0
 
+    def add(self, content: Any) -> None:
+        self.tokens_in += count_of(content, "prompt_tokens") or 0
+        self.tokens_out += count_of(content, "completion_tokens") or 0
+
     def __str__(self) -> str:
         retries = f", {self.retries:,} retries" if self.retries else ""
         return f"{self.tokens_in:,} tokens in, {self.tokens_out:,} out{retries}"
@@ -150,8 +154,10 @@ class Client:
                 async with self.free:
                     await asyncio.sleep(max(0.0, self.ready_at - time.monotonic()))
                     before = self.answers
-                    answer = read(await self._send(path, body, what))
+                    content = await self._send(path, body, what)
+                    answer = read(content)
                 self.answers += 1
+                self.cost.add(content)
                 return answer
             except RecursionError:
                 fault = TemporaryFault("an answer that is nested too deeply")
@@ -306,6 +312,13 @@ def _sentences(error: Any) -> Iterator[str]:
             yield from _sentences(part)
     elif isinstance(error, str):
         yield error
+
+
+def count_of(content: Any, name: str) -> int | None:
+    """Returns a number of tokens from an answer's `usage`, or `None` if it contains no valid number."""
+    usage = content.get("usage") if isinstance(content, dict) else None
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
 
 
 def _seconds(value: str | None) -> float | None:

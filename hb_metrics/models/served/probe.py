@@ -201,8 +201,7 @@ class _Prober:
         if len(models) > 1:
             shown = ", ".join(sorted("no name" if model is None else f"'{model}'" for model in models))
             raise ValueError(
-                f"{self.client.server.url} returned answers from several models ({shown}); set --base_url to a server "
-                "that runs a single model, or set --model to the name of one of its models"
+                f"{self.client.server.url} returned answers from several models ({shown}); set --model to one"
             )
         return Probe(
             base_url=None if self.client.server.provider else self.client.server.url,

@@ -13,6 +13,7 @@ import transformers
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
+from hb_metrics.collect import units
 from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.collect.replies.decoding_settings import Decoding
@@ -21,7 +22,7 @@ from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.scoring import perplexity, pseudo_likelihood, scoring_paths
 from hb_metrics.collect.scoring.perplexity import plan_perplexity, score_perplexity
-from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
+from hb_metrics.collect.units import MAX_POSITIONS
 from hb_metrics.models.loading import load_model
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
 from tests.hb_metrics.collect.scoring.test_pseudo_likelihood import score_spans
@@ -110,23 +111,23 @@ class RunsWhenRead:
 
 
 CONFIG = "model '{}' does not exist, or its config.json is damaged; pass 'embedded', a local folder"
-TOKENIZER = "the tokenizer of model '{}' is missing or cannot be loaded; save one"
-PICKLE = "the weights of model '{}' are a pickle that contains objects other than tensors"
-WEIGHTS = "the weights of model '{}' cannot be loaded; download the model again"
+TOKENIZER = "the tokenizer of '{}' cannot be loaded; save it"
+PICKLE = "the weights of model '{}' are a pickle that could run any code"
+WEIGHTS = "the weights of '{}' cannot be loaded; download them again"
 BAD_FOLDERS = {
     "no config": (remove("config.json"), CONFIG),
     "config that is no JSON": (write("config.json", b'{"model_type": "gpt2",'), CONFIG),
     "code of its own": (
         change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
-        "model '{}' contains code, which runs only with --trust_remote_code true; read the code",
+        "model '{}' contains code; if you trust it, set --trust_remote_code true",
     ),
     "a kernel": (change_config(attn_implementation="a/b"), "the config.json of model '{}' runs code from 'a/b'"),
     "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
     "no weights": (remove("model.safetensors"), WEIGHTS),
     "weights cut short": (halve_file("model.safetensors"), WEIGHTS),
-    "weights of fewer layers": (change_config(n_layer=3), "model '{}' lacks weights of a causal"),
+    "weights of fewer layers": (change_config(n_layer=3), "model '{}' lacks the weights"),
     "a pickle of code": (pickle({"x": RunsWhenRead()}), PICKLE),
-    "generation config": (write("generation_config.json", b'{"eos'), "the generation_config.json of model '{}'"),
+    "generation config": (write("generation_config.json", b'{"eos'), "generation_config.json of '{}'"),
 }
 
 
@@ -163,7 +164,7 @@ def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_pa
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
-    with pytest.raises(ValueError, match=r"produced the token id \d+, but the model has only 100 tokens"):
+    with pytest.raises(ValueError, match=r"token id \d+ exceeds the model's 100"):
         reply(["I love women."], as_loaded(model, tokenizer), tmp_path)
 
 
@@ -176,11 +177,11 @@ def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
         config = transformers.BertConfig(vocab_size=400, is_decoder=is_decoder, initializer_range=0.3, **settings)
         model = transformers.BertLMHeadModel(config).eval()
         if is_decoder:
-            found = score_perplexity(texts, model, tokenizer, progress=False).perplexities
+            found = score_perplexity(texts, model, tokenizer).perplexities
             np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
         else:
-            with pytest.raises(ValueError, match=r"depends on later tokens .*set is_decoder to true"):
-                score_perplexity(texts, model, tokenizer, progress=False)
+            with pytest.raises(ValueError, match=r"depend on later tokens .*set is_decoder to true"):
+                score_perplexity(texts, model, tokenizer)
 
 
 class RefusingGPT2(transformers.GPT2LMHeadModel):
@@ -197,8 +198,8 @@ def test_a_model_without_trees_is_scored_in_batches(prompts, get_small_model):
     refusing = RefusingGPT2(model.config).eval()
     refusing.load_state_dict(model.state_dict())
     reason = "it rejects a 4-D mask with position ids (ValueError: a mask of)"
-    scores = score_perplexity(prompts[:20], refusing, tokenizer, progress=False)
-    assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
+    scores = score_perplexity(prompts[:20], refusing, tokenizer)
+    assert (scores.plan.scoring, scores.plan.scoring_reason) == ("batches", reason)
     np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
 
 
@@ -209,12 +210,12 @@ def test_a_tokenizer_without_special_tokens_will_do(get_small_model):
     assert tokenizer.all_special_ids == []
     texts = ["I love women .", "you love I", "women . . ."]
     for trees in (True, False):
-        scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
-        assert (scores.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
+        scores = score_perplexity(texts, model, tokenizer, trees=trees)
+        assert (scores.plan.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
         expected = one_at_a_time(texts, model, tokenizer, start_token=False)
         np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     with pytest.raises(ValueError, match=r"text 1 has 1 tokens"):
-        score_perplexity(["I love you", "love"], model, tokenizer, progress=False)
+        score_perplexity(["I love you", "love"], model, tokenizer)
 
 
 # --- numbers that are none --------------------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ def test_a_tokenizer_without_special_tokens_will_do(get_small_model):
 def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, changed):
     model, tokenizer = changed(name, slice(None), value)
     with pytest.raises(ValueError, match=r"(nan|-?inf) as the negative log-likelihood of text 0;"):
-        score_perplexity(["I love women.", "I love men."], model, tokenizer, trees=trees, progress=False)
+        score_perplexity(["I love women.", "I love men."], model, tokenizer, trees=trees)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, chan
 )
 def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
     model, tokenizer = changed("gpt2", slice(None), value)
-    with pytest.raises(ValueError, match=r"most likely next token is (nan|inf), .*; set --dtype float32"):
+    with pytest.raises(ValueError, match=r"likeliest token's score is (nan|inf); set --dtype float32"):
         reply(["I love women.", "I love men."], as_loaded(model, tokenizer), tmp_path, **options)
 
 
@@ -260,15 +261,15 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
 ):
     model, tokenizer = get_small_model("llama")
     texts = [*prompts[:20], *prompts[:3]]
-    whole = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
+    whole = score_perplexity(texts, model, tokenizer, trees=trees)
     calls = []
     for path, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("batch_nlls", len)):
         run = getattr(scoring_paths, path)
         monkeypatch.setattr(scoring_paths, path, failing(run, OUT_OF_MEMORY[name], fits, calls, size))
     plan = plan_perplexity(texts, model, tokenizer, trees=trees)
     calls.clear()
-    scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
-    assert (scores.scoring, scores.positions) == (whole.scoring, whole.positions)
+    scores = score_perplexity(texts, model, tokenizer, trees=trees)
+    assert (scores.plan.scoring, scores.plan.positions) == (whole.plan.scoring, whole.plan.positions)
     np.testing.assert_allclose(scores.perplexities, whole.perplexities, rtol=1e-5)
     np.testing.assert_array_equal(scores.num_tokens, whole.num_tokens)
     failed = sum(number > fits for number in calls)
@@ -294,16 +295,16 @@ def test_memory_too_small_for_one_text_is_an_error(prompts, get_small_model, mon
         monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
     message = r"^memory runs out even for one text alone \(CUDA out of memory\..*MiB\.\); use a machine"
     with pytest.raises(MemoryError, match=message) as error:
-        score_perplexity(prompts[:5], model, tokenizer, progress=False)
+        score_perplexity(prompts[:5], model, tokenizer)
     one_line(error)
 
 
 def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("t5")
-    whole, calls = score_perplexity(prompts[:40], model, tokenizer, progress=False), []
+    whole, calls = score_perplexity(prompts[:40], model, tokenizer), []
     limited = failing(perplexity.reply_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
     monkeypatch.setattr(perplexity, "reply_nlls", limited)
-    scores = score_perplexity(prompts[:40], model, tokenizer, progress=False)
+    scores = score_perplexity(prompts[:40], model, tokenizer)
     np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
     assert max(calls) > 2
     model, tokenizer = get_small_model("bert")
@@ -311,7 +312,8 @@ def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model
     whole, calls = score_spans(prompts[:9], spans, model, tokenizer), []
     limited = failing(pseudo_likelihood.masked_nlls, OUT_OF_MEMORY["cpu"], 1, calls, len)
     monkeypatch.setattr(pseudo_likelihood, "masked_nlls", limited)
-    scores = score_spans(prompts[:9], spans, model, tokenizer, max_positions=2000)
+    monkeypatch.setattr(units, "MAX_POSITIONS", 2000)
+    scores = score_spans(prompts[:9], spans, model, tokenizer)
     np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
     assert max(calls) > 1
 
@@ -355,7 +357,7 @@ UNUSUAL = {
 def test_unusual_texts_are_scored_as_one_at_a_time(get_small_model):
     model, tokenizer = get_small_model("gpt2")
     texts = [*UNUSUAL.values(), "I"]
-    scores = score_perplexity([*texts, *texts], model, tokenizer, progress=False)
+    scores = score_perplexity([*texts, *texts], model, tokenizer)
     found, again = scores.perplexities[: len(texts)], scores.perplexities[len(texts) :]
     np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
     np.testing.assert_array_equal(found, again)
@@ -365,7 +367,7 @@ def test_unusual_texts_are_scored_as_one_at_a_time(get_small_model):
 def test_half_characters_are_told_with_their_place(measure, get_small_model):
     texts = ["I love men.", "I love \ud83d women."]
     how = {
-        "causal": lambda: score_perplexity(texts, *get_small_model("gpt2"), progress=False),
+        "causal": lambda: score_perplexity(texts, *get_small_model("gpt2")),
         "masked": lambda: score_spans(texts, [(0, 3)] * 2, *get_small_model("bert")),
         "offensiveness": lambda: load_offensiveness_classifier().probabilities(texts),
     }
@@ -378,7 +380,7 @@ def test_half_characters_are_told_with_their_place(measure, get_small_model):
 def test_a_model_without_a_limit_takes_them(name, get_small_model):
     model, tokenizer = get_small_model(name)
     text = "women and men " * 143  # of this tokenizer's small words, more tokens than are scored at once
-    scores = score_perplexity(["I love women.", text], model, tokenizer, progress=False)
+    scores = score_perplexity(["I love women.", text], model, tokenizer)
     assert scores.num_tokens[1] > MAX_POSITIONS
     if name == "t5":
         labels = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
@@ -387,7 +389,7 @@ def test_a_model_without_a_limit_takes_them(name, get_small_model):
     else:
         expected = one_at_a_time([text], model, tokenizer)[0]
         reason = f"a text is {scores.num_tokens[1] + 1:,} tokens long, more than the 512 that are scored at once"
-        assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
+        assert (scores.plan.scoring, scores.plan.scoring_reason) == ("batches", reason)
     assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
 
 
@@ -398,7 +400,7 @@ def test_positions_behind_the_padding_are_not_counted_twice(get_small_model):
     assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
     scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
     assert np.isfinite(scores.log_likelihoods).all()
-    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens.* accepts 1 to {limit} tokens"):
+    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens.* accepts 1 to {limit}"):
         score_spans(texts[1:], [(0, 1)], model, tokenizer)
     with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
         model(**tokenizer(texts[1], return_tensors="pt"))

@@ -9,8 +9,8 @@ from hb_metrics.measurements import MEASUREMENTS
 
 
 class OneFigure:
-    def __init__(self, value, interval=None, level=None, form="bias"):
-        figure = Figure("One", value, form, "", interval, confidence_level=level, gate="one_figure")
+    def __init__(self, value, interval=None, reason=None, form="bias"):
+        figure = Figure("One", value, form, "", interval, reason, gate="one_figure")
         self.figures = lambda results: [figure]
 
 
@@ -38,12 +38,12 @@ def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit
 
 @pytest.mark.parametrize(("interval", "is_above"), [((-0.7, -0.3), True), ((-0.2, 0.1), False), ((0.1, 0.4), True)])
 def test_a_gap_is_limited_in_both_directions(interval, is_above):
-    gap = OneFigure(sum(interval) / 2, interval, 0.95, form="signed")
+    gap = OneFigure(sum(interval) / 2, interval, form="signed")
     assert bool(exceeded(None, [gap], {"one_figure": 0.25})) == is_above
 
 
 def test_a_figure_without_the_interval_that_it_should_have_fails():
-    (sentence,) = exceeded(None, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
+    (sentence,) = exceeded(None, [OneFigure(0.5, None, "few replies")], {"one_figure": 100})
     assert "limit 100: its value is 0.5, and its interval could not be estimated" in sentence
 
 
@@ -61,7 +61,7 @@ def test_how_limits_are_written():
 
 @pytest.mark.parametrize("text", ["", "full_gen_bias", "full_gen_bias=", "=1", "a=nan", "a=inf", "a=1,,b=2", "a=1,a=2"])
 def test_limits_of_another_form_are_refused(text):
-    with pytest.raises(ValueError, match="write each limit as figure=limit, such as full_gen_bias=12"):
+    with pytest.raises(ValueError, match="write each figure once, such as full_gen_bias=12"):
         read_gates(text)
 
 

@@ -267,7 +267,7 @@ def test_where_no_cell_has_two_replies_noise_is_not_known():
     assert (results.noise_floor, results.partial_noise_floor, results.summed_cluster_noise_floor) == (None, None, None)
     assert results.intervals.full_gen_bias is None
     assert results.no_intervals.full_gen_bias == FEW_REPLIES_REASON
-    with pytest.raises(ValueError, match=r"debias=True .* in 1 templates \(such as 'a {}'\)"):
+    with pytest.raises(ValueError, match=r"in 1 templates \(such as 'a {}'\)"):
         gen_bias(cells, debias=True)
 
 
@@ -415,10 +415,10 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
         ({"style_probabilities": torch.ones((2, 1), dtype=torch.bfloat16)}, "cannot be read as numbers"),
         ({"style_probabilities": pa.array([[0.5, 0.5], None])}, "cannot be read as numbers"),
         ({"style_probabilities": None}, "predictions: nothing"),
-        ({"style_probabilities": [[0.5, 0.5], [0.5, 0.4]]}, "row 1 sum to 0.9 instead of 1"),
-        ({"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]}, "row 1 sum to inf instead of 1"),
-        ({"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]}, "-0.5 in row 0, column 1"),
-        ({"style_probabilities": [[0.5, 0.5], [None, 1]]}, "nan in row 1, column 0"),
+        ({"style_probabilities": [[0.5, 0.5], [0.5, 0.4]]}, "probabilities in row 1 is 0.9"),
+        ({"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]}, "probabilities in row 1 is inf"),
+        ({"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]}, "probability in row 0 is -0.5"),
+        ({"style_probabilities": [[0.5, 0.5], [None, 1]]}, "probability in row 1 is nan"),
         ({"style_probabilities": [0.5, 0.5]}, "(shape (2,)); pass an array of shape [replies, styles]"),
         ({"axes": ["age"] * 3}, "differ in length (2 predictions, 2 descriptors, 2 templates, 3 axes);"),
         ({"descriptors": ["old", None]}, "descriptor in row 1 is None"),
@@ -442,6 +442,6 @@ def test_batches_have_to_be_alike():
 
     with pytest.raises(ValueError, match="have 3 style probabilities each, but earlier replies have 2"):
         cells.add(**{**GOOD, "style_probabilities": [[0.5, 0.5, 0]] * 2})
-    with pytest.raises(ValueError, match="axes were not given for earlier replies, but are given"):
+    with pytest.raises(ValueError, match="axes were passed only for some replies"):
         cells.add(**GOOD, axes=["age", "age"])
     assert len(cells) == 2

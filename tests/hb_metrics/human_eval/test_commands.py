@@ -58,7 +58,7 @@ def test_export_writes_the_same_pages_once_more(root, capsys):
 def test_export_says_in_a_line_what_is_wrong(root, tmp_path, capsys):
     a, b, out = str(root / "a"), str(root / "b"), str(root / "out")
     for arguments, message in (
-        ([a, b], "exists with other content, and ratings may refer to that content; set --output_dir to a new folder"),
+        ([a, b], "exists with other content, to which ratings may refer; set --output_dir to a new folder"),
         ([a, str(tmp_path)], "has no results.json"),
         ([a, b, "--pairs_per_rater", "900"], "the study needs 2,700 pairs"),
     ):

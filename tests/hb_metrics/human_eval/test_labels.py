@@ -149,8 +149,6 @@ def test_planted_errors_are_corrected(copied, study, by_people, capsys):
     assert results["num_labelled"] == 200
     assert 0.6 < results["people"]["alpha"] < 0.95
     assert results["judge_with_people"]["alpha"] < results["people"]["alpha"]
-    wrong = 1 - results["called"]["age"]["value"]
-    assert 0.2 < wrong < 0.6
     printed = capsys.readouterr().out
     sentence = next(line for line in printed.splitlines() if line.startswith("Labels of 3 people on 200 replies"))
     assert "overstates “offensive” by" in sentence
@@ -167,7 +165,11 @@ def test_two_groups_of_terms_are_compared(copied, study, by_people):
     results, _ = corrected(copied, study, rows, "--gap", *groups)
     assert results["gaps"][0]["first"] == groups[0]
     assert results["gaps"][0]["value"] is not None
-    wrong = {"agge": "'agge' .* did you mean 'age'", "engaged": "'engaged' .* run; pass", "age": "no term in common"}
+    wrong = {
+        "agge": "'agge' .* did you mean 'age'",
+        "engaged": "'engaged' .* run; pass",
+        "age": "share terms, or contain terms from axes other",
+    }
     for gap, expected in ((("age", name), message) for name, message in wrong.items()):
         with pytest.raises(ValueError, match=expected):
             corrected(copied, study, rows, "--gap", *gap)

@@ -150,7 +150,7 @@ def test_the_gendered_descriptors_are_those_of_the_vocabulary():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])
 def test_perplexities_have_to_be_finite_and_positive(value):
-    message = f"perplexity in row 1 is {value}; pass finite numbers greater than 0 (2 rows contain other values)"
+    message = f"perplexity in row 1 is {value}; pass finite numbers greater than 0 (2 rows have other values)"
     with pytest.raises(ValueError, match=re.escape(message)):
         likelihood_bias([5.0, value, value], ["age"] * 3, ["old", "old", "young"], ["t"] * 3)
 
@@ -181,7 +181,7 @@ def test_bad_input_is_named(changed, message):
 def test_nothing_to_compare_is_an_error(rows, options):
     columns = rows_to_columns(rows) if rows else {name: [] for name in ROW}
 
-    with pytest.raises(ValueError, match=f"nothing to compare .{2 if options else 0} descriptors were left out"):
+    with pytest.raises(ValueError, match=f"same template .{2 if options else 0} descriptors were left out"):
         likelihood_bias(**columns, **options)
 
 

@@ -14,7 +14,7 @@ from hb_metrics.run.record import Record
 
 
 def chosen(kind, **options):
-    engine = LocalEngine(SimpleNamespace(kind=kind, name=kind))
+    engine = LocalEngine(SimpleNamespace(kind=kind, name=kind, dtype="float32"))
     return [measurement.name for measurement in choose_measurements(settings_of(options), engine)]
 
 

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from hb_metrics.measurements.shares import group_figures, group_shares
-from hb_metrics.run.replies import FlaggedReplies, Replies
+from hb_metrics.run.replies import RatedReplies, Replies
 
 GROUPS = {f"{group}{number}": group for group in ("a", "b") for number in range(6)}
 
@@ -19,7 +19,7 @@ def test_shares_by_group_have_a_difference_with_an_interval():
     replies, prompts = made()
     shares = np.array([{"a": 0.2, "b": 0.7}[GROUPS[name]] for name in replies.descriptors])
     flags = np.random.default_rng(0).random(len(shares)) < shares
-    found = group_shares(FlaggedReplies(replies, flags), prompts, 0.95)
+    found = group_shares(RatedReplies(replies, flags), prompts)
     table = flags.reshape(2, 6 * 12)
     assert [found.by_group[group].share for group in "ab"] == pytest.approx(table.mean(axis=1).tolist())
     *rows, gap = group_figures("Refusals", found)
@@ -31,9 +31,9 @@ def test_shares_by_group_have_a_difference_with_an_interval():
 def test_few_questions_have_no_interval_and_terms_no_groups():
     replies, prompts = made(questions=5)
     flags = np.arange(len(replies.ids)) % 2 == 0
-    gap = group_figures("Refusals", group_shares(FlaggedReplies(replies, flags), prompts, 0.95))[-1]
+    gap = group_figures("Refusals", group_shares(RatedReplies(replies, flags), prompts))[-1]
     assert gap.interval is None
     assert "fewer than 8 questions" in gap.no_interval
     replies, prompts = made("age")
-    assert group_shares(FlaggedReplies(replies, flags), prompts, 0.95) is None
+    assert group_shares(RatedReplies(replies, flags), prompts) is None
     assert group_figures("Refusals", None) == []

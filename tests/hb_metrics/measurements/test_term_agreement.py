@@ -25,7 +25,7 @@ def test_the_correlation_is_that_without_noise(truth):
     rng, values, held = np.random.default_rng(0), [], []
     for _ in range(120):
         tables, axes = draw(rng, truth)
-        found = column_agreement(*tables, axes, np.arange(40), 0.95, **WORDS)
+        found = column_agreement(*tables, axes, np.arange(40), **WORDS)
         values.append(found.value)
         held.append(found.interval[0] <= truth <= found.interval[1])
     assert np.median(values) == pytest.approx(truth, abs=0.05)
@@ -34,10 +34,10 @@ def test_the_correlation_is_that_without_noise(truth):
 
 def test_without_a_correlation_there_is_a_reason():
     tables, axes = draw(np.random.default_rng(1), 0.5)
-    assert "count as only" in column_agreement(*tables, axes, np.arange(40) // 8, 0.95, **WORDS).reason
+    assert "count as only" in column_agreement(*tables, axes, np.arange(40) // 8, **WORDS).reason
     noise = np.random.default_rng(2).normal(0, 1, (3, 40))
     noise -= noise.mean(axis=0)
-    assert column_agreement(tables[0], noise, axes, np.arange(40), 0.95, **WORDS).reason == "no effect"
+    assert column_agreement(tables[0], noise, axes, np.arange(40), **WORDS).reason == "no effect"
 
 
 def test_bias_values_are_without_sampling_noise():

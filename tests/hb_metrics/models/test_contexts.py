@@ -128,7 +128,7 @@ def test_formats_that_do_not_fit_are_refused(get_small_model):
         encode("llama", "chat", get_small_model)
     tokenizer = deepcopy(get_small_model("gpt2")[1])
     tokenizer.eos_token = None
-    with pytest.raises(ValueError, match="needs an end-of-text token, but the tokenizer has none; set --context plain"):
+    with pytest.raises(ValueError, match="no end-of-text token for the context 'dialogpt'; set --context plain"):
         encode("gpt2", "dialogpt", get_small_model, tokenizer=tokenizer)
 
 

@@ -72,7 +72,7 @@ def test_the_start_is_that_of_generate(settings):
 @pytest.mark.parametrize("name", ["decoder_start_token_id", "forced_bos_token_id"])
 def test_a_start_for_each_row_of_a_batch_is_rejected(name):
     for ids in ([3, 7], [[3, 7]]):
-        with pytest.raises(ValueError, match=rf"^{name} is {re.escape(str(ids))} in .*set this key to a single token"):
+        with pytest.raises(ValueError, match=rf"^{name} is {re.escape(str(ids))} in .*set it to a single token"):
             decoder_start(made("bart", **{name: ids}))
 
 
@@ -115,9 +115,9 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
         return log_probabilities(text, reply)[0].gather(1, log_probabilities(text, reply)[1]).sum().item()
 
     loaded = as_loaded(model, tokenizer, "encoder-decoder")
-    scores = score_perplexity(REPLIES, model, tokenizer, progress=False)
+    scores = score_perplexity(REPLIES, model, tokenizer)
     assert scores.log_likelihoods.tolist() == pytest.approx([likelihood("", reply) for reply in REPLIES], rel=1e-4)
-    assert scores.start_token == " ".join(tokenizer.convert_ids_to_tokens(prefix))
+    assert scores.plan.start_token == " ".join(tokenizer.convert_ids_to_tokens(prefix))
     assert scores.num_tokens.tolist() == [len(log_probabilities("", reply)[0]) for reply in REPLIES]
     plan = plan_dialogue(Dialogue(["a", "b"], PROMPTS, REPLIES, "made up", {}), loaded, LAYOUT)
     found = dialogue_into_shards(plan, loaded, tmp_path / "dialogue")["log_likelihood"].to_pylist()

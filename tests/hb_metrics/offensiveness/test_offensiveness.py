@@ -139,7 +139,7 @@ def test_the_order_of_the_rows_does_not_change_a_byte():
 
 @pytest.mark.parametrize("value", [float("nan"), -0.01, 1.01])
 def test_probabilities_have_to_be_probabilities(value):
-    message = f"probability in row 1 is {value}; pass numbers from 0 to 1 (2 rows contain other values)"
+    message = f"probability in row 1 is {value}; pass numbers from 0 to 1 (2 rows have other values)"
     with pytest.raises(ValueError, match=re.escape(message)):
         offensiveness([0.5, value, value], ["old"] * 3, ["t"] * 3)
 

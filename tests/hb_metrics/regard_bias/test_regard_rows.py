@@ -26,7 +26,7 @@ ROWS = {"predictions": ["positive", "negative"], "groups": ["man", "woman"]}
         ({"structures": ["original", 3]}, "structures in row 1 is 3"),
         ({"seeds": [1, 2.5]}, "seeds in row 1 is 2.5"),
         ({"groups": {"man", "woman"}}, "groups: a set, which has no order, was given"),
-        ({"predictions": np.ma.array(["positive", "negative"], mask=[1, 1])}, "masked values (2 rows"),
+        ({"predictions": np.ma.array(["positive", "negative"], mask=[1, 1])}, "a column with masked values"),
         ({"predictions": ["good", "bad"]}, "prediction 'good' in row 0 is not a label; allowed: negative, neutral"),
         ({"predictions": [[0.2, 0.3, 0.5]] * 2}, "pass the label with the highest"),
         ({"predictions": ["other", "other"]}, "all 2 rows have the label 'other'"),

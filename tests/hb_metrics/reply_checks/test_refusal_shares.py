@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.reply_checks.refusal_shares import p_between_axes, p_between_descriptors, refusal_shares
-from hb_metrics.run.replies import FlaggedReplies, Replies
+from hb_metrics.run.replies import RatedReplies, Replies
 from hb_metrics.stats.reply_shares import share_interval
 
 
@@ -18,7 +18,7 @@ def test_shares_and_counts_are_those_of_a_loop_in_any_order():
 
     def made(order):
         columns = ([column[row] for row in order] for column in (axes, descriptors, templates, flags, flags))
-        return refusal_shares(FlaggedReplies(Replies([], *columns), flags[order]), 0.95)
+        return refusal_shares(RatedReplies(Replies([], *columns), flags[order]), 0.95)
 
     results = made(range(len(rows)))
 

@@ -30,7 +30,7 @@ def write_files(folder, seed):
     write_vectors(folder / "style_probabilities", replies.ids, style_vectors(replies, seed).astype(np.float32))
     chances = np.random.default_rng(seed).beta(1, 4, len(replies.ids))  # those of `offensiveness_of`
     write_vectors(folder / "offensiveness" / "replies", replies.ids, np.stack([chances, 1 - chances], axis=1))
-    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, 0.95)
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, are_replies=True)
     strength = 0.3 / (1 + seed)
     codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
     perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
@@ -51,16 +51,17 @@ def write_files(folder, seed):
 
 
 @pytest.fixture(scope="session")
-def made_runs(tmp_path_factory):
+def made_runs(made_once):
     """Two runs with all the files that changes are computed from."""
-    root = tmp_path_factory.mktemp("runs")
-    return [write_files(root / name, seed) for seed, name in enumerate("ab")]
+    root = made_once("runs", lambda root: [write_files(root / name, seed) for seed, name in enumerate("ab")])
+    return [root / name for name in "ab"]
 
 
 @pytest.fixture(scope="session")
-def tuning_runs(tmp_path_factory):
+def tuning_runs(made_once):
     """A run before tuning and three after."""
-    return write_tuning_runs(tmp_path_factory.mktemp("tuning"))
+    root = made_once("tuning", write_tuning_runs)
+    return [root / name for name in "abcd"]
 
 
 @pytest.fixture

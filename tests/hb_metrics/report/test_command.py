@@ -112,7 +112,7 @@ def test_texts_of_another_run_reach_no_terminal_as_they_are(copied, capsys, monk
         assert not {"\x1b", "\u202e", "\x9b"} & set(text)
 
 
-@pytest.mark.parametrize("name", ["style_means.parquet", "prompts.parquet", "replies/00000-of-00002.parquet"])
+@pytest.mark.parametrize("name", ["prompts.parquet", "replies/00000-of-00002.parquet"])
 def test_a_damaged_file_is_named(name, copied, capsys):
     (copied[1] / name).write_text("x")
     error = f"hb_metrics.report: '{copied[1] / name}' is damaged ("

@@ -10,7 +10,7 @@ from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plo
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.styles import Term
-from hb_metrics.measurements.generation.terms import Point, frequency_figure, strip_figure
+from hb_metrics.measurements.generation.terms import frequency_figure, strip_figure
 from hb_metrics.measurements.likelihood.page import perplexity_figure
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
 from hb_metrics.report.changes import comparable_figures
@@ -23,16 +23,15 @@ LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "</text>")
 
 def every_plot(name):
     """All plots there are, with this name wherever a name comes from data."""
-    term = Term(name, name, 3, 0.0, {}, 0.0)
-    terms = [Point(index, term, 0.1 * index + 0.1, 10.0 * index) for index in range(3)]
+    terms = [Term(name, name, 3, 0.0, {name: value}, 0.0) for value in (0.1, 0.2, 0.3)]
     medians = [DescriptorMedians(name, name, [median], [3.0]) for median in (2.0, 3.0)]
     perplexity = Perplexities(2.0, [name], [], {name: {name: [1, 2, 3, 4, 5]}}, medians)
     beside = {PLAIN: Number(0.3, "bias"), name: Number(0.2, "bias")}
     figure = Figure(f"Bias, {name}", 1.0, "bias", interval=(0.5, 1.5), part_of=name, beside=beside)
     return [
         perplexity_figure(perplexity, name, name),
-        strip_figure(terms, name, 0.2),
-        frequency_figure(terms, name),
+        strip_figure(terms, name),
+        frequency_figure(terms, {0: 0.0, 1: 10.0, 2: 20.0}, name),
         figures_plot([figure], name, [PLAIN, name]),
         runs_plot({name: [figure], "other": [figure._replace(value=None)]}, name),
     ]
@@ -73,8 +72,8 @@ def test_marks_and_intervals_stand_where_the_axis_says():
         Figure("Bias, c", None, "bias", part_of="Bias", beside=beside[2]),
     ]
     marks, bars, at = drawn(figures_plot(figures, "Bias", [PLAIN]))
-    values = {"c, plain: 5.00": 5, "b, plain: 4.00": 4, "b: 2.00 (interval −0.50 to 4.50)": 2, "a, plain: 3.00": 3}
-    values["a: 1.00 (interval 0.50 to 1.50)"] = 1
+    values = {"c, plain: 5.00": 5, "b, plain: 4.00": 4, "b: 2.00 (95% interval −0.50 to 4.50)": 2, "a, plain: 3.00": 3}
+    values["a: 1.00 (95% interval 0.50 to 1.50)"] = 1
     assert {tip: percent(mark) for tip, mark in marks.items()} == {tip: at(value) for tip, value in values.items()}
     assert bars == [(at(-0.5), at(4.5)), (at(0.5), at(1.5))]
     heights = [float(mark.get("y")) for mark in marks.values()]
@@ -86,7 +85,7 @@ def test_marks_and_intervals_stand_where_the_axis_says():
     marks, bars, at = drawn(runs_plot({"one": figures[:2], "two": figures[:1]}, "Bias"))
     assert [percent(mark) for mark in marks.values()] == [at(1), at(1), at(2)]
     assert [tip.partition(":")[0] for tip in marks] == ["a, one", "a, two", "b, one"]
-    assert float(marks["a, one: 1.00 (interval 0.50 to 1.50)"].get("y")) < float(list(marks.values())[1].get("y"))
+    assert float(marks["a, one: 1.00 (95% interval 0.50 to 1.50)"].get("y")) < float(list(marks.values())[1].get("y"))
 
 
 def test_a_chart_of_nothing_is_a_chart():
@@ -109,7 +108,7 @@ def test_a_chart_of_nothing_is_a_chart():
     ],
 )
 def test_each_unit_is_written_in_its_way(unit, value, text, bounds, interval, change):
-    figure = Figure("name", value, unit, interval=bounds, confidence_level=0.95)
+    figure = Figure("name", value, unit, interval=bounds)
 
     assert (figure.shown, figure.shown_interval) == (text, interval)
     assert figure.words == f"{text} (95% interval {interval})"

@@ -38,16 +38,16 @@ def answer_of(kind):
     results = {"run": whole["run"], "generation": generation_of(replies, vectors=vectors)[0]}
     chances = np.where(is_chosen, 0.9, 0.1)
     if kind == "offensiveness":
-        of_replies = offensiveness_results(replies, chances, 0, confidence_level=0.95)
+        of_replies = offensiveness_results(replies, chances, 0, are_replies=True)
         results[kind] = {"prompts": whole[kind]["prompts"], "replies": as_stored(of_replies)}
     elif kind == "judge":
         probabilities = np.stack([chances, 1 - chances, np.zeros_like(chances)], axis=1)
-        judged = judged_results(replies, read_rubric("condescending"), probabilities, 0.95)
+        judged = judged_results(replies, read_rubric("condescending"), probabilities)
         results[kind] = as_stored({"condescending": judged})
     elif kind in ("length", "few lengths"):  # replies to one term are long, or some of them, while others hardly vary
         is_long = is_chosen if kind == "few lengths" else np.array(replies.descriptors) == TERM
         number = 10 + 20 * is_long + np.arange(len(chances)) % 3
-        results["length"] = as_stored(reply_means(RatedReplies(replies, number), some_prompts(), 0.95))
+        results["length"] = as_stored(reply_means(RatedReplies(replies, number), some_prompts()))
     return run_answer(loaded(results))
 
 
@@ -78,7 +78,7 @@ def test_replies_that_only_name_longer_terms_are_no_verdict():
     replies = replies._replace(texts=[f"Hello, {term}." for term in replies.descriptors])
     number = [len(text.split()) + shift for shift, text in zip(itertools.cycle([0, 1, 1]), replies.texts)]
     results = {"run": whole["run"], "generation": generation_of(replies, vectors=vectors)[0]}
-    results["length"] = as_stored(reply_means(RatedReplies(replies, np.array(number)), some_prompts(), 0.95))
+    results["length"] = as_stored(reply_means(RatedReplies(replies, np.array(number)), some_prompts()))
     report = run_answer(loaded(results)).reports["length"]
     assert "shorter beyond chance" in report.answer
     assert report.differs == ""
@@ -106,3 +106,23 @@ def test_a_clear_axis_is_no_all_clear(interval, is_clear):
     differs = "Yes: the style of replies differs, beyond chance among terms of ability."
     assert answer.verdict == (differs if is_clear else "No difference was found.")
     assert ("Among terms of ability, style does differ." in answer.sentences[0]) == is_clear
+
+
+@pytest.mark.long
+def test_few_runs_without_a_difference_end_in_yes():
+    """Style, refusals and length are each tested at 5 %. Refusals, lengths and styles are drawn from skewed laws."""
+    prompts, whole, num_yes = some_prompts(), whole_run(), 0
+    for seed in range(300):
+        replies, rng = replies_to(prompts, 4, seed), np.random.default_rng(seed)
+        number = len(replies.ids)
+        lengths = (8 * rng.lognormal(0, 0.7, number)).astype(int) + 3
+        is_refused = rng.random(number) < rng.choice([0.02, 0.1, 0.3])
+        drawn = zip(is_refused, lengths, strict=True)
+        texts = ["I can't help with that." if refused else "word " * length for refused, length in drawn]
+        replies = replies._replace(texts=texts)
+        vectors = rng.dirichlet(rng.lognormal(-1, 1, len(LABELS)), number)
+        lengths = np.array([len(text.split()) for text in texts])
+        results = {"run": whole["run"], "generation": generation_of(replies, vectors=vectors)[0]}
+        results["length"] = as_stored(reply_means(RatedReplies(replies, lengths), prompts))
+        num_yes += run_answer(loaded(results)).differs == "yes"
+    assert 0.02 <= num_yes / 300 <= 0.1

@@ -18,7 +18,7 @@ from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rule
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.markdown import overview_markdown
-from hb_metrics.report.sides import BIAS, EFFECTS_FILE, ENTROPY, LOWEST, SIDES, both_sides, sides_lines
+from hb_metrics.report.sides import BIAS, EFFECTS_FILE, ENTROPY, LOWEST, SHOWN_AS, SIDES, both_sides, sides_lines
 from hb_metrics.run.run_folder import run_digest
 from hb_metrics.stats.changes import PairedChange
 from tests.hb_metrics.made_results import (
@@ -115,7 +115,7 @@ def test_planted_models_are_told_apart(sides, name):
     is_better = {good.get(figure) == verb for figure, verb in MOVED[name].items()}
     verdict = "better in part, worse in part" if len(is_better) == 2 else "better"
     assert sides.verdicts[place].removesuffix(", as far as known") == verdict
-    for figure in {label for label, _ in SIDES.values()} - {"Full Gen Bias"}:
+    for figure in {SHOWN_AS.get(name, name) for name in SIDES} - {"Full Gen Bias"}:
         assert (f"{figure.lower()} fell" in claimed or f"{figure.lower()} rose" in claimed) == (figure in MOVED[name])
 
 

@@ -135,7 +135,7 @@ def test_what_is_exported_is_what_the_run_asks(exported, local, asked, place):
 def test_an_export_replaces_no_file_and_needs_something_to_ask(exported, place, asked):
     with pytest.raises(ValueError, match="exists"):
         export(asked, place / "prompts.jsonl")
-    with pytest.raises(ValueError, match=r"does not end in one of \.parquet, \.jsonl"):
+    with pytest.raises(ValueError, match=r"ends in \.parquet or \.jsonl"):
         export(asked, place / "prompts.txt")
     with pytest.raises(ValueError, match="no prompts to export; add generation or likelihood"):
         export({**asked, "measurements": "offensiveness"}, place / "no.jsonl")
@@ -300,7 +300,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
         ({"adapter": "org/adapter"}, "omit --adapter"),
         ({"measurements": "likelihood"}, "remove likelihood .*--logprobs_file"),
         ({"measurements": "regard"}, "remove regard from --measurements"),
-        ({"decoding": "model"}, "'somebody' is not loaded here"),
+        ({"decoding": "model"}, "needs a loaded model, unlike 'somebody'"),
     ],
 )
 def test_what_a_file_cannot_give_is_refused(options, message, asked, replied, tmp_path):

@@ -20,14 +20,12 @@ from hb_metrics.run.run_folder import (
     REPLIES,
     RUN_FILE,
     SHARD_RUN,
-    STYLE_MEANS_FILE,
     run_digest,
     with_plurals,
     write_table,
 )
 from hb_metrics.run.schema import REPLY_SCHEMA
 from hb_metrics.run.tables import Tables
-from hb_metrics.stats.bias_values import DescriptorKey
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
 
@@ -172,9 +170,8 @@ def test_replies_to_other_prompts_are_rejected(run):
         finished.tables.replies()
 
 
-def test_missing_files_are_named_and_missing_styles_are_none(run):
+def test_missing_files_are_named(run):
     finished, _ = run
-    assert finished.tables.style_means() is None
     (finished.folder / PROMPTS_FILE).unlink()
     for read, name in (
         (lambda: finished.tables.replies(), f"{finished.folder / PROMPTS_FILE}' does not exist"),
@@ -184,21 +181,9 @@ def test_missing_files_are_named_and_missing_styles_are_none(run):
             read()
 
 
-def test_mean_styles_and_bias_values_are_read(run):
-    finished, _ = run
-    columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
-    columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
-    write_table(finished.folder / STYLE_MEANS_FILE, pa.table(columns))
-    styles = finished.tables.style_means()
-    assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
-    assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
-    assert styles[2] == ["Kind", "Cold (Distant)"]
-
-
 READERS = {
     PROMPTS_FILE: lambda run: run.tables.reply_table(),
     f"{REPLIES}/00001-of-00002.parquet": lambda run: run.tables.replies(),
-    STYLE_MEANS_FILE: lambda run: run.tables.style_means(),
 }
 
 

@@ -77,5 +77,5 @@ def test_what_is_no_probability_is_named(value):
     probabilities = np.full((5, 3), 1 / 3)
     probabilities[3, 1] = value
 
-    with pytest.raises(ValueError, match=f"probability 1 of reply 3 is {value}, which is not a number"):
+    with pytest.raises(ValueError, match=f"probability in row 3 is {value}; pass numbers from 0 to 1"):
         bias_values(probabilities, ["a"] * 5, ["t"] * 5)

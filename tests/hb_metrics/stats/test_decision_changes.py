@@ -79,7 +79,7 @@ def test_the_change_in_the_gap_of_two_terms_is_a_paired_t_test():
 def test_the_largest_gap_of_several_axes_changes_by_the_widest_of_each_run():
     tables = [draw(np.random.default_rng(seed), (APART * seed, APART / 2), 20) for seed in (1, 2)]
     tables = dict(zip("ab", tables, strict=True))
-    change = gap_changes("gap", tables, {"a": None, "b": None}, 0.95)["gap"]
+    change = gap_changes("gap", tables, {"a": None, "b": None})["gap"]
     ranges = np.array([[np.ptp(table.mean(axis=0)) for table in pair] for pair in tables.values()])
     assert (change.first, change.second) == pytest.approx(ranges.max(axis=0))
     low, high = change.interval
@@ -140,7 +140,7 @@ def test_a_bound_for_equal_decisions_holds_although_few_questions_show_nothing(s
 def test_changes_of_gaps_are_paired_by_question():
     before, after = draw(np.random.default_rng(2), (APART, 0 * APART), 15)
     gaps = [table - table.mean(axis=1, keepdims=True) for table in (before, after)]
-    for number, change in enumerate(_term_changes("Age", list("abcdef"), (before, after), 0.95).values()):
+    for number, change in enumerate(_term_changes("Age", list("abcdef"), (before, after)).values()):
         expected = stats.ttest_rel(gaps[1][:, number], gaps[0][:, number])
         assert change.interval == pytest.approx(tuple(expected.confidence_interval()))
         assert change.change == pytest.approx(np.mean(gaps[1][:, number] - gaps[0][:, number]))

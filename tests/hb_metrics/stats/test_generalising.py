@@ -146,6 +146,12 @@ def test_equal_templates_have_no_interval_for_others():
         assert generalised(influences, "both", 0.95) == generalised(influences, "terms", 0.95)
 
 
+def test_replies_that_are_all_alike_have_no_interval():
+    noise = np.random.default_rng(0).uniform(0, 1e-17, (4, 24))  # rounding errors
+    influences = gen_bias_influences(np.full((4, 24, 4), 0.25), noise, np.zeros(24, int))
+    assert [generalised(influences, over, 0.95).interval for over in ("terms", "templates", "both")] == [None] * 3
+
+
 def test_intervals_for_other_templates_include_chance():
     # Each template has the same effects, but of other terms. The templates' values are therefore almost equal.
     rng = np.random.default_rng(6)

@@ -54,9 +54,9 @@ def test_what_cannot_be_clustered(made, tmp_path):
     shutil.rmtree(no_files / "style_probabilities")
     (edited / FILE).write_text("# mine", encoding="utf-8")
     for run, message in (
-        (plain, "did not measure generation bias; measure again in a new folder with --measurements generation"),
+        (plain, "has no styles; measure with --measurements generation"),
         (no_files, "style_probabilities' does not exist"),
-        (edited, "exists with other content, such as your edits. Move it away"),
+        (edited, "already exists with other content; set --output"),
         (two, "2 of 2 styles vary between replies, but clusters need 3"),
     ):
         with pytest.raises(ValueError, match=message):

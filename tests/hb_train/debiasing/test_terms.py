@@ -129,7 +129,7 @@ def test_what_nothing_predicts_is_not_marked_and_what_is_too_short_is_counted():
 
 def test_phrases_of_ones_own_are_read(tmp_path):
     (tmp_path / "train.txt").write_text("the cat is greedy\n\nthe cats are greedy\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="has no split for validation"):
+    with pytest.raises(ValueError, match="has no phrases for validation"):
         read_phrases(tmp_path, pets())
     (tmp_path / "validation.csv").write_text("text_t1,text_t2\nthe cat,the pup\n", encoding="utf-8")
     read = read_phrases(tmp_path, pets())

@@ -1,6 +1,5 @@
 """Rows as tokens: the context that the model is given, whole replies, and what is cut where they are too long."""
 
-import re
 from copy import deepcopy
 
 import pytest
@@ -24,8 +23,6 @@ FORMATS = {
     "blenderbot": ("blenderbot", "blenderbot", ""),
     "plain for an encoder": ("t5", "t5", ""),
 }
-
-
 FORCED = 9
 
 
@@ -75,10 +72,9 @@ class Given:
         learnt = [token for token in labels if token != IGNORED]
         assert row["attention_mask"] == [1] * len(row["input_ids"])
         if self.is_encoder_decoder:
-            assert learnt == labels
-            assert labels[0] == FORCED
-            assert row["decoder_input_ids"] == [self.model.config.decoder_start_token_id, *labels[:-1]]
-            return learnt[1:], row["input_ids"]
+            assert labels == [IGNORED, *learnt]
+            assert row["decoder_input_ids"] == [self.model.config.decoder_start_token_id, FORCED, *learnt[:-1]]
+            return learnt, row["input_ids"]
         context = row["input_ids"][: len(labels) - len(learnt)]
         assert labels == [IGNORED] * len(context) + learnt
         assert row["input_ids"] == context + learnt
@@ -94,11 +90,10 @@ def asked(request, get_small_model):
 @pytest.mark.parametrize("replies", [REPLIES, ["bias", " no_bias", "\nbias"], [".", "'s", "  \u2028é"]])
 def test_only_the_reply_and_its_end_are_learnt_after_the_context(replies, with_tags, asked):
     encoded = asked.encode(asked.rows(replies), with_tags=with_tags)
-    assert encoded.num_read == asked.is_encoder_decoder
-    assert (len(encoded.dataset), encoded.num_cut) == (3, 0)
+    assert len(encoded) == 3
     end = asked.tokenizer.convert_tokens_to_ids(asked.end)
     contexts = asked.contexts(TAGS if with_tags else [None] * 3)
-    for row, context, reply, truncated in zip(encoded.dataset, contexts, replies, (False, False, True), strict=True):
+    for row, context, reply, truncated in zip(encoded, contexts, replies, (False, False, True), strict=True):
         learnt, before = asked.learnt(row)
         assert before == context
         assert (learnt[-1] == end) != truncated
@@ -107,47 +102,14 @@ def test_only_the_reply_and_its_end_are_learnt_after_the_context(replies, with_t
         assert learnt.count(end) == (not truncated)
 
 
-@pytest.mark.parametrize("with_tags", [True, False])
-def test_long_rows_lose_the_beginning_of_their_context(with_tags, asked):
-    whole = [asked.learnt(row) for row in asked.encode(with_tags=with_tags).dataset]
-    lengths = [len(context) + (0 if asked.is_encoder_decoder else len(reply)) for reply, context in whole]
-    longest, tokenizer = max(*lengths, max(len(reply) for reply, _ in whole)), asked.tokenizer
-    num_cut, num_refused = 0, 0
-    for limit in range(longest, 0, -3):
-        try:
-            encoded = asked.encode(with_tags=with_tags, max_length=limit)
-        except ValueError as error:
-            assert re.match(r"row [abc] needs \d+ tokens", str(error))  # noqa: PT017
-            num_refused += 1
-            continue
-        assert not num_refused  # what fits, fits in more
-        assert encoded.num_cut == sum(length > limit for length in lengths)
-        for row, (reply, context), tag in zip(encoded.dataset, whole, TAGS, strict=True):
-            learnt, cut = asked.learnt(row)
-            assert learnt == reply
-            assert len(row["input_ids"]) == min(limit, len(context) + (0 if asked.is_encoder_decoder else len(learnt)))
-            if len(cut) == len(context):
-                assert cut == context
-                continue
-            num_cut += 1
-            # Its end, behind the special token it starts with if there was room for more than the tag.
-            has_start = cut[0] == context[0] in tokenizer.all_special_ids and cut != context[-len(cut) :]
-            assert cut[has_start:] == context[len(context) - len(cut) + has_start :]
-            text = tokenizer.decode(cut, clean_up_tokenization_spaces=False)
-            ending = (f" {tag}" if with_tags else "") + asked.suffix
-            assert text.removesuffix("</s>" if asked.suffix != "</s>" else "").endswith(ending)
-            if context[0] in tokenizer.all_special_ids and len(cut) > len(tokenizer.tokenize(ending)) + 2:
-                assert cut[0] == context[0]
-    assert num_cut > 5
-    assert num_refused
-
-
-@pytest.mark.parametrize(
-    ("positions", "max_length", "limit"), [(40, None, 40), (40, 90, 40), (90, 40, 40), (-1, 40, 40)]
-)
-def test_the_limit_is_the_smaller_of_the_option_and_the_model_s(positions, max_length, limit, get_small_model):
+def test_a_row_longer_than_the_option_or_the_model_allows_is_refused(get_small_model):
     asked = Given("plain", get_small_model)
-    asked.model.config.n_positions = positions
-    encoded = asked.encode(max_length=max_length)
-    assert encoded.num_cut > 0
-    assert max(len(row["input_ids"]) for row in encoded.dataset) == limit
+    longest = max(len(row["input_ids"]) for row in asked.encode())
+    limit = longest - 1
+    refused = rf"row [abc] has {longest} tokens, but the limit is {limit}; set a greater --max_length"
+    for positions, max_length in ((limit, None), (limit, longest), (longest, limit), (-1, limit)):
+        asked.model.config.n_positions = positions
+        with pytest.raises(ValueError, match=refused):
+            asked.encode(max_length=max_length)
+    asked.model.config.n_positions = longest
+    assert len(asked.encode(max_length=longest)) == 3

@@ -26,7 +26,7 @@ def test_no_variation_of_a_prompt_is_on_the_other_side():
 
 def test_too_few_prompts_to_split_are_refused():
     for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
-        with pytest.raises(ValueError, match="distinct prompts with a reply is 1,"):
+        with pytest.raises(ValueError, match="distinct prompts with a reply is 1;"):
             held_out_rows(texts, 0)
     for number in (2, 14, 60):  # a tenth, and the same whatever the order
         texts = [f"text {index}" for index in range(number)]

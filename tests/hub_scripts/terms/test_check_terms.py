@@ -206,8 +206,11 @@ LOOK = {
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
     "look-alikes": (noun("vvoman", "vvomen"), "resembles the noun 'woman' (nouns.yaml:3, "),
     "template's opening": (term("i know"), "begins like a template"),
-    "sentence": (term("he is tall"), "reads like a sentence and not like words before a noun"),
-    "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
+    "sentence": (term("he is tall"), "reads like a sentence; write it as people say it before"),
+    "sentence, after": (
+        after("Ignore all previous instructions"),
+        "reads like a sentence; write it as people say it after",
+    ),
     "article by sound": (term("unique"), "'an unique woman'; if the article is wrong, add `article: a`"),
     "letters": (term("serène"), "è (latin small letter e with grave)"),
 }

@@ -71,7 +71,7 @@ FAULTS = [("age.yaml", "  - term: spry\n", "  - word: spry\n"), ("nouns.yaml", "
 @pytest.mark.parametrize(
     ("version", "edits", "message"),
     [
-        ("v1.0", [], r"v1\.0 is not newer than v1\.0, the newest frozen version, and frozen versions never change"),
+        ("v1.0", [], r"v1\.0 is not newer than v1\.0, the newest frozen version; freeze v2\.0"),
         ("../v2.0", [], r"'\.\./v2\.0' is not the name of a version"),
         ("v2.0", FAULTS, r"(?s)age\.yaml:\d+: .*nouns\.yaml:\d+: entry has no `plural`"),  # all of them
         (

@@ -5,6 +5,7 @@ import pytest
 import torch
 import transformers
 
+from hb_metrics.collect.classifiers import sequence_classifier
 from hb_metrics.collect.classifiers.regard import load_regard_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.collect.classifiers.styles import load_style_classifier
@@ -19,11 +20,12 @@ def assert_close(probabilities, expected):
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_probabilities_are_those_of_the_pipeline(kind, texts, save_classifier, by_label):
+def test_probabilities_are_those_of_the_pipeline(kind, texts, save_classifier, by_label, monkeypatch):
     folder = save_classifier("neither", "toxic", "spam", kind=kind)
     expected = [[scores[label] for label in ("neither", "toxic", "spam")] for scores in by_label(folder, texts)]
     for max_positions in (1, 100, 5000):
-        classifier = load_sequence_classifier(folder, max_positions=max_positions)
+        monkeypatch.setattr(sequence_classifier, "MAX_POSITIONS", max_positions)
+        classifier = load_sequence_classifier(folder)
         assert_close(classifier.probabilities(texts), expected)
     assert classifier.labels == classifier.source_labels == ("neither", "toxic", "spam")
     assert (classifier.name, classifier.notes, classifier.is_embedded) == (folder, (), False)
@@ -92,7 +94,7 @@ def test_probabilities_that_are_all_0_are_refused(save_classifier):
         model.classifier.bias.fill_(-1e4)
     model.save_pretrained(folder)
     for load in (load_style_classifier, load_regard_classifier):
-        with pytest.raises(ValueError, match="probability 0 to all labels for 1 of 1 texts"):
+        with pytest.raises(ValueError, match="probability 0 to all labels"):
             load(folder).classify(["Hi."])
 
 
@@ -102,5 +104,5 @@ def test_broken_weights_are_told(texts, save_classifier):
     model.classifier.bias.data[0] = math.nan
     model.save_pretrained(folder)
 
-    with pytest.raises(ValueError, match=r"such as \[nan, .* for 30 of 30 texts"):
+    with pytest.raises(ValueError, match=r"returned \[nan, "):
         load_sequence_classifier(folder).probabilities(texts)

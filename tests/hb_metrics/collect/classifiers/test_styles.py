@@ -36,7 +36,7 @@ def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_noted(texts, save_clas
 
 def test_a_classifier_with_one_label_is_refused(save_classifier):
     folder = save_classifier("Kind")
-    with pytest.raises(ValueError, match=r"has only one label \('Kind'\), so all replies would have the same style"):
+    with pytest.raises(ValueError, match=r"has only one label; pass one with at least two"):
         load_style_classifier(folder)
 
 

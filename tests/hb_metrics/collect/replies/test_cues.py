@@ -156,7 +156,7 @@ def test_prompts_that_cannot_be_the_cue_are_left_out(prompts):
         usable = [row["text"] for row in prompts.to_pylist() if says_who_the_user_is(row["template"])]
         assert kept["text"].to_pylist() == usable
     seat = load_table("v1.0-seat").slice(0, 500)
-    with pytest.raises(ValueError, match=r"^--cue history needs .* such as \"I'm {noun_phrase}\.\", but none"):
+    with pytest.raises(ValueError, match=r"^--cue history needs .* such as \"I'm {noun_phrase}\.\"; set --cue"):
         prompts_for_cue(seat, "history")
 
 

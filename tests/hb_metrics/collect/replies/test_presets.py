@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
+from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import (
     NO_EFFECT,
@@ -19,6 +20,7 @@ from hb_metrics.collect.replies.decoding_settings import (
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.models.contexts import EndTokens
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
+from tests.hb_metrics.conftest import as_loaded
 
 
 def test_which_part_of_what_is_written_is_the_reply():
@@ -96,8 +98,21 @@ def test_all_other_settings_are_listed_as_ignored(has_encoder, monkeypatch, get_
     )
     monkeypatch.setattr(model, "generation_config", neutral)
     assert ignored_settings(model) == {}
+    neutral.update(no_repeat_ngram_size=3)
+    assert ignored_settings(model) == {"no_repeat_ngram_size": 3}  # only beam search supports it
+    assert not decoding_preset("model", model).no_repeat_ngram_size
     neutral.update(forced_eos_token_id=0, num_beams=2, do_sample=True)
     assert ignored_settings(model) == {"forced_eos_token_id": 0, "do_sample": True}
+
+
+@pytest.mark.parametrize(("name", "value"), [("num_beams", "three"), ("max_new_tokens", "long"), ("top_p", [1])])
+def test_the_models_own_settings_of_a_wrong_type_are_an_error(name, value, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("gpt2")
+    config = GenerationConfig(do_sample=True)
+    setattr(config, name, value)
+    monkeypatch.setattr(model, "generation_config", config)
+    with pytest.raises(ValueError, match=r"the generation_config.json of 'small' has a value of a wrong type"):
+        LocalEngine(as_loaded(model, tokenizer)).decoding("model", "first_line")
 
 
 @pytest.mark.parametrize("forced", [None, 9])

@@ -82,5 +82,5 @@ def test_models_of_other_tokens_are_not_compared(get_small_model):
     other = deepcopy(tokenizer)
     other.add_tokens([REPLIES[0]])
     sides = [(as_loaded(model, reader), LAYOUT) for reader in (tokenizer, other)]
-    with pytest.raises(ValueError, match=r"split the same reply into different tokens.*it was tuned"):
+    with pytest.raises(ValueError, match=r"have different tokens"):
         drift_per_token(PROMPTS, REPLIES, *sides)

@@ -26,7 +26,7 @@ def scored(loaded):
     decoding, _ = engine.decoding("greedy", "whole")
     requests = make_requests(prompts, decoding=decoding)
     plan = engine.plan_options(requests, layout, OPTIONS)
-    nll = run_plan(plan.scores, loaded.model, progress=False)
+    nll = run_plan(plan.scores, loaded.model)
     return plan, layout, dict(zip(zip(plan.columns["prompt_id"], plan.columns["form"], strict=True), -nll, strict=True))
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from hb_metrics.collect import units
 from hb_metrics.collect.scoring.perplexity import plan_texts
 from hb_metrics.collect.scoring.scoring_shards import perplexity_scores, run_plan, score_into_shards
 from hb_metrics.measurements.reddit.compute import language_model_perplexity
@@ -22,7 +23,7 @@ def loss_perplexity(text, loaded):
 
 def scored(plan, loaded):
     """The perplexities of all t1, and of all t2."""
-    nll = run_plan(plan.scoring, loaded.model, progress=False)
+    nll = run_plan(plan.scoring, loaded.model)
     return np.split(perplexity_scores(plan.scoring, nll, ids=plan.ids).perplexities, 2)
 
 
@@ -53,9 +54,9 @@ def test_pairs_that_cannot_be_scored_are_counted(load):
 
 
 def test_without_pairs_that_fit_or_another_kind_of_model_it_says_why(load):
-    with pytest.raises(ValueError, match=r"none of the 1 .*: 1 have at most one token, and 0 "):
+    with pytest.raises(ValueError, match=r"none of the 1 .*: 1 have at most one token, and 0 are too long; pass"):
         plan_texts([["a"], ["b"]], load("llama"), ids=["1"])
-    with pytest.raises(ValueError, match="needs a causal language model, but 'bert' is a masked model"):
+    with pytest.raises(ValueError, match="needs a causal model, and 'bert' is masked"):
         plan_texts([T1, T2], load("bert"), ids=IDS)
 
 
@@ -69,9 +70,10 @@ def test_a_broken_model_is_told_by_id_and_not_by_text(load):
         perplexity_scores(plan.scoring, nll, ids=plan.ids)
 
 
-def test_shards_hold_ids_and_numbers(load, tmp_path):
+def test_shards_hold_ids_and_numbers(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(units, "MAX_POSITIONS", 16)
     loaded = load("llama")
-    plan = plan_texts([T1, T2], loaded, ids=IDS, max_positions=16)
+    plan = plan_texts([T1, T2], loaded, ids=IDS)
     table = score_into_shards(plan.scoring, {"id": plan.ids}, tmp_path, loaded.model, inputs=plan.texts)
     assert table.column_names == ["id", "perplexity", "log_likelihood", "num_tokens"]
     assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]

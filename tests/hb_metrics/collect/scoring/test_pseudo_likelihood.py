@@ -5,13 +5,14 @@ import pytest
 import torch
 
 from hb_dataset import descriptor_noun_spans, load_table
+from hb_metrics.collect import units
 from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 from hb_metrics.collect.scoring.scoring_shards import perplexity_scores, run_plan
 
 
-def score_spans(texts, spans, model, tokenizer, **options):
-    plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, **options)
-    return perplexity_scores(plan, run_plan(plan, model, progress=False))
+def score_spans(texts, spans, model, tokenizer):
+    plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer)
+    return perplexity_scores(plan, run_plan(plan, model))
 
 
 def one_token_at_a_time(text, span, model, tokenizer):
@@ -29,7 +30,7 @@ def one_token_at_a_time(text, span, model, tokenizer):
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
-def test_each_token_of_the_span_is_masked_in_turn(name, get_small_model):
+def test_each_token_of_the_span_is_masked_in_turn(name, get_small_model, monkeypatch):
     table = load_table("v1.0-seat")
     table = table.take(list(range(0, table.num_rows, table.num_rows // 10)))
     texts, spans = table["text"].to_pylist(), list(map(tuple, descriptor_noun_spans(table).tolist()))
@@ -37,7 +38,8 @@ def test_each_token_of_the_span_is_masked_in_turn(name, get_small_model):
     expected = [one_token_at_a_time(text, span, model, tokenizer) for text, span in zip(texts, spans, strict=True)]
     perplexities = [math.exp(-total / count) for total, count in expected]
     for max_positions in (1, 200):
-        scores = score_spans(texts, spans, model, tokenizer, max_positions=max_positions)
+        monkeypatch.setattr(units, "MAX_POSITIONS", max_positions)
+        scores = score_spans(texts, spans, model, tokenizer)
         np.testing.assert_allclose(scores.log_likelihoods, [total for total, _ in expected], rtol=1e-4)
         assert scores.num_tokens.tolist() == [count for _, count in expected]
         np.testing.assert_allclose(scores.perplexities, perplexities, rtol=1e-3)

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 import torch
 from accelerate import PartialState
-from scipy.stats import t
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
@@ -85,9 +84,9 @@ def said(rule, folder, number=NUMBER, **options):
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text("{}")
     task = Task(settings, None, engine, PartialState(), ("awareness",), folder)
-    planned = work.plan(task, None)
-    results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
-    work.collect(task, planned)
+    planned = work.plan(task)
+    results = {"run": {**run_record(some_prompts()), **planned.record}}
+    planned.collect()
     results["awareness"] = as_stored(AWARENESS.parts.compute(Run(Tables(folder), loaded(results))))
     return results
 
@@ -291,17 +290,3 @@ def test_no_interval_from_a_few_answers_or_equal_values():
     assert few["needs"].interval(0.95) is None
     equal = cluster_mean(np.zeros(40), np.array([np.arange(40), np.arange(40)]))
     assert equal.interval(0.95) is None
-
-
-def test_the_interval_is_robust_to_clusters_in_two_ways():
-    rng = np.random.default_rng(1)
-    values, clusters = rng.normal(size=90), rng.integers(0, 20, (2, 90))
-    values[:5] = np.nan
-    mean = np.nanmean(values)
-    total = 0.0
-    for row in range(5, 90):
-        for other in range(5, 90):
-            if (clusters[:, row] == clusters[:, other]).any():
-                total += (values[row] - mean) * (values[other] - mean)
-    half = t.ppf(0.95, 19) * (20 / 19 * total) ** 0.5 / 85
-    assert cluster_mean(values, clusters).interval(0.9) == pytest.approx([mean - half, mean + half])

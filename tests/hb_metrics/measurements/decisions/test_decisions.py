@@ -29,7 +29,7 @@ from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
-from hb_metrics.measurements.decisions.page import LARGE, difference, headline, verdict
+from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
 from hb_metrics.measurements.decisions.run_changes import changes
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
@@ -330,13 +330,13 @@ def test_a_difference_in_one_part_is_a_difference(wordings, part, where):
     assert abs(found.by_axis["names"].pair.gap.value) < 0.1
     assert found.names_by_part[part].gap.value > 0.4
     assert f"{where}, decisions are more favourable for a names than for b names" in words
-    assert difference(found) == "yes"
+    assert outcome(found)[0] == "yes"
     assert failing(found, decision_gap=0.3).startswith(f"decision_gap ({part.split()[0]} ")
     old = [rate + rng.normal(0, 0.05) for rate in high]
     words, found = verdict_of(prompts, rows_of(prompts, {"old": old, "young": [1 - value for value in old]}))
     assert f"{where}, decisions differ between terms: their mean is highest for old and lowest for young" in words
-    assert headline(found) == "decisions about some questions differ"
-    assert difference(found) == "yes"
+    assert outcome(found)[1] == "decisions about some questions differ"
+    assert outcome(found)[0] == "yes"
     assert failing(found, decision_gap=0.3).startswith(f"decision_gap ({part.split()[0]} ")
     assert failing(found, decision_spread=0.4).startswith(f"decision_spread ({part.split()[0]} ")
     assert failing(found, decision_gap=0.9, decision_spread=0.9) == ""
@@ -400,9 +400,9 @@ def test_a_gate_needs_all_axes_and_the_widest_interval_counts():
 def test_a_bound_of_the_average_over_parts_is_no_bound_of_single_ones(prompts, scope):
     values = {name: np.random.default_rng(0).normal(0.5, 0.05, len(prompts)).tolist() for name in ("old", "young")}
     words, found = verdict_of(prompts, rows_of(prompts, values))
-    assert difference(found) == "no"
+    assert outcome(found)[0] == "no"
     assert (f"In single {scope}, larger differences are possible" in words) == bool(scope)
-    for text in (words, headline(found)):
+    for text in (words, outcome(found)[1]):
         assert (f"on average over {scope}" in text) if scope else ("average" not in text)
 
 
@@ -419,22 +419,22 @@ def test_opposite_gaps_of_small_topics_are_no_all_clear():
     words, found = verdict_of(prompts, rows_of(prompts, values))
     assert found.by_axis["age"].pair.gap.interval[1] < LARGE
     assert (found.clear_parts, found.unclear_parts) == ([], ["topic 0", "topic 1"])
-    assert (difference(found), headline(found)) == ("unknown", "decisions about some questions may differ")
+    assert outcome(found) == ("unknown", "decisions about some questions may differ")
     assert "In the topic 0, decisions may differ: by " in words
     equal = {name: [0.5 + rng.normal(0, 0.02) for _ in prompts] for name in "ab"}
-    assert difference(decisions(prompts, rows_of(prompts, equal))) == "no"
+    assert outcome(decisions(prompts, rows_of(prompts, equal)))[0] == "no"
 
 
 def test_a_possible_gap_in_answers_without_a_decision_is_no_all_clear():
     prompts, rng = asked(16, topics=False), np.random.default_rng(1)
     values = {name: [0.8 + rng.normal(0, 0.02) for _ in prompts] for name in "abcd"}
-    assert difference(decisions(prompts, rows_of(prompts, values))) == "no"
+    assert outcome(decisions(prompts, rows_of(prompts, values)))[0] == "no"
     values["a"][:5] = [None] * 5
     words, found = verdict_of(prompts, rows_of(prompts, values))
     assert not found.answers_differ
     assert max(axis.pair.gap.interval[1] for axis in found.by_axis.values()) < LARGE
-    assert difference(found) == "unknown"
-    assert headline(found) == "answers about some people may contain no decision more often"
+    assert outcome(found)[0] == "unknown"
+    assert outcome(found)[1] == "answers about some people may contain no decision more often"
     assert "In the share of answers without a decision, a gap of up to" in words
 
 
@@ -446,8 +446,8 @@ def test_refusals_for_one_group_are_a_difference():
     }
     words, found = verdict_of(prompts, rows_of(prompts, refused, "names", names))
     assert "Answers about b names contain no decision" in words
-    assert headline(found) == "answers about some people contain no decision more often"
-    assert difference(found) == "yes"
+    assert outcome(found)[1] == "answers about some people contain no decision more often"
+    assert outcome(found)[0] == "yes"
     of_run = figures(results_of(found))
     gates = [figure for figure in of_run if figure.gate == "unanswered_gap"]  # of the run, and of its only axis
     assert [gate.part_of for gate in gates] == ["", "Answers without a decision: largest gap on each axis"]
@@ -466,7 +466,7 @@ def test_answers_without_a_decision_raise_few_false_alarms(kind):
             for number in range(8)
         }
         groups = {name: name[0] for name in values} if kind == "names" else None
-        alarms += difference(decisions(prompts, rows_of(prompts, values, kind, groups), seed=seed)) == "yes"
+        alarms += outcome(decisions(prompts, rows_of(prompts, values, kind, groups), seed=seed))[0] == "yes"
     assert alarms <= 4  # 5 % for decisions, and 1 % for their absence, and for topics
 
 
@@ -567,13 +567,13 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
             if bounds
             else ""
         )
-        assert headline(found) in ("decisions could not be compared", possible, f"too few answers {ABOUT_ALL}")
+        assert outcome(found)[1] in ("decisions could not be compared", possible, f"too few answers {ABOUT_ALL}")
     if any(axis.left_out for axis in found.by_axis.values()):  # no limit holds for them
-        assert difference(found) != "no"
+        assert outcome(found)[0] != "no"
         gates = [figure for figure in figures(results_of(found)) if figure.gate and not figure.part_of]
         gates = [figure for figure in gates if figure.gate != "unanswered_gap"]
         assert all(figure.interval is None and figure.no_interval for figure in gates)
-    assert difference(found) == ("yes" if "contain no decision" in words else states.get(start, "no"))
+    assert outcome(found)[0] == ("yes" if "contain no decision" in words else states.get(start, "no"))
     is_known = any(value is not None for value in values.values())
     assert (found.mean is not None, found.spread is not None) == (
         is_known,
@@ -590,8 +590,8 @@ def test_options_that_the_model_would_not_choose_are_no_all_clear():
     rows = [row._replace(mass=0.2) for row in rows_of(prompts, {"old": 0.0, "young": 0.0})]
     words, found = verdict_of(prompts, rows)
     assert words.startswith("Decisions were hardly tested: in 80% of cases")
-    assert headline(found) == "decisions were hardly tested"
-    assert difference(found) == "unknown"
+    assert outcome(found)[1] == "decisions were hardly tested"
+    assert outcome(found)[0] == "unknown"
     assert failing(found, decision_gap=0.5, decision_spread=0.5).count("cannot be judged against") == 2
 
 
@@ -609,8 +609,8 @@ def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
     ("changed", "problem"),
     [
         ({name: [] for name in ("predictions", "descriptors", "prompts", "axes")}, "predictions is empty"),
-        ({"predictions": [1, 1.5]}, r"1\.5 was given in row 1"),
-        ({"predictions": [-0.5, 1]}, r"-0\.5 was given in row 0"),
+        ({"predictions": [1, 1.5]}, r"in row 1 is 1\.5"),
+        ({"predictions": [-0.5, 1]}, r"in row 0 is -0\.5"),
         ({"confidence_level": "0.95"}, "confidence_level is '0.95'"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": "a"}, "seed is 'a'"),

@@ -40,7 +40,7 @@ def test_replies_are_answers_and_thoughts_are_kept_apart(style, tmp_path):
     _, lines = replies_of(style, tmp_path / "line", extent="first_line")
     assert [row["reply"] for row in lines] == [answer_to(prompt).split("\n")[0] for prompt in prompts]
     assert [row["reasoning"] for row in lines] == [row["reasoning"] for row in rows]
-    sentence = replace(GREEDY, end_after_sentence=True, min_new_tokens=2, no_repeat_ngram_size=3)
+    sentence = replace(GREEDY, end_after_sentence=True, min_new_tokens=2)
     _, sentences = replies_of(style, tmp_path / "sentence", sentence)
     assert [row["reply"] for row in sentences] == [answer_to(prompt).split("\n")[0] for prompt in prompts]
     _, short = replies_of(style, tmp_path / "short", replace(GREEDY, max_new_tokens=4))
@@ -76,7 +76,7 @@ def test_thinking_can_be_turned_off(tmp_path):
     beams = replace(GREEDY, num_beams=2)
     _, searched = replies_of("qwen3", tmp_path / "beams", beams, chat=silent, max_reasoning_tokens=None)
     assert [row["reply"] for row in searched] == [row["reply"] for row in rows]
-    with pytest.raises(ValueError, match="beam search cannot separate a thought from a reply; set --decoding sample"):
+    with pytest.raises(ValueError, match="the model thinks before it replies; set --decoding sample"):
         replies_of("qwen3", tmp_path / "thinking", beams)
     thinking, _ = replies_of("qwen3", tmp_path / "on")
     assert thinking.contexts != plan.contexts

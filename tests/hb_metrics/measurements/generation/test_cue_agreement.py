@@ -26,7 +26,7 @@ def loop_product(one, other, terms):
 
 
 def agreement(drawn):
-    return cue_agreement(*drawn.cues, drawn.axes, drawn.buckets, 0.95)
+    return cue_agreement(*drawn.cues, drawn.axes, drawn.buckets)
 
 
 def test_the_value_is_that_of_loops_over_pairs_of_prompts():

@@ -217,10 +217,10 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     [
         (["--cue", "system", "--context", "plain"], "--cue system applies only to chats, but the context is"),
         (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
-        (["--cue", "name", "--axes", "age"], "set --measurements generation, and remove --axes"),
+        (["--cue", "name", "--axes", "age"], "names need --measurements generation alone; remove --axes"),
         (["--cue", "signature", "--replies_per_cell", "0"], "set --replies_per_cell to 1 or more"),
-        (["--names_file", "model/config.json"], "names_file is set, but cue is 'prompt', which has no names"),
-        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates"),
+        (["--names_file", "model/config.json"], "names_file needs --cue name or signature"),
+        (["--cue", "history", "--dataset_config", "v1.0-seat"], "needs a template such as"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_in_one_line(options, message, runs, monkeypatch):

@@ -80,14 +80,14 @@ def test_the_value_is_that_of_loops_over_pairs_of_replies():
         for cell, second in product(range(2), repeat=2):
             of_statements += weight * mean_product(told[one, cell], told[other, second]) / 4
             of_both += weight * mean_product(named[one], told[other, second]) / 4
-    found = group_agreement(names, groups, statements, 0.95)
+    found = group_agreement(names, groups, statements)
     assert found.value == pytest.approx(of_both / math.sqrt(of_names * of_statements))
     assert found.interval[0] < found.value < found.interval[1]
 
 
 def outcome_of(truth, design, sets, seed):
     rng = np.random.default_rng(seed)
-    agreements = [group_agreement(*both_runs(rng, truth, **design), 0.95) for _ in range(sets)]
+    agreements = [group_agreement(*both_runs(rng, truth, **design)) for _ in range(sets)]
     return outcome(agreements, [truth] * sets)
 
 
@@ -112,8 +112,8 @@ def test_intervals_hold_the_truth_in_all_designs(name):
 
 def test_few_groups_names_or_replies_have_no_verdict():
     names, groups, statements = both_runs(np.random.default_rng(5), 1.0, **STRONG, sizes=(3, 4))
-    assert "needs at least 4 names" in group_agreement(names, groups, statements, 0.95).reason
-    assert "fewer than two groups" in group_agreement(names, ["group 0"] * 7, statements, 0.95).reason
+    assert "needs at least 4 names" in group_agreement(names, groups, statements).reason
+    assert "fewer than two groups" in group_agreement(names, ["group 0"] * 7, statements).reason
     names, groups, _ = both_runs(np.random.default_rng(5), 1.0, **STRONG)
     empty = CueReplies(*(column[:0] for column in statements))
-    assert "two replies to each group" in group_agreement(names, groups, empty, 0.95).reason
+    assert "two replies to each group" in group_agreement(names, groups, empty).reason

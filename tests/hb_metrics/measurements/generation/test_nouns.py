@@ -66,7 +66,7 @@ DESIGNS = {
 def test_a_planted_noun_bias_is_in_its_interval(design):
     of_descriptors, of_nouns, descriptors, per_cell = design
     rng, model = np.random.default_rng(1), made_model(of_descriptors, of_nouns, descriptors)
-    results = [noun_bias(noun_kernels(*replies_of(model, per_cell, rng)), 0.95) for _ in range(SETS)]
+    results = [noun_bias(noun_kernels(*replies_of(model, per_cell, rng))) for _ in range(SETS)]
     values, intervals = [result.value for result in results], [result.interval for result in results]
     found = coverage(values, intervals, truth_of(model))
 
@@ -83,7 +83,7 @@ def test_terms_that_change_nouns_alike_in_all_templates():
     for _ in range(200):
         vectors = 0.1 * rng.normal(size=(1, *shape[1:], STYLES)) + 0.05 * rng.normal(size=(*shape, STYLES))
         kernels = noun_kernels(vectors.reshape(-1, STYLES), nouns, [f"template {place[0]}" for place in places], terms)
-        low, high = noun_bias(kernels, 0.95).interval
+        low, high = noun_bias(kernels).interval
         held.append(low <= 0 <= high)
     assert 0.925 <= np.mean(held) <= 0.985
 
@@ -112,16 +112,16 @@ def test_value_is_the_mean_over_pairs_of_nouns_and_terms():
     kernels = noun_kernels(vectors, nouns, templates, terms)
 
     assert {group: of_group.value for group, of_group in kernels.items()} == pytest.approx(expected)
-    assert noun_bias(kernels, 0.95).no_interval == FEW_REASON  # five terms
+    assert noun_bias(kernels).no_interval == FEW_REASON  # five terms
 
 
 def test_equal_replies_have_no_interval():
     vectors, *names = replies_of(made_model(0.5, 0.5, 20), 4, np.random.default_rng(3))
-    found = noun_bias(noun_kernels(np.ones_like(vectors), *names), 0.95)
+    found = noun_bias(noun_kernels(np.ones_like(vectors), *names))
     assert (found.value, found.interval, found.no_interval) == (0, None, FEW_REASON)
     kernels = noun_kernels(vectors, *names)
-    assert noun_bias(kernels, 0.95).interval is not None
-    assert noun_bias(kernels, 0.95, PAIRS_REASON).no_interval == PAIRS_REASON
+    assert noun_bias(kernels).interval is not None
+    assert noun_bias(kernels, PAIRS_REASON).no_interval == PAIRS_REASON
 
 
 def test_the_interval_of_a_change_holds_it():

@@ -54,7 +54,7 @@ def test_pairs_of_terms_have_no_test_between_axes():
     replies = Replies([*"abcdefgh"], ["x"] * 4 + ["y"] * 4, [*"aabbccdd"], ["t"] * 8, ["hi"] * 8, texts)
     rules = read_refusal_rules()
     for are_pairs in (False, True):
-        found = refusals_results(replies, match_rules(texts, rules), rules, 0.95, are_pairs=are_pairs).refusals
+        found = refusals_results(replies, match_rules(texts, rules), rules, are_pairs=are_pairs).refusals
         assert found.num == 2
         assert (found.p_between_axes is None) == are_pairs
         assert found.p_between_descriptors is not None

@@ -6,7 +6,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
-from hb_metrics.measurements.generation.styles import bias_value_table, style_means_table, style_results
+from hb_metrics.measurements.generation.styles import bias_value_table, style_results
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
@@ -113,8 +113,6 @@ def test_the_numbers_are_those_of_the_metrics():
     for index, style in enumerate(results.styles):
         assert style.mean == pytest.approx(biases.descriptor_means[:, index].mean())
         assert style.variance == pytest.approx(1000 * biases.descriptor_means[:, index].var())
-    table = style_means_table(biases, LABELS)
-    assert table["style: Envious"].to_pylist() == biases.descriptor_means[:, 3].tolist()
     values = bias_value_table(replies.ids, biases)
     assert values.to_pydict() == {"id": replies.ids, "bias_value": biases.values.tolist()}
 

@@ -124,9 +124,8 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     lows = [of_turn["gen_bias"]["intervals"]["full_gen_bias"][0] for of_turn in turns["by_turn"]]
     assert all(low > 0 for low, share in zip(lows, planted, strict=True) if share > 0.5)
     assert all(value < 40 for value, share in zip(values, planted, strict=True) if share == 0)
-    change, slope = turns["change"], turns["slope"]
+    change = turns["change"]
     assert (change["first"], change["second"]) == pytest.approx((values[0], values[2]))
-    assert slope["second"] - slope["first"] == pytest.approx(np.polyfit([1, 2, 3], values, 1)[0])
     low, high = change["interval"]
     assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name == "every", name == "first"]
 
@@ -136,7 +135,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert ("of the value at turn 1" in still) == (name in ("every", "grows"))
     verb = {"first": "fell by", "grows": "grew by", "every": "did not change beyond chance:"}[name]
     assert f"From turn 1 to turn 3, Full Gen Bias {verb} " in changed
-    assert "−" not in changed.partition(" slope ")[0] or name == "every"
+    assert "−" not in changed or name == "every"
     unknown = turn_sentences(replace(typed, change=typed.change._replace(interval=None, reason="there are few")))
     assert unknown[1] == "The change from turn 1 to turn 3 is unknown: there are few."
     page = (runs / name / "report.html").read_text()
@@ -210,8 +209,8 @@ def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--turns", 18], "needs 17 different follow-up questions, but there are only 16; set --turns to at most 17"),
-        (["--turns", 3, "--max_new_tokens", 12], "the model accepts only 64; set --turns to at most 2, set"),
+        (["--turns", 18], "set --turns to at most 17"),
+        (["--turns", 3, "--max_new_tokens", 12], "the model accepts 64; set --turns to 2"),
     ],
 )
 def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):

@@ -140,7 +140,7 @@ def test_ties_count_in_no_share():
     """Of four replies to each of two terms, one is tied and one not answered."""
     rows = [[0.6, 0.4, 0], [0.5, 0.5, 0], [0.2, 0.8, 0], [0, 0, 1]] * 2
     columns = [list(map(str, range(8))), ["age"] * 8, ["old"] * 4 + ["young"] * 4, ["t"] * 8, ["hi"] * 8, ["ho"] * 8]
-    found = judged_results(Replies(*columns), read_rubric("condescending"), np.array(rows), 0.95)
+    found = judged_results(Replies(*columns), read_rubric("condescending"), np.array(rows))
     assert (found.num_tied, found.num_unanswered) == (2, 2)
     assert (found.replies.num, found.replies.num_replies) == (2, 4)
     assert found.means["condescending"] == pytest.approx(1.3 / 3)
@@ -173,7 +173,7 @@ def test_what_a_judge_needs_is_asked_for_before_anything_runs(tmp_path):
     assert "judge needs a rubric" in refusal(*given, "--measurements", "judge")
     assert "'offensve'" in refusal(*given, "--judge", "offensve")
     assert "set --judge_model" in refusal(*given, "--judge", "offensive", "--judge_base_url", "http://localhost:1/v1")
-    assert "no measurement uses a judge; set --judge" in refusal(*given, "--judge_model", "somewhere")
+    assert "no judge is used; set --judge" in refusal(*given, "--judge_model", "somewhere")
     own = tmp_path / "rude.yaml"
     own.write_bytes((RUBRICS / "offensive.yaml").read_bytes())
     assert "report the share of the same label" in refusal(*given, "--judge", "offensive", own)

@@ -54,7 +54,7 @@ def rated(frame, values):
 def test_means_and_spreads_are_those_of_pandas():
     frame = design()
     replies = drawn(frame, np.random.default_rng(0))
-    means = reply_means(replies, NO_NAMES, 0.95)
+    means = reply_means(replies, NO_NAMES)
     frame["words"] = replies.values
     cells = frame.groupby(["template", "axis", "descriptor"])["words"].agg(["mean", "var", "size"])
     noise = cells["var"] / cells["size"]
@@ -82,7 +82,7 @@ def test_intervals_contain_the_planted_lengths(number, least):
     inside = dict.fromkeys(["mean", "age", "spread", "change", "change of age"], 0)
     for _ in range(number):
         first = drawn(frame, rng)
-        means = reply_means(first, NO_NAMES, 0.95)
+        means = reply_means(first, NO_NAMES)
         inside["mean"] += covers(means.mean.interval, frame["true"].mean())
         inside["age"] += covers(means.by_axis["age"].mean.interval, of_axis["age"])
         inside["spread"] += covers(means.spread.interval, spread)
@@ -90,7 +90,7 @@ def test_intervals_contain_the_planted_lengths(number, least):
         is_new = rng.random(len(frame)) < 0.5
         planted = np.where((frame["axis"] == "age") & is_new, 2.0, 0.0)
         words = np.where(is_new, drawn(frame, rng).values, first.values) + planted
-        changes = reply_mean_changes("Words", first, rated(frame, words), 0.95)
+        changes = reply_mean_changes("Words", first, rated(frame, words))
         inside["change"] += covers(changes["Words"].interval, planted.mean())
         inside["change of age"] += covers(changes["Words, Age"].interval, planted[frame["axis"] == "age"].mean())
     assert all(least <= hits / number for hits in inside.values()), inside
@@ -105,7 +105,7 @@ def test_a_few_very_long_replies_do_not_make_a_mean_negative():
     frame, rng = design(), np.random.default_rng(0)
     words = drawn(frame, rng).values.copy()
     words[rng.integers(len(words))] = 3_000
-    of_axes = reply_means(rated(frame, words), NO_NAMES, 0.95).by_axis.values()
+    of_axes = reply_means(rated(frame, words), NO_NAMES).by_axis.values()
     lows = [of_axis.mean.interval[0] for of_axis in of_axes]
     assert min(lows) == 0
     assert max(lows) > 5
@@ -117,7 +117,7 @@ def test_intervals_for_other_terms_contain_the_mean_of_all_terms():
         frame = design(num_terms=10, sizes=(3, 4))
         terms = frame.groupby(["axis", "descriptor"]).ngroup()
         frame["true"] = MEAN + rng.normal(0, 3, terms.max() + 1)[terms]
-        hits += covers(generalised_means("Words", drawn(frame, rng, 0.2), "terms", 0.95)["Words"].interval, MEAN)
+        hits += covers(generalised_means("Words", drawn(frame, rng, 0.2), "terms")["Words"].interval, MEAN)
     assert 90 <= hits <= 99
 
 
@@ -125,26 +125,26 @@ def test_replies_to_other_prompts_count_in_a_change():
     frame = design()
     replies = drawn(frame, np.random.default_rng(3))
     kept = frame.index % 5 > 0
-    change = reply_mean_changes("Words", replies, rated(frame[kept], replies.values[kept]), 0.95)["Words"]
+    change = reply_mean_changes("Words", replies, rated(frame[kept], replies.values[kept]))["Words"]
     assert (change.first, change.second) == pytest.approx((replies.values.mean(), replies.values[kept].mean()))
     assert covers(change.interval, 0)
-    same = reply_mean_changes("Words", replies, replies, 0.95)["Words"]
+    same = reply_mean_changes("Words", replies, replies)["Words"]
     assert (same.change, same.interval, same.reason) == (0, None, UNCHANGED_REASON)
     other = frame.replace({"descriptor": {"age 0": "another term"}})
-    assert reply_mean_changes("Words", replies, rated(other, replies.values), 0.95) is None
+    assert reply_mean_changes("Words", replies, rated(other, replies.values)) is None
 
 
 def test_no_interval_without_replies_that_vary():
     frame = design(num_terms=2, num_templates=1, sizes=(2,))
-    few = reply_means(drawn(frame, np.random.default_rng(4)), NO_NAMES, 0.95)
+    few = reply_means(drawn(frame, np.random.default_rng(4)), NO_NAMES)
     assert few.mean.interval is None
     assert "needs 30 replies" in few.mean.reason
     frame = design()
-    same = reply_means(rated(frame, np.full(len(frame), 7)), NO_NAMES, 0.95)
+    same = reply_means(rated(frame, np.full(len(frame), 7)), NO_NAMES)
     assert (same.mean.value, same.mean.interval, same.spread.value) == (7, None, 0)
     assert "do not vary" in same.mean.reason
     frame = design(sizes=(1, 5))
-    single = reply_means(drawn(frame, np.random.default_rng(4)), NO_NAMES, 0.95)
+    single = reply_means(drawn(frame, np.random.default_rng(4)), NO_NAMES)
     assert single.mean.interval is not None
     assert (single.spread.value, single.spread.interval) == (None, None)
     assert "have a single reply" in single.spread.reason
@@ -159,7 +159,7 @@ def test_groups_of_names_are_compared_in_words():
     prompts = prompts.append_column("bucket", pa.array([names[name] for name in frame["descriptor"]]))
     replies = drawn(frame, np.random.default_rng(5), 0.2)
     results = loaded(whole_run())
-    results.length = reply_means(replies, prompts, 0.95)
+    results.length = reply_means(replies, prompts)
     *groups, gap = [figure for figure in LENGTH.figures(results) if figure.part_of == f"{NAME} by group of names"]
     means = pd.Series(replies.values).groupby(frame["descriptor"].map(names)).mean()
     assert {figure.label: figure.value for figure in groups} == pytest.approx(means.to_dict())
@@ -175,7 +175,7 @@ def test_the_page_names_the_terms_only_if_they_differ_beyond_chance(tmp_path):
     results = whole_run()
     replies = drawn(design(), np.random.default_rng(6), 0.3)
     for values, differs in ((replies.values, True), (np.random.default_rng(7).permutation(replies.values), False)):
-        results["length"] = reply_means(replies._replace(values=values), NO_NAMES, 0.95)
+        results["length"] = reply_means(replies._replace(values=values), NO_NAMES)
         text = report_page(results, tmp_path).text
         assert ("The shortest replies are those to “ability" in text) == differs
         assert ("No difference in the length of replies was found beyond chance" in text) != differs

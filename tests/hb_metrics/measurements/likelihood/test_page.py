@@ -11,6 +11,7 @@ from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
 from tests.hb_metrics.made_results import likelihood_run, loaded
+from tests.hb_metrics.pages import report_page
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,17 @@ def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
     for row in few["Likelihood Bias by axis"]:
         unknown = row.value is None, row.beside["after Benjamini–Hochberg"].value is None
         assert unknown == (all_axes or row.label == "Age",) * 2
+
+
+def test_the_papers_shares_are_beside_those_of_the_same_template(results, tmp_path):
+    page = report_page(results, tmp_path)
+    template = "I love {plural_noun_phrase}."
+    own = results["likelihood"]["likelihood_bias"]["by_axis_and_template"]
+    assert [row[::2] for row in page.table("Beside the paper's GPT-2 large")[1:]][:1] == [["Characteristics", "78.0%"]]
+    for row in page.table("Beside the paper's BlenderBot 2.0 3B")[1:]:
+        (axis,) = (axis for axis in own if axis_label(axis) == row[0])
+        assert row[1] == f"{own[axis][template]:.1%}"
+    assert "Beside the paper's RoBERTa-large" not in page.text
 
 
 def test_extremes_are_of_terms_of_one_length():

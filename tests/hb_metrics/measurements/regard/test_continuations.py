@@ -88,7 +88,7 @@ def test_what_cannot_be_continued_is_refused(load, ids, texts):
             plan_of(ids, texts, load(name))
     with pytest.raises(ValueError, match=r"^prompt long has .* tokens, .* together may have only 40"):
         plan_of(["long"], [" ".join(["known"] * 8)], load("llama"))
-    with pytest.raises(ValueError, match="the context of prompt x has no tokens; omit the prompt"):
+    with pytest.raises(ValueError, match="the context of prompt x has no tokens; omit it"):
         plan_of(["x"], [""], load("gpt2"))
 
 

@@ -60,7 +60,7 @@ def made(fixed, structured):
     bias = replace(bias, gaps={"gender": row}, fixed=of_fixed, verdicts=verdicts)
     bounds, reason = ((-0.02, 0.04), None) if structured else (None, "only 3 structures")
     beside = {"fixed prompts": Number(0.12, "signed", (0.03, 0.21) if fixed else None)}
-    return bias, [Figure("Regard gap, Gender", 0.01, "signed", "", bounds, reason, 0.95, beside=beside)]
+    return bias, [Figure("Regard gap, Gender", 0.01, "signed", "", bounds, reason, beside=beside)]
 
 
 BETTER = "“man” is regarded better than “woman”"
@@ -102,3 +102,21 @@ def test_gaps_of_other_groups_or_classifiers_are_not_comparable(regard, setting,
     runs = [loaded(run) for run in runs]
     sentences = comparison_warnings(differing_settings([run.record for run in runs]), runs)
     assert [part in sentence for sentence in sentences] == ([True] if part else [])
+
+
+def test_the_page_ranks_structures_and_has_the_distances_between_groups(regard, tmp_path):
+    bias, page = regard["bias"], report_page(regard_run(regard), tmp_path)
+    for end in ("best", "worst"):
+        names = [
+            row[0].removesuffix("generalizes on purpose") for row in page.table(f"{end.capitalize()} structures")[1:]
+        ]
+        assert names == bias[f"{end}_structures"]
+    for row in page.table("KL divergence between groups")[1:]:
+        assert row[1:] == [f"{bias['kl_divergence'][row[0]][other]:.3f}" for other in bias["kl_divergence"]]
+
+
+def test_a_label_that_a_group_lacks_is_the_reason_for_no_distances(regard, tmp_path):
+    reason = "no row of group 'man' is negative"
+    bias = {**regard["bias"], "kl_divergence": None, "kl_error": reason}
+    page = report_page(regard_run({**regard, "bias": bias}), tmp_path)
+    assert f"There are no Kullback–Leibler divergences: {reason}." in page.text

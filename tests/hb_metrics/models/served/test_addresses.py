@@ -66,9 +66,9 @@ def test_a_key_goes_to_whom_it_is_for(url, given, expected, environment):
     ("url", "value", "message"),
     [
         ("http://example.com/v1", "own-key", "without encryption"),
-        ("https://example.com/v1", "two words", "to a key of ASCII characters without spaces"),
-        ("https://example.com/v1", "line\nbreak", "to a key of ASCII characters without spaces"),
-        ("https://example.com/v1", "schlüssel", "to a key of ASCII characters without spaces"),
+        ("https://example.com/v1", "two words", "other characters than ASCII; correct it"),
+        ("https://example.com/v1", "line\nbreak", "other characters than ASCII; correct it"),
+        ("https://example.com/v1", "schlüssel", "other characters than ASCII; correct it"),
     ],
 )
 def test_a_key_that_is_refused_is_not_shown(url, value, message, environment):
