@@ -251,9 +251,9 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimat
         sizes = np.unique(groups, return_counts=True)[1]
         effective = spread(sizes.astype(float), weights=sizes).by_weight + 1
         if round(effective, 6) < least:
-            counted, needed = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}", math.ceil(least)
+            counted, needed = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}", f"{math.ceil(least)}"
             if len(sizes) >= least:
-                counted, needed = f"{counted} with unequal numbers of ratings count as only {effective:.1f}", least
+                counted, needed = f"{counted} with unequal numbers of ratings count as only {effective:.1f}", f"{least}"
             return Estimate(value, None, f"{counted}; an interval needs {needed} or more")
     of_rate, independent = crossed((wins - value) / number, raters, pairs), number - 1.0
     if of_rate.variance > 0:
