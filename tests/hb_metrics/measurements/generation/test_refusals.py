@@ -44,7 +44,7 @@ def test_refusals_of_one_axis_show(tmp_path):
     assert table == {"Ability": ["100.0%", "4 of 4"], "Age": ["0.0%", "0 of 4"]}
     assert "4 of 8 replies (50.0%;" in page.text
     parts = by_part(GENERATION.parts.figures(finished.results))
-    for p_value, named in ((0.2, False), (None, False), (0.01, True)):
+    for p_value, named in ((0.01, False), (None, False), (0.005, True)):
         refusals["p_between_axes"] = p_value
         assert refusals_answer(loaded(results).generation, parts).endswith("most often on ability (100.0%).") == named
 
