@@ -38,7 +38,7 @@ MOST_REPLIES = 2000
 _ERROR = 2.5
 
 
-class Planned(NamedTuple):
+class PlannedFigure(NamedTuple):
     """A figure of the longer run. Numbers are multiplied by `scale` when they are printed.
 
     Attributes:
@@ -55,18 +55,18 @@ class Planned(NamedTuple):
 
 def planned_figures(
     run: Run, table: pa.Table, spreads: dict[str, ValueVariance], sizes: np.ndarray
-) -> dict[str, Planned]:
+) -> dict[str, PlannedFigure]:
     num_questions, templates, level = 1, spreads[FULL].size.templates, run.confidence_level
     if run.record.cue in ("system", "memory", "history"):
         num_questions = len(run.record.generation.questions or [])
         templates = len(table["template"].unique())
 
-    def gen_bias(spread: ValueVariance, half: Callable[[ValueVariance, float], float | None]) -> Planned:
+    def gen_bias(spread: ValueVariance, half: Callable[[ValueVariance, float], float | None]) -> PlannedFigure:
         def at(replies: int) -> float | None:
             asked = max(1, min(replies // MIN_REPLIES, num_questions))  # as `draw_questions` does
             return half(at_size(spread, Size(replies / asked, templates * asked, spread.size.terms)), level)
 
-        return Planned(spread.value, 1000, at, _ERROR / math.sqrt(spread.freedom))
+        return PlannedFigure(spread.value, 1000, at, _ERROR / math.sqrt(spread.freedom))
 
     planned = {FULL: gen_bias(spreads[FULL], half_width)}
     planned[f"change of {FULL}"] = gen_bias(spreads[FULL], change_half_width)._replace(value=None)
@@ -81,7 +81,9 @@ def planned_figures(
     return planned
 
 
-def planned_share(hits: np.ndarray, num_replies: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Planned:
+def planned_share(
+    hits: np.ndarray, num_replies: np.ndarray, sizes: np.ndarray, confidence_level: float
+) -> PlannedFigure:
     def at(replies: int) -> float:
         times = float(np.minimum(sizes, replies).sum() / num_replies.sum())
         low, high = share_interval(hits, num_replies, confidence_level, times)
@@ -89,10 +91,10 @@ def planned_share(hits: np.ndarray, num_replies: np.ndarray, sizes: np.ndarray, 
 
     value, (low, high) = float(hits.sum() / num_replies.sum()), share_interval(hits, num_replies, confidence_level)
     if not 0 < value < 1:
-        return Planned(value, 100, at, math.inf)
+        return PlannedFigure(value, 100, at, math.inf)
     # The variance of rare events is their number, whose relative error is one divided by its root.
     deviation = num_replies.sum() * (high - low) / 2 / quantile(confidence_level)
-    return Planned(value, 100, at, quantile(0.9) * abs(1 - 2 * value) / (2 * deviation))
+    return PlannedFigure(value, 100, at, quantile(0.9) * abs(1 - 2 * value) / (2 * deviation))
 
 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, ValueVariance], list[str]]:

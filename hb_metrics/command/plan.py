@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.command.longer_run import longer_command
-from hb_metrics.command.pilot import FULL, Planned, pilot_spreads, planned_figures, prompts_per_cell
+from hb_metrics.command.pilot import FULL, PlannedFigure, pilot_spreads, planned_figures, prompts_per_cell
 from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, bias, count, share
 from hb_metrics.measurements.decisions.compute import planned_decisions
@@ -118,7 +118,7 @@ def _shown(width: float | None, scale: int) -> str:
     return f"{bias(scale * width)} points" if scale == 100 else bias(scale * width)
 
 
-def _needed(figure: Planned, half_width: float, most: int) -> tuple[int | None, str]:
+def _needed(figure: PlannedFigure, half_width: float, most: int) -> tuple[int | None, str]:
     """Returns the fewest replies per term and template that achieve a half-width, and a sentence about this number."""
 
     def is_narrow(number: int) -> bool:

@@ -59,7 +59,7 @@ class Plan(Protocol):
     def description(self) -> dict[str, Any]: ...
 
 
-class Planned(NamedTuple):
+class EnginePlan(NamedTuple):
     """A plan whose `work` only its engine reads, with the plan's description."""
 
     work: Any

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
+from hb_metrics.collect.engines.engine import Ability, Engine, EnginePlan, Lack, LikelihoodRequests
 from hb_metrics.collect.replies.decoding_settings import Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.shards import copy_into_shards
@@ -51,7 +51,7 @@ class FileEngine(Engine):
         digest = hashlib.sha256("".join(digests).encode()).hexdigest()
         return {**super().identity(), "digest": digest, "answered_in_files": True}
 
-    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> Planned:
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> EnginePlan:
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
         given = read_replies_file(path)
@@ -90,12 +90,12 @@ class FileEngine(Engine):
             ),
         }
         columns = {"id": ids, **reply_columns(requests, rows, answers)}
-        return Planned(pa.table(columns, schema=REPLY_SCHEMA), about)
+        return EnginePlan(pa.table(columns, schema=REPLY_SCHEMA), about)
 
-    def reply(self, plan: Planned, folder: Path) -> pa.Table:
+    def reply(self, plan: EnginePlan, folder: Path) -> pa.Table:
         return copy_into_shards(plan.work, folder, ROWS_PER_SHARD)
 
-    def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> EnginePlan:
         assert self._log_probabilities is not None
         path = self._log_probabilities
         given = read_log_probabilities_file(path)
@@ -116,9 +116,9 @@ class FileEngine(Engine):
             "reason": f"the log-probabilities come from {last_part(path)}, and are assumed to be natural logarithms",
             "predicted_tokens": sum(row.num_tokens for row in given),
         }
-        return Planned(pa.table(columns, schema=PERPLEXITY_SCHEMA), about)
+        return EnginePlan(pa.table(columns, schema=PERPLEXITY_SCHEMA), about)
 
-    def score_into_shards(self, plan: Planned, folder: Path) -> None:
+    def score_into_shards(self, plan: EnginePlan, folder: Path) -> None:
         copy_into_shards(plan.work, folder, ROWS_PER_SHARD)
 
 

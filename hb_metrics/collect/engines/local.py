@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
+from hb_metrics.collect.engines.engine import Ability, Engine, EnginePlan, Lack, LikelihoodRequests
 from hb_metrics.collect.replies.decoding_settings import (
     MODEL_PRESET,
     Decoding,
@@ -87,7 +87,7 @@ class LocalEngine(Engine):
             unit="option",
         )
 
-    def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> EnginePlan:
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
         if self.kind == "masked":
             assert requests.spans is not None
@@ -101,9 +101,9 @@ class LocalEngine(Engine):
             "positions": plan.positions,
             "predicted_tokens": int(plan.num_tokens.sum()),
         }
-        return Planned((requests, plan), about)
+        return EnginePlan((requests, plan), about)
 
-    def score_into_shards(self, plan: Planned, folder: Path) -> None:
+    def score_into_shards(self, plan: EnginePlan, folder: Path) -> None:
         requests, scoring = plan.work
         columns = {"id": requests.ids, **requests.about.to_pydict(), "text": requests.texts}
         score_into_shards(scoring, columns, folder, self.loaded.model)

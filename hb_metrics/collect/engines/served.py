@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from hb_metrics.collect.asking import ask_into_shards
-from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests, Planned
+from hb_metrics.collect.engines.engine import Ability, Engine, EnginePlan, Lack, LikelihoodRequests
 from hb_metrics.collect.replies.decoding_settings import NO_EFFECT, REASONING_TOKENS, Decoding, Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
@@ -238,16 +238,16 @@ class ServedEngine(Engine):
 
         ask_into_shards(self.server, plan.path, ids, plan.bodies, folder, plan.schema, read, columns, label="decisions")
 
-    def plan_likelihoods(self, requests: LikelihoodRequests) -> Planned:
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> EnginePlan:
         about = {
             "path": "served, echo",
             "reason": "in the probe, the server returned a log-probability for every token of a prompt",
             "start_token": self.probe.start_token,
             "fields_sent": FIELDS,
         }
-        return Planned(requests, about)
+        return EnginePlan(requests, about)
 
-    def score_into_shards(self, plan: Planned, folder: Path) -> None:
+    def score_into_shards(self, plan: EnginePlan, folder: Path) -> None:
         requests = plan.work
         bodies = [{"prompt": text, **FIELDS} for text in requests.texts]
 

@@ -40,13 +40,15 @@ def generation_details(first: Run, second: Run, names: Sequence[str]) -> tuple[l
 
 
 def _styles_and_phrases(first: Run, second: Run, replies: Replies) -> Section:
+    """Compares two runs. `replies` are those of the second run."""
     generation, rates = first.results.generation, first.results.generation.phrase_rates
     groups = {name: group.descriptors for name, group in rates.groups.items()}
     others = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups)
     labels = [[style.style for style in run.results.generation.styles] for run in (first, second)]
     styles = []
     if labels[0] == labels[1] and all(run.tables.has(name) for run in (first, second) for name in (REPLIES, STYLES)):
-        styles = changed_styles(labels[0], _bias_values(first), _bias_values(second))
+        before = _bias_values(first, nonempty_replies(first.tables.reply_table()))
+        styles = changed_styles(labels[0], before, _bias_values(second, replies))
     falling = [style for style in styles if style.variances[1] < style.variances[0]]
     rising = [style for style in styles if style.variances[1] > style.variances[0]]
     context = {
@@ -59,8 +61,7 @@ def _styles_and_phrases(first: Run, second: Run, replies: Replies) -> Section:
     return section("styles", "Styles and phrases", "generation/both_styles.html.jinja", context)
 
 
-def _bias_values(run: Run) -> BiasValues:
-    replies = nonempty_replies(run.tables.reply_table())
+def _bias_values(run: Run, replies: Replies) -> BiasValues:
     vectors = run.tables.vectors_of(STYLES, replies.ids)
     return bias_values(vectors, replies.descriptors, replies.templates, replies.axes)
 

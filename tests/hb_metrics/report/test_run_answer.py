@@ -110,7 +110,7 @@ def test_a_clear_axis_is_no_all_clear(interval, is_clear):
 
 @pytest.mark.long
 def test_few_runs_without_a_difference_end_in_yes():
-    """Style, refusals and length are each tested at 5 %. Refusals, lengths and styles are drawn from skewed laws."""
+    """Style and refusals share a level, and length has its own. All are drawn from skewed distributions."""
     prompts, whole, num_yes = some_prompts(), whole_run(), 0
     for seed in range(300):
         replies, rng = replies_to(prompts, 4, seed), np.random.default_rng(seed)
