@@ -106,7 +106,7 @@ def read_sentences(path: Path) -> list[str]:
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
     """Draws persona lines for each prompt. The draw depends only on the prompt's id and the seed."""
     if number > len(personas):
-        raise ValueError(f"personas is {number}, but the file has {len(personas)} lines; set --personas to less")
+        raise ValueError(f"personas is {number}, but the file has {len(personas)} lines; set at most {len(personas)}")
     if not number:
         return [[] for _ in ids]
     drawn = (seeded_generator(seed, "personas", name).choice(len(personas), number, replace=False) for name in ids)
