@@ -133,7 +133,7 @@ def _axis(cells: Cells, base: np.ndarray | None, how: _How, has_rates: bool) -> 
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
         if base is not None:
-            baseline = _known(statistics.difference(statistics.row_means(table), base, CONFIDENCE_LEVEL))
+            baseline = _known(statistics.mean_difference(table - base[:, None], CONFIDENCE_LEVEL))
         gaps = statistics.gaps_to_mean(table, CONFIDENCE_LEVEL)
         terms = [
             Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap, None)
@@ -245,9 +245,9 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
         ends: list[tuple[float, tuple[str, str]]] = []
         for of_axis, table, (compared, _) in zip(of_terms, tables, compared_of[name], strict=True):
             if len(compared):
-                means = np.nanmean(table[:, compared], axis=0)
-                high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
-                ends.append((float(np.ptp(means)), (high, low)))
+                effects = statistics.term_effects(table[:, compared])
+                high, low = (of_axis.names[compared[row]] for row in (effects.argmax(), effects.argmin()))
+                ends.append((float(np.ptp(effects)), (high, low)))
         spread = _known(statistics.spread_between(tables, CONFIDENCE_LEVEL, seed=how.seed, num_tests=num_tests))
         if spread is not None:
             by_part[name] = Part(spread, max(ends)[1] if ends else None)
@@ -294,7 +294,7 @@ def _order_effect(
     if not np.isfinite(means).all(axis=1).any():
         return None
     table = statistics.question_means(means, how.questions)
-    return statistics.difference(table[:, 1], table[:, 0], CONFIDENCE_LEVEL)
+    return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
 
 
 def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
