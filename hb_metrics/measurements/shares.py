@@ -16,7 +16,7 @@ from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
-from hb_metrics.stats.decisions import name_gaps, row_means
+from hb_metrics.stats.decisions import name_gaps
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.reply_shares import share_change
 
@@ -154,9 +154,8 @@ def group_shares(rated: RatedReplies, prompts: pa.Table) -> GroupShares | None:
     table = np.divide(sums, sizes, out=np.full(sums.shape, np.nan), where=sizes > 0).T
     gaps = name_gaps(table, of_names, CONFIDENCE_LEVEL)
     by_group = {}
-    for group in gaps.groups:
+    for group, share in zip(gaps.groups, gaps.means.tolist(), strict=True):
         members = np.equal(of_names, group)
-        share = float(np.nanmean(row_means(table[:, members])))
         by_group[group] = GroupShare(share, int(sums[members].sum()), int(sizes[members].sum()))
     if gaps.largest is None:
         return GroupShares(by_group, None)

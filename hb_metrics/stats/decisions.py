@@ -327,6 +327,18 @@ def _question_contributions(table: np.ndarray) -> tuple[np.ndarray, float]:
     return means + np.where(known, weights * (adjusted - means[:, None]), 0.0).sum(axis=1), number
 
 
+def term_means(table: np.ndarray) -> np.ndarray:
+    """Returns the mean of each term, adjusted for the questions that it lacks: [questions, terms] to [terms].
+
+    The mean of a term that cannot be compared (see `compared_terms`) is that of its answers, NaN if it has none.
+    """
+    means, (kept, _) = row_means(table.T), compared_terms(table)
+    if len(kept) and np.isnan(table[:, kept]).any():
+        effects = term_effects(table[:, kept])
+        means[kept] = np.clip(np.nanmean(row_means(table[:, kept] - effects)) + effects, 0.0, 1.0)
+    return means
+
+
 def term_effects(table: np.ndarray) -> np.ndarray:
     """Fits the effects of terms on decisions (see `row_effects`): [questions, terms] to [terms]."""
     return row_effects(table.T, ~np.isnan(table.T))
@@ -535,12 +547,14 @@ class NameGaps(NamedTuple):
 
     Attributes:
         groups: The names of the groups, sorted.
+        means: The mean of each group (see `term_means`).
         compared: The indices of the groups that were compared.
         largest: The largest difference, or `None` if there is only one group.
         p_value: The smallest p-value of a pair of groups, adjusted for the number of pairs. `None` without an interval.
     """
 
     groups: list[str]
+    means: np.ndarray
     compared: np.ndarray
     largest: LargestGap | None
     p_value: float | None
@@ -573,7 +587,8 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
     gaps = [_name_gap(one, other, members, rates, reason, level) for one, other in pairs]
     p_values = [largest.gap.p_value for largest in gaps if largest.gap.p_value is not None]
     p_value = min(1.0, len(pairs) * min(p_values)) if p_values else None
-    return NameGaps(known, compared, max(gaps, key=lambda largest: largest.gap.value, default=None), p_value)
+    largest = max(gaps, key=lambda of_pair: of_pair.gap.value, default=None)
+    return NameGaps(known, term_means(rates), compared, largest, p_value)
 
 
 def _name_gap(

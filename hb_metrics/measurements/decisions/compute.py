@@ -130,22 +130,23 @@ def _axis(cells: Cells, base: np.ndarray | None, how: _How, has_rates: bool) -> 
     if np.nanmax(cells.unanswered) > 0:
         unread = largest_of(cells, unanswered, seed=how.seed)
     compared = {largest.groups[index] for index in largest.compared}
+    means = [None if np.isnan(mean) else mean for mean in largest.means.tolist()]
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
         if base is not None:
             baseline = _known(statistics.mean_difference(table - base[:, None], CONFIDENCE_LEVEL))
         gaps = statistics.gaps_to_mean(table, CONFIDENCE_LEVEL)
         terms = [
-            Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap, None)
-            for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
+            Term(name, mean, number, gap, None)
+            for name, mean, number, gap in zip(cells.names, means, cells.num_answers.tolist(), gaps, strict=True)
         ]
         if largest.largest is not None:
             spread = _known(statistics.spread_between([table], CONFIDENCE_LEVEL, seed=how.seed))
     else:
         terms = []
-        for group in largest.groups:
-            chosen = np.array([other == group for other in cells.groups])
-            terms.append(Term(group, _mean(table[:, chosen]), int(cells.num_answers[chosen].sum()), None, None))
+        for group, mean in zip(largest.groups, means, strict=True):
+            number = int(cells.num_answers[np.equal(cells.groups, group)].sum())
+            terms.append(Term(group, mean, number, None, None))
     return Axis(
         terms=terms,
         left_out=sorted({*largest.groups} - compared | {*without}),
@@ -171,7 +172,8 @@ def largest_of(cells: Cells, table: np.ndarray, level: float = CONFIDENCE_LEVEL,
         return name_gaps(table, cells.groups, level)
     compared, _ = statistics.compared_terms(table)
     largest = statistics.largest_gap(table, level, seed=seed)
-    return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
+    p_value = None if largest is None else largest.gap.p_value
+    return NameGaps(cells.names, statistics.term_means(table), compared, largest, p_value)
 
 
 def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
@@ -325,10 +327,6 @@ def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: M
 
 def _by_value(answers: Sequence[Answer]) -> list[Answer]:
     return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))
-
-
-def _mean(values: np.ndarray) -> float | None:
-    return None if np.isnan(values).all() else float(np.nanmean(values))
 
 
 def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float | None]]:

@@ -15,6 +15,7 @@ from hb_metrics.stats.decisions import (
     name_gaps,
     question_means,
     spread_between,
+    term_means,
 )
 from tests.hb_metrics.stats.decision_designs import DESIGNS, true_means
 
@@ -367,6 +368,17 @@ def test_the_mean_with_missing_answers_is_that_of_a_fit_of_questions_and_terms()
     half = stats.t.ppf(0.975, number - 1) * stats.sem(rates)
     assert found.interval == pytest.approx((max(found.value - half, 0), found.value + half))
     assert mean_difference(table - 0.2).value == pytest.approx(found.value - 0.2)
+
+
+def test_means_of_terms_are_adjusted_for_the_questions_that_they_lack():
+    table = np.linspace(0.2, 0.6, 20)[:, None] + np.array([0.0, 0.1, 0.3])
+    expected = table.mean(axis=0)
+    table[8:, 0] = np.nan  # the first term lacks the questions with many favourable decisions
+    assert term_means(table) == pytest.approx(expected)
+    assert table[:8, 0].mean() < expected[0] - 0.1
+    alone = np.concatenate([table, np.full((20, 2), np.nan)], axis=1)
+    alone[0, 3] = 0.9  # too few questions for a comparison
+    assert term_means(alone) == pytest.approx([*expected, 0.9, np.nan], nan_ok=True)
 
 
 @pytest.mark.parametrize(
