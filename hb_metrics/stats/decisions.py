@@ -317,7 +317,7 @@ def _question_contributions(table: np.ndarray) -> tuple[np.ndarray, float]:
     if known.all():
         return table.mean(axis=1), len(table)
     counts = known.sum(axis=1)
-    adjusted = table - term_effects(table)
+    adjusted = table - _term_effects(table)
     means = row_means(adjusted)
     # How much the terms' effects add to the mean, and so how much each answer adds to it through them.
     slopes = np.linalg.lstsq(_normal_matrix(known.T), (known / counts[:, None]).sum(axis=0), rcond=None)[0]
@@ -334,12 +334,12 @@ def term_means(table: np.ndarray) -> np.ndarray:
     """
     means, (kept, _) = row_means(table.T), compared_terms(table)
     if len(kept) and np.isnan(table[:, kept]).any():
-        effects = term_effects(table[:, kept])
+        effects = _term_effects(table[:, kept])
         means[kept] = np.clip(np.nanmean(row_means(table[:, kept] - effects)) + effects, 0.0, 1.0)
     return means
 
 
-def term_effects(table: np.ndarray) -> np.ndarray:
+def _term_effects(table: np.ndarray) -> np.ndarray:
     """Fits the effects of terms on decisions (see `row_effects`): [questions, terms] to [terms]."""
     return row_effects(table.T, ~np.isnan(table.T))
 

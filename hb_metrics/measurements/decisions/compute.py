@@ -247,9 +247,9 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
         ends: list[tuple[float, tuple[str, str]]] = []
         for of_axis, table, (compared, _) in zip(of_terms, tables, compared_of[name], strict=True):
             if len(compared):
-                effects = statistics.term_effects(table[:, compared])
-                high, low = (of_axis.names[compared[row]] for row in (effects.argmax(), effects.argmin()))
-                ends.append((float(np.ptp(effects)), (high, low)))
+                means = statistics.term_means(table)[compared]
+                high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
+                ends.append((float(np.ptp(means)), (high, low)))
         spread = _known(statistics.spread_between(tables, CONFIDENCE_LEVEL, seed=how.seed, num_tests=num_tests))
         if spread is not None:
             by_part[name] = Part(spread, max(ends)[1] if ends else None)
