@@ -21,8 +21,10 @@ from hb_metrics.stats.clusters import (
     quantile,
     spread,
 )
-from hb_metrics.stats.decisions import MIN_QUESTIONS as MIN_NOUNS
-from hb_metrics.stats.decisions import SAME_ANSWERS, filling_scales, mean_table, row_effects, spread_of_rows
+from hb_metrics.stats.decisions import SAME_ANSWERS
+from hb_metrics.stats.question_tables import MIN_QUESTIONS as MIN_NOUNS
+from hb_metrics.stats.question_tables import filling_scales, mean_table, row_effects
+from hb_metrics.stats.term_spread import spread_of_rows
 
 NONCE_AXIS = "nonce"  # the axis of words without a meaning
 # The pairs agree if at least this correlation between two pairs' contrasts is certain.

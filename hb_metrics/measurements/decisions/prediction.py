@@ -17,7 +17,7 @@ from hb_metrics.measurements.term_agreement import Agreement, column_agreement
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
 from hb_metrics.stats.contrasts import LikelihoodTable, known_pairs, pair_contrasts
-from hb_metrics.stats.decisions import compared_terms
+from hb_metrics.stats.question_tables import compared_terms
 
 BIAS_VALUES, LIKELIHOODS, CONTRASTS = "mean bias values", "mean log-likelihoods", "attitude contrasts"
 Key = tuple[str, str]  # axis and term
