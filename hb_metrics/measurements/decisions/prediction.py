@@ -16,7 +16,8 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.term_agreement import Agreement, column_agreement
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
-from hb_metrics.stats.contrasts import LikelihoodTable, known_pairs, pair_contrasts
+from hb_metrics.stats.contrasts import known_pairs, pair_contrasts
+from hb_metrics.stats.likelihood_tables import LikelihoodTable
 from hb_metrics.stats.question_tables import compared_terms
 
 BIAS_VALUES, LIKELIHOODS, CONTRASTS = "mean bias values", "mean log-likelihoods", "attitude contrasts"

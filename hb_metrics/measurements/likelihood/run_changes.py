@@ -24,13 +24,12 @@ from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_
 from hb_metrics.stats.clusters import Generalised, Influences, Over, generalised, pair_share_influences
 from hb_metrics.stats.contrasts import (
     NONCE_AXIS,
-    have_few_nouns,
-    known_members,
     known_pairs,
     pair_contrasts,
     spread_without_nouns,
 )
 from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.likelihood_tables import have_few_nouns, known_members
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

@@ -4,7 +4,7 @@ import pytest
 from hb_metrics.measurements.decisions import prediction
 from hb_metrics.measurements.term_agreement import column_agreement
 from hb_metrics.run.replies import Replies
-from hb_metrics.stats.contrasts import likelihood_table
+from hb_metrics.stats.likelihood_tables import likelihood_table
 
 WORDS = {"few": "too few terms", "no_effect": "no effect"}
 

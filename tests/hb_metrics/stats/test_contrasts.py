@@ -12,10 +12,9 @@ from hb_metrics.stats.contrasts import (
     NONCE_AXIS,
     Contrasts,
     contrasts,
-    likelihood_table,
     spread_without_nouns,
-    term_share,
 )
+from hb_metrics.stats.likelihood_tables import likelihood_table, term_share
 from tests.hb_metrics.stats.contrast_designs import DESIGNS, Design, axes_of, draw_effects, draw_table, pairs_of
 
 LOVE, HATE = "I love {}.", "I hate {}."
