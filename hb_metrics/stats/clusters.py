@@ -86,6 +86,10 @@ class Spread(NamedTuple):
     def half_width(self, confidence_level: float) -> float:
         return quantile(confidence_level, self.freedom) * math.sqrt(self.variance)
 
+    def of_squares(self) -> "Spread":
+        """Returns the spread with the degrees of freedom for a figure that consists of squares or products."""
+        return self._replace(freedom=max(OF_SQUARES * self.freedom, LEAST_FREEDOM))
+
 
 def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np.ndarray | None = None) -> Spread:
     """Computes the spread of a figure from its influences [clusters], which may be uncentred.
@@ -291,7 +295,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     if terms.variance == 0:
         return Generalised(None, "the value does not vary with the term, so the effect of other terms is unknown")
     if influences.noise is not None:
-        terms = terms._replace(freedom=max(OF_SQUARES * terms.freedom, LEAST_FREEDOM))
+        terms = terms.of_squares()
     in_cells = cell_variance(influences)
     half = terms.half_width(confidence_level) if over != "templates" else 0.0
     if over != "terms":

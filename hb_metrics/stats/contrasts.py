@@ -12,9 +12,7 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from hb_metrics.stats.clusters import (
-    LEAST_FREEDOM,
     MIN_FREEDOM,
-    OF_SQUARES,
     Bounds,
     Estimate,
     quantile,
@@ -278,7 +276,7 @@ def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) ->
         return Estimate(value, None, f"fewer than {MIN_FREEDOM + len(groups)} terms")
     if of_value.variance < ROUNDING:
         return Estimate(value, None, "the pairs have the same contrasts")
-    half = quantile(level, max(OF_SQUARES * of_value.freedom, LEAST_FREEDOM)) * of_value.variance**0.5
+    half = of_value.of_squares().half_width(level)
     return Estimate(value, (float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half))), None)
 
 
