@@ -100,6 +100,7 @@ def spread_of_rows(
     # The variance along the true mean. If the differences cancel out, its direction is unknown, so the largest counts.
     size = float(mean @ mean)
     along = float(np.var(residuals @ mean, ddof=1)) / size if size > ZERO**2 else float(np.linalg.eigvalsh(noise)[-1])
+    along = max(along, q / trace / 2)  # few questions may show none, as in `standard_errors`
     tail = (1 + confidence_level) / 2
     t = quantile(confidence_level, number - 1)
     a = t**2 * 4 * along / number

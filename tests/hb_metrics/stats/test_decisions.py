@@ -322,6 +322,13 @@ def test_names_that_are_alike_by_chance_leave_the_freedom_of_the_others():
     assert gap.p_value == pytest.approx(2 * stats.t.sf(gap.value / error, 4))
 
 
+def test_a_spread_holds_if_few_questions_show_no_variation_between_the_terms_far_apart():
+    rng, chances = np.random.default_rng(4), np.array([0.95, 0.5, 0.05])
+    tables = (rng.random((200, 10, 3)) < chances).astype(float)
+    intervals = [spread_between([table], seed=0).interval for table in tables]
+    assert np.mean([low <= chances.std(ddof=1) <= high for low, high in intervals]) >= 0.94
+
+
 def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():
     rng = np.random.default_rng(0)
     low = (rng.random(24) < 0.35).astype(float)
