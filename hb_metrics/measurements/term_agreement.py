@@ -11,7 +11,7 @@ import numpy as np
 
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats.changes import ratio_bounds
-from hb_metrics.stats.clusters import Estimate, cluster_errors, quantile, spread
+from hb_metrics.stats.clusters import Estimate, cluster_errors, quantile, uncertainty
 
 MIN_FREEDOM = 10  # the minimum effective number of clusters, minus the number of axes
 # The influences of clusters on √(P_aa P_bb) and P_ab [2, clusters], the strata, and the weights of clusters.
@@ -29,7 +29,7 @@ def agreement(products: np.ndarray, axes: np.ndarray, buckets: np.ndarray, *, fe
         no_effect: The reason why there is no correlation, if P_aa or P_bb is not above 0.
     """
     _, first, codes, weights = np.unique(buckets, return_index=True, return_inverse=True, return_counts=True)
-    by_weight = spread(weights.astype(float), axes[first], weights).by_weight if len(axes) else 0.0
+    by_weight = uncertainty(weights.astype(float), axes[first], weights).by_weight if len(axes) else 0.0
     if by_weight < MIN_FREEDOM:
         needed = f"{MIN_FREEDOM + 1} groups of similar terms on one axis"
         return Estimate(None, None, f"{few} count as only {by_weight + 1:.0f} of at least {needed}")
@@ -48,7 +48,7 @@ def ratio_agreement(size: float, product: float, *samples: Sample) -> Estimate:
     for influences, strata, weights in samples:
         errors = cluster_errors(influences, strata, weights)
         covariance += errors @ errors.T
-        of_ratio = spread(influences[1] - ratio * influences[0], strata, weights)
+        of_ratio = uncertainty(influences[1] - ratio * influences[0], strata, weights)
         variance, noise = variance + of_ratio.variance, noise + of_ratio.variance**2 / of_ratio.freedom
     squared = quantile(CONFIDENCE_LEVEL, variance**2 / noise if noise > 0 else math.inf) ** 2
     bounds = ratio_bounds(size, product, covariance, squared) or (-1.0, 1.0)

@@ -66,7 +66,7 @@ class Interval(NamedTuple):
     reason: str | None = None
 
 
-class Spread(NamedTuple):
+class Uncertainty(NamedTuple):
     """The uncertainty of a figure.
 
     Attributes:
@@ -86,13 +86,15 @@ class Spread(NamedTuple):
     def half_width(self, confidence_level: float) -> float:
         return quantile(confidence_level, self.freedom) * math.sqrt(self.variance)
 
-    def of_squares(self) -> "Spread":
-        """Returns the spread with the degrees of freedom for a figure that consists of squares or products."""
+    def of_squares(self) -> "Uncertainty":
+        """Returns the uncertainty with the degrees of freedom for a figure that consists of squares or products."""
         return self._replace(freedom=max(OF_SQUARES * self.freedom, LEAST_FREEDOM))
 
 
-def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np.ndarray | None = None) -> Spread:
-    """Computes the spread of a figure from its influences [clusters], which may be uncentred.
+def uncertainty(
+    influences: np.ndarray, strata: np.ndarray | None = None, weights: np.ndarray | None = None
+) -> Uncertainty:
+    """Computes the uncertainty of a figure from its influences [clusters], which may be uncentred.
 
     By default, there is one stratum, and all clusters have the same weight. Strata with one cluster show no spread, so
     they form one stratum together.
@@ -104,15 +106,15 @@ def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np
     effective = np.bincount(codes, shares**1.5) ** 2 / np.bincount(codes, shares**3)
     by_weight = float((effective - 1).sum())
     if variance == 0:
-        return Spread(0.0, by_weight, by_weight, by_weight, 0.0)
+        return Uncertainty(0.0, by_weight, by_weight, by_weight, 0.0)
     welch = welch_freedom(by_stratum, np.maximum(effective - 1, 1e-9))
     tails = variance**2 / max(float(((squares - squares.mean()) ** 2).sum()), 1e-9 * variance**2)
     third = float((errors**3 * (1 - shares) ** 1.5).sum())
-    return Spread(variance, max(min(welch, tails), LEAST_FREEDOM), welch, by_weight, third)
+    return Uncertainty(variance, max(min(welch, tails), LEAST_FREEDOM), welch, by_weight, third)
 
 
-def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Spread:
-    """Computes the spread of a figure whose units [units] belong to two clusters each, such as a term and a question.
+def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Uncertainty:
+    """Computes the uncertainty of a figure whose units belong to two clusters each, such as a term and a question.
 
     `first` and `second` [units] contain the clusters' names. Let V_cells be the variance if pairs of clusters are
     independent. The clusters of a kind add the excess of their own variance over V_cells (Cameron, Gelbach and Miller,
@@ -126,12 +128,12 @@ def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Sp
             variance += kind.variance - of_cells.variance
             noise += kind.variance**2 / kind.welch
     freedom = max(variance**2 / noise, 1.0) if noise else of_cells.welch
-    return Spread(variance, freedom, freedom, min(kind.by_weight for kind in kinds), 0.0)
+    return Uncertainty(variance, freedom, freedom, min(kind.by_weight for kind in kinds), 0.0)
 
 
-def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Spread:
+def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Uncertainty:
     _, codes, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    return spread(np.bincount(codes, influences), weights=sizes.astype(float))
+    return uncertainty(np.bincount(codes, influences), weights=sizes.astype(float))
 
 
 def welch_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
@@ -169,11 +171,11 @@ def quantile(confidence_level: float, freedom: float = math.inf) -> float:
     return float(special.stdtrit(freedom, tail) if freedom < math.inf else special.ndtri(tail))
 
 
-def mean_bounds(mean: float, spread: Spread, confidence_level: float) -> Bounds:
-    if spread.variance == 0:
+def mean_bounds(mean: float, of_mean: Uncertainty, confidence_level: float) -> Bounds:
+    if of_mean.variance == 0:
         return mean, mean
     normal = quantile(confidence_level)
-    return skewed_bounds(mean, spread.half_width(confidence_level), spread.third / spread.variance, normal)
+    return skewed_bounds(mean, of_mean.half_width(confidence_level), of_mean.third / of_mean.variance, normal)
 
 
 def skewed_bounds(value: float, half_width: float, shift: float, quantile: float) -> Bounds:
@@ -187,14 +189,14 @@ def skewed_bounds(value: float, half_width: float, shift: float, quantile: float
     return middle - half, middle + half
 
 
-def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, Spread, str | None]:
+def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, Uncertainty, str | None]:
     """Computes the mean loss per token over dialogues, whose weights are their numbers of tokens: [dialogues].
 
     Returns:
-        The mean, its spread, and the reason why there is no interval, or `None`.
+        The mean, its uncertainty, and the reason why there is no interval, or `None`.
     """
     mean = float(losses.sum() / num_tokens.sum())
-    of_mean = spread((losses - mean * num_tokens) / num_tokens.sum(), weights=num_tokens)
+    of_mean = uncertainty((losses - mean * num_tokens) / num_tokens.sum(), weights=num_tokens)
     if round(of_mean.by_weight, 6) >= MIN_DIALOGUES - 1:
         return mean, of_mean, None
     few = f"{len(losses):,} replies of these lengths count as only {of_mean.by_weight + 1:.0f} of equal length"
@@ -206,7 +208,7 @@ def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: fl
 
     `values` [replies] are at least 0, and so are the bounds. `strata` [replies] are those of `reply_strata`.
     """
-    mean, of_mean = float(values.mean()), spread(values / len(values), strata)
+    mean, of_mean = float(values.mean()), uncertainty(values / len(values), strata)
     if of_mean.by_weight < MIN_REPLIES_OF_MEAN:
         few = f"an interval needs {MIN_REPLIES_OF_MEAN} replies beyond the first to a term and template"
         return Estimate(mean, None, few)
@@ -283,7 +285,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     The sampling noise of Gen Bias is subtracted from the bounds of its plain value.
     """
     num_templates, num_terms = influences.cells.shape
-    terms, templates = term_spread(influences), spread(influences.templates)
+    terms = uncertainty(np.nansum(influences.cells, axis=0), influences.axes, influences.weights)
+    templates = uncertainty(influences.templates)
     few = []
     if over != "templates" and terms.by_weight < MIN_FREEDOM:
         needed = num_terms - round(terms.by_weight) + MIN_FREEDOM
@@ -309,10 +312,6 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
         return Generalised(share_bounds(influences.value, half))
     low, high = square_bounds(influences.value, half)
     return Generalised((low - influences.noise, high - influences.noise))
-
-
-def term_spread(influences: Influences) -> Spread:
-    return spread(np.nansum(influences.cells, axis=0), influences.axes, influences.weights)
 
 
 def cell_variance(influences: Influences) -> float:

@@ -16,7 +16,7 @@ from hb_metrics.stats.clusters import (
     Bounds,
     Estimate,
     quantile,
-    spread,
+    uncertainty,
 )
 from hb_metrics.stats.decisions import SAME_ANSWERS
 from hb_metrics.stats.likelihood_tables import (
@@ -271,7 +271,7 @@ def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) ->
     value, *without = _mean_correlations(
         np.concatenate([total[None], total - (number / (number - 1))[:, None, None] * products])
     )
-    of_value = spread((number - 1) / number * (np.arctanh(value) - np.arctanh(without)), axes)
+    of_value = uncertainty((number - 1) / number * (np.arctanh(value) - np.arctanh(without)), axes)
     if of_value.by_weight < MIN_FREEDOM:
         return Estimate(value, None, f"fewer than {MIN_FREEDOM + len(groups)} terms")
     if of_value.variance < ROUNDING:

@@ -26,7 +26,7 @@ from hb_dataset.grouped import grouped
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import MIN_TERMS
-from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, spread
+from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, uncertainty
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = (
@@ -170,6 +170,6 @@ def _result(kernels: Kernels, missing: str | None) -> NounBias:
     if missing is not None or known is None or not known[0][0, 0] > 0:
         return NounBias(value, None, missing or FEW_REASON)
     matrix, influences = known
-    freedom = spread(influences[0]).of_squares().freedom
+    freedom = uncertainty(influences[0]).of_squares().freedom
     half = quantile(CONFIDENCE_LEVEL, freedom) * float(np.sqrt(matrix[0, 0]))
     return NounBias(value, (round(value - half, _DIGITS), round(value + half, _DIGITS)), None)

@@ -22,7 +22,7 @@ from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
-from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, spread
+from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, uncertainty
 from hb_metrics.stats.gen_bias_intervals import CellReplies, gen_bias_change, gen_bias_covariances
 
 
@@ -90,7 +90,7 @@ def _noun_changes(before: _Replies, after: _Replies) -> dict[str, PairedChange]:
         known = covariance(kernels, other)
         if known is not None:
             matrix, influences = known
-            freedom = spread(influences[1] - influences[0]).of_squares().freedom
+            freedom = uncertainty(influences[1] - influences[0]).of_squares().freedom
             change = change_from_covariance(kernels.value, other.value, matrix, freedom, CONFIDENCE_LEVEL)
             by_name["Bias between nouns" if gender is None else f"Bias between nouns, {gender}"] = change
     return by_name

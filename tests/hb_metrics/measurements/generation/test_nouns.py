@@ -12,7 +12,7 @@ import pytest
 from hb_metrics.measurements.generation.nouns import FEW_REASON, NEITHER, Noun, covariance, noun_bias, noun_kernels
 from hb_metrics.run.tables import PAIRS_REASON
 from hb_metrics.stats.changes import change_from_covariance
-from hb_metrics.stats.clusters import spread
+from hb_metrics.stats.clusters import uncertainty
 from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, TEMPLATES, NOUNS, SETS = 8, 4, 12, 150
@@ -146,7 +146,7 @@ def test_the_interval_of_a_change_holds_it():
         rng.bit_generator.state = state  # the same prompts, and replies that have much in common
         second = noun_kernels(*replies_of(after, 4, rng))[None]
         matrix, influences = covariance(first, second)
-        freedom = spread(influences[1] - influences[0]).freedom
+        freedom = uncertainty(influences[1] - influences[0]).freedom
         change = change_from_covariance(first.value, second.value, matrix, freedom, 0.95)
         held.append(change.interval[0] <= truth_of(after) - truth_of(before) <= change.interval[1])
     assert 0.9 <= np.mean(held) <= 0.99
