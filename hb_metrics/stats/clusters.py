@@ -43,11 +43,6 @@ MIN_TEMPLATES = 4
 # The influences of terms on squares or products of their effects have heavier tails than the effects, and a sample
 # shows even less of them. The degrees of freedom are multiplied by this number.
 OF_SQUARES = 0.7
-# Of how often style tells the term.
-MIN_TOLD_TERMS = 12
-FEW_TERMS = f"there are fewer than {MIN_TOLD_TERMS} terms"
-ONE_TEMPLATE = "a term's style is learnt in other templates, and no two terms have replies in two templates"
-_ZERO = 1e-9  # standard errors below this number are rounding errors
 
 
 @dataclass(frozen=True)
@@ -380,24 +375,3 @@ def pair_share_influences(
         np.add.at(cells, (templates, terms), apart)
     of_templates = np.bincount(templates, significant - share, shape[0]) / len(firsts)
     return Influences(share, None, cells, of_templates, axes, np.ones(len(axes)))
-
-
-def telling(shares: np.ndarray, confidence_level: float) -> Estimate:
-    """Computes how often style tells a reply's term from another term of the run, from `bias_values.right_shares`.
-
-    The interval is for other replies to other terms of the same kind. It comes from a jackknife over terms, because
-    the pairs of a term depend on each other. It is symmetric in log-odds, so it stays between 0 and 1.
-    """
-    known = ~np.isnan(shares)
-    rows, sizes = np.where(known, shares, 0).sum(axis=1), known.sum(axis=1)
-    rows, sizes = rows[sizes > 0], sizes[sizes > 0]
-    if not len(sizes):
-        return Estimate(None, None, ONE_TEMPLATE)
-    value = float(rows.sum() / sizes.sum())
-    if len(sizes) < MIN_TOLD_TERMS:
-        return Estimate(value, None, FEW_TERMS)
-    without = (rows.sum() - 2 * rows) / (sizes.sum() - 2 * sizes)
-    error = math.sqrt((len(sizes) - 1) * without.var())
-    if error < _ZERO:
-        return Estimate(value, None, "all terms have the same share of right answers, so its spread is unknown")
-    return Estimate(value, share_bounds(value, quantile(confidence_level, len(sizes) - 1) * error), None)
