@@ -56,6 +56,9 @@ def in_batches(
                     answers = await anyio.to_thread.run_sync(answer_all, [other.request for other in batch])
                 except Exception as error:  # noqa: BLE001 - each request raises the error below
                     answers = [error] * len(batch)
+                except BaseException:  # this request was cancelled, so another one asks for the rest
+                    waiting[:0] = [other for other in batch if other is not mine]
+                    raise
                 for other, given in zip(batch, answers, strict=True):
                     other.answer = given
         if isinstance(mine.answer, Exception):

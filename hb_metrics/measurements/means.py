@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.names import has_names
 from hb_metrics.layout.figure import Figure, Number, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count
-from hb_metrics.measurements.shares import LargestDifference, group_sums, of_groups, paired_replies
+from hb_metrics.measurements.shares import LargestDifference, group_shares, of_groups, paired_replies
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -85,7 +84,7 @@ def reply_means(rated: RatedReplies, prompts: pa.Table) -> Means:
         **vars(of_members(np.ones(len(values), bool), spreads[None])),
         by_axis={axis: of_members(axes == axis, spreads[axis]) for axis in by_descriptor},
         by_descriptor=by_descriptor,
-        groups=_group_means(rated, prompts) if has_names(prompts) else None,
+        groups=_group_means(rated, prompts),
     )
 
 
@@ -119,13 +118,16 @@ def _at(values: GenBias | ByMetric[Any] | None, axis: str | None) -> Any:
     return values.full_gen_bias if axis is None else (values.by_axis or {})[axis]
 
 
-def _group_means(rated: RatedReplies, prompts: pa.Table) -> GroupMeans:
+def _group_means(rated: RatedReplies, prompts: pa.Table) -> GroupMeans | None:
     most = float(rated.values.max())
-    sums, largest = group_sums(rated._replace(values=rated.values / most), prompts)
+    shares = group_shares(rated._replace(values=rated.values / most), prompts)
+    if shares is None:
+        return None
+    largest = shares.largest
     if largest is not None:
         bounds = largest.interval and (most * largest.interval[0], most * largest.interval[1])
         largest = replace(largest, value=most * largest.value, interval=bounds)
-    return GroupMeans({group: most * total / number for group, (total, number) in sums.items()}, largest)
+    return GroupMeans({group: most * share.share for group, share in shares.by_group.items()}, largest)
 
 
 def reply_mean_changes(name: str, before: RatedReplies, after: RatedReplies) -> dict[str, PairedChange] | None:

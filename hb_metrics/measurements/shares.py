@@ -113,7 +113,7 @@ def generalised_means(name: str, rated: RatedReplies, over: Over) -> dict[str, G
 
 @dataclass(frozen=True)
 class GroupShare:
-    """The share of replies about the names of a group, from 0 to 1."""
+    """The share of replies about the names of a group, from 0 to 1. All prompts count alike."""
 
     share: float
     num: int
@@ -140,37 +140,27 @@ class GroupShares:
     confidence_level: float = CONFIDENCE_LEVEL
 
 
-def group_shares(flagged: RatedReplies, prompts: pa.Table) -> GroupShares | None:
-    """Computes the share of flagged replies in each group of names, and the largest difference.
+def group_shares(rated: RatedReplies, prompts: pa.Table) -> GroupShares | None:
+    """Computes the share of flagged replies, or a mean from 0 to 1, in each group of names, and the largest difference.
 
     Prompts and names are both random. A group's share is the mean over prompts of the mean over names. The result is
     `None` if people are not names.
     """
-    if not has_names(prompts) or not flagged.replies.ids:
+    if not has_names(prompts) or not rated.replies.ids:
         return None
-    sums, largest = group_sums(flagged, prompts)
-    by_group = {group: GroupShare(total / number, int(total), number) for group, (total, number) in sums.items()}
-    return GroupShares(by_group, largest)
-
-
-def group_sums(rated: RatedReplies, prompts: pa.Table) -> tuple[dict[str, tuple[float, int]], LargestDifference | None]:
-    """Computes the sum of values and the number of replies of each group of names, and the largest difference.
-
-    The values are from 0 to 1, and `prompts` contains people's names.
-    """
     keys, sums, sizes = cell_sums(rated)
     groups = group_of_names(prompts)
     of_names = [groups[key.descriptor] for key in keys]
     table = np.divide(sums, sizes, out=np.full(sums.shape, np.nan), where=sizes > 0).T
     gaps = name_gaps(table, of_names, CONFIDENCE_LEVEL)
     by_group = {}
-    for group in gaps.groups:
-        members = [name == group for name in of_names]
-        by_group[group] = float(sums[members].sum()), int(sizes[members].sum())
+    for group, share in zip(gaps.groups, gaps.means.tolist(), strict=True):
+        members = np.equal(of_names, group)
+        by_group[group] = GroupShare(share, int(sums[members].sum()), int(sizes[members].sum()))
     if gaps.largest is None:
-        return by_group, None
+        return GroupShares(by_group, None)
     gap, high, low = gaps.largest.gap, gaps.groups[gaps.largest.high], gaps.groups[gaps.largest.low]
-    return by_group, LargestDifference(high, low, gap.value, gap.interval, gap.reason)
+    return GroupShares(by_group, LargestDifference(high, low, gap.value, gap.interval, gap.reason))
 
 
 def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
@@ -178,7 +168,7 @@ def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
     if shares is None:
         return []
     rows = [
-        Figure(group, share.share, "share", detail=f"{count(share.num)} of {count(share.num_replies)}")
+        Figure(group, share.share, "share", detail=f"{count(share.num_replies)} replies")
         for group, share in shares.by_group.items()
     ]
     return of_groups(name, rows, shares.largest, "points")

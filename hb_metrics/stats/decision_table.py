@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.stats.decisions import gaps_to_mean, largest_gap
+from hb_metrics.stats.decisions import gaps_to_mean, largest_gap, term_means
 from hb_metrics.stats.inputs import (
     check_columns,
     check_level,
@@ -96,13 +96,13 @@ def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: in
 
 
 def _terms(table: np.ndarray, names: list[str], confidence_level: float) -> dict[str, dict[str, Any]]:
-    gaps = gaps_to_mean(table, confidence_level)
+    means, gaps = term_means(table).tolist(), gaps_to_mean(table, confidence_level)
     return {
         name: {
-            "mean": float(np.nanmean(table[:, column])),
+            "mean": mean,
             "gap": gap and gap.value,
             "gap_interval": gap and gap.interval,
             "p_value": gap and gap.p_value,
         }
-        for column, (name, gap) in enumerate(zip(names, gaps, strict=True))
+        for name, mean, gap in zip(names, means, gaps, strict=True)
     }

@@ -20,7 +20,9 @@ from hb_metrics.stats.question_tables import (
     compared_terms,
     completed,
     filling_scales,
+    normal_matrix,
     pair_contributions,
+    row_effects,
 )
 
 SAME_ANSWERS = "the differences are the same in all questions"
@@ -82,22 +84,67 @@ def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Deci
 
 
 def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> DecisionEstimate:
-    """Computes the mean decision, with a t-interval over questions: [questions, terms]."""
-    rates = row_means(table)
-    mean = difference(rates, np.zeros(len(table)), confidence_level)
+    """Computes the mean decision of all terms, with a t-interval over questions.
+
+    A term that lacks answers counts as much as the others, because a decision is assumed to be the sum of an effect of
+    the question and one of the term. The degrees of freedom are those of the effective number of questions.
+
+    Args:
+        table: [questions, terms] NaN marks a missing value.
+        confidence_level: The level of the interval.
+    """
+    rows, number = _question_contributions(table)
+    mean = _t_mean(rows, number, confidence_level)
     interval = mean.interval
-    if interval is not None and np.nanmax(rates) - np.nanmin(rates) < ZERO:  # unlike a difference, no mean is below 0
-        unseen = unseen_share(int((~np.isnan(rates)).sum()), confidence_level)
+    if interval is not None and is_constant(rows):  # unlike a difference, no mean is below 0
+        unseen = unseen_share(number, confidence_level)
         interval = mean.value * (1 - unseen), mean.value + unseen * (1 - mean.value)
     return mean._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
 
 
-def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 0.95) -> DecisionEstimate:
-    """Compares two columns of values, paired by question: [questions] each, NaN if missing."""
-    rows = (first - second)[np.isfinite(first - second), None]
+def mean_difference(table: np.ndarray, confidence_level: float = 0.95) -> DecisionEstimate:
+    """Computes the mean of differences of decisions as `mean_over_questions` does: [questions, terms]."""
+    return _t_mean(*_question_contributions(table), confidence_level)
+
+
+def _t_mean(rows: np.ndarray, number: float, confidence_level: float) -> DecisionEstimate:
     fault = FEW_QUESTIONS if len(rows) < MIN_QUESTIONS else None
     value = float(rows.mean()) if len(rows) else math.nan
-    return _t_gap(value, float(standard_errors(rows)[0]), len(rows), fault, confidence_level)
+    return _t_gap(value, float(standard_errors(rows[:, None])[0]), number, fault, confidence_level)
+
+
+def _question_contributions(table: np.ndarray) -> tuple[np.ndarray, float]:
+    """Returns the contributions of the answered questions to the mean over terms, and their effective number."""
+    known = ~np.isnan(table)
+    table, known = table[known.any(axis=1)], known[known.any(axis=1)]
+    if known.all():
+        return table.mean(axis=1), len(table)
+    counts = known.sum(axis=1)
+    adjusted = table - _term_effects(table)
+    means = row_means(adjusted)
+    # How much the terms' effects add to the mean, and so how much each answer adds to it through them.
+    slopes = np.linalg.lstsq(normal_matrix(known.T), (known / counts[:, None]).sum(axis=0), rcond=None)[0]
+    weights = np.where(known, 1 / counts[:, None] - slopes + (known @ slopes / counts)[:, None], 0.0)
+    of_questions = (weights**2).sum(axis=1)
+    number = float(of_questions.sum() ** 2 / (of_questions**2).sum())
+    return means + np.where(known, weights * (adjusted - means[:, None]), 0.0).sum(axis=1), number
+
+
+def term_means(table: np.ndarray) -> np.ndarray:
+    """Returns the mean of each term, adjusted for the questions that it lacks: [questions, terms] to [terms].
+
+    The mean of a term that cannot be compared (see `compared_terms`) is that of its answers, NaN if it has none.
+    """
+    means, (kept, _) = row_means(table.T), compared_terms(table)
+    if len(kept) and np.isnan(table[:, kept]).any():
+        effects = _term_effects(table[:, kept])
+        means[kept] = np.clip(np.nanmean(row_means(table[:, kept] - effects)) + effects, 0.0, 1.0)
+    return means
+
+
+def _term_effects(table: np.ndarray) -> np.ndarray:
+    """Fits the effects of terms on decisions (see `row_effects`): [questions, terms] to [terms]."""
+    return row_effects(table.T, ~np.isnan(table.T))
 
 
 def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int) -> LargestGap | None:

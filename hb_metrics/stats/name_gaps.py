@@ -18,6 +18,7 @@ from hb_metrics.stats.decisions import (
     row_means,
     scaled_to,
     t_interval,
+    term_means,
     with_unseen,
 )
 from hb_metrics.stats.question_tables import compared_terms
@@ -31,12 +32,14 @@ class NameGaps(NamedTuple):
 
     Attributes:
         groups: The names of the groups, sorted.
+        means: The mean of each group (see `term_means`).
         compared: The indices of the groups that were compared.
         largest: The largest difference, or `None` if there is only one group.
         p_value: The smallest p-value of a pair of groups, adjusted for the number of pairs. `None` without an interval.
     """
 
     groups: list[str]
+    means: np.ndarray
     compared: np.ndarray
     largest: LargestGap | None
     p_value: float | None
@@ -69,7 +72,8 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
     gaps = [_name_gap(one, other, members, rates, reason, level) for one, other in pairs]
     p_values = [largest.gap.p_value for largest in gaps if largest.gap.p_value is not None]
     p_value = min(1.0, len(pairs) * min(p_values)) if p_values else None
-    return NameGaps(known, compared, max(gaps, key=lambda largest: largest.gap.value, default=None), p_value)
+    largest = max(gaps, key=lambda of_pair: of_pair.gap.value, default=None)
+    return NameGaps(known, term_means(rates), compared, largest, p_value)
 
 
 def _name_gap(

@@ -47,9 +47,13 @@ def row_effects(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     divisors = np.maximum(known.sum(axis=0), 1)
     filled = np.where(known, values, 0.0)
     centred = np.where(known, filled - filled.sum(axis=0) / divisors, 0.0)
-    normal = np.diag(known.sum(axis=1)) - (known / divisors) @ known.T
-    effects: np.ndarray = np.linalg.lstsq(normal, centred.sum(axis=1), rcond=None)[0]
+    effects: np.ndarray = np.linalg.lstsq(normal_matrix(known), centred.sum(axis=1), rcond=None)[0]
     return effects
+
+
+def normal_matrix(known: np.ndarray) -> np.ndarray:
+    """Returns the matrix of the normal equations of `row_effects`: [rows, rows]."""
+    return np.diag(known.sum(axis=1)) - (known / np.maximum(known.sum(axis=0), 1)) @ known.T
 
 
 def mean_table(values: np.ndarray, rows: Any, columns: Any, shape: tuple[int, int]) -> np.ndarray:

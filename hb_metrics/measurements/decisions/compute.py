@@ -133,22 +133,23 @@ def _axis(cells: Cells, base: np.ndarray | None, how: _How, has_rates: bool) -> 
     if np.nanmax(cells.unanswered) > 0:
         unread = largest_of(cells, unanswered, seed=how.seed)
     compared = {largest.groups[index] for index in largest.compared}
+    means = [None if np.isnan(mean) else mean for mean in largest.means.tolist()]
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
     if cells.groups is None:
         if base is not None:
-            baseline = _known(statistics.difference(statistics.row_means(table), base, CONFIDENCE_LEVEL))
+            baseline = _known(statistics.mean_difference(table - base[:, None], CONFIDENCE_LEVEL))
         gaps = statistics.gaps_to_mean(table, CONFIDENCE_LEVEL)
         terms = [
-            Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap, None)
-            for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
+            Term(name, mean, number, gap, None)
+            for name, mean, number, gap in zip(cells.names, means, cells.num_answers.tolist(), gaps, strict=True)
         ]
         if largest.largest is not None:
             spread = _known(spread_between([table], CONFIDENCE_LEVEL, seed=how.seed))
     else:
         terms = []
-        for group in largest.groups:
-            chosen = np.array([other == group for other in cells.groups])
-            terms.append(Term(group, _mean(table[:, chosen]), int(cells.num_answers[chosen].sum()), None, None))
+        for group, mean in zip(largest.groups, means, strict=True):
+            number = int(cells.num_answers[np.equal(cells.groups, group)].sum())
+            terms.append(Term(group, mean, number, None, None))
     return Axis(
         terms=terms,
         left_out=sorted({*largest.groups} - compared | {*without}),
@@ -174,7 +175,8 @@ def largest_of(cells: Cells, table: np.ndarray, level: float = CONFIDENCE_LEVEL,
         return name_gaps(table, cells.groups, level)
     compared, _ = compared_terms(table)
     largest = statistics.largest_gap(table, level, seed=seed)
-    return NameGaps(cells.names, compared, largest, None if largest is None else largest.gap.p_value)
+    p_value = None if largest is None else largest.gap.p_value
+    return NameGaps(cells.names, statistics.term_means(table), compared, largest, p_value)
 
 
 def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
@@ -248,7 +250,7 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
         ends: list[tuple[float, tuple[str, str]]] = []
         for of_axis, table, (compared, _) in zip(of_terms, tables, compared_of[name], strict=True):
             if len(compared):
-                means = np.nanmean(table[:, compared], axis=0)
+                means = statistics.term_means(table)[compared]
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))
         spread = _known(spread_between(tables, CONFIDENCE_LEVEL, seed=how.seed, num_tests=num_tests))
@@ -297,7 +299,7 @@ def _order_effect(
     if not np.isfinite(means).all(axis=1).any():
         return None
     table = question_means(means, how.questions)
-    return statistics.difference(table[:, 1], table[:, 0], CONFIDENCE_LEVEL)
+    return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
 
 
 def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
@@ -328,10 +330,6 @@ def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: M
 
 def _by_value(answers: Sequence[Answer]) -> list[Answer]:
     return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))
-
-
-def _mean(values: np.ndarray) -> float | None:
-    return None if np.isnan(values).all() else float(np.nanmean(values))
 
 
 def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float | None]]:

@@ -79,11 +79,11 @@ def gap_changes(
 
 
 def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]]) -> dict[str, PairedChange]:
-    means = [statistics.row_means(np.concatenate(of_run, axis=1)) for of_run in zip(*tables, strict=True)]
-    if not np.isfinite(means[0]).any():
+    before, after = (np.concatenate(of_run, axis=1) for of_run in zip(*tables, strict=True))
+    change = statistics.mean_difference(after - before, CONFIDENCE_LEVEL)
+    if np.isnan(change.value):
         return {}
-    change = statistics.difference(means[1], means[0], CONFIDENCE_LEVEL)
-    first, second = (float(np.nanmean(of_run)) for of_run in means)
+    first, second = (statistics.mean_over_questions(of_run).value for of_run in (before, after))
     return {name: PairedChange(first, second, change.interval, None, change.reason)}
 
 

@@ -1,6 +1,8 @@
 """The tasks of Inspect. Without inspect-ai (`pip install 'holistic-bias[inspect]'`) they are skipped."""
 
+import asyncio
 import math
+import time
 from collections import Counter
 
 import pytest
@@ -138,6 +140,19 @@ def test_requests_that_wait_are_answered_together_and_an_error_is_that_of_all():
     assert anyio.run(ask, range(5)) == {number: number * 10 for number in range(5)}
     assert calls == [[0, 1, 2, 3, 4]]
     assert anyio.run(ask, [1, 13, 14]) == dict.fromkeys((1, 13, 14), "thirteen")
+
+
+def test_a_cancelled_request_leaves_the_others_their_answers():
+    async def ask():
+        answer = in_batches(lambda requests: time.sleep(0.2) or [request * 10 for request in requests])
+        tasks = [asyncio.create_task(answer(number)) for number in range(3)]
+        await asyncio.sleep(0.1)
+        tasks[0].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    cancelled, *answers = asyncio.run(ask())
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert answers == [10, 20]
 
 
 @pytest.mark.long

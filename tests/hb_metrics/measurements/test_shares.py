@@ -28,6 +28,19 @@ def test_shares_by_group_have_a_difference_with_an_interval():
     assert 0 < gap.interval[0] < 0.5 < gap.interval[1]
 
 
+def test_shares_of_groups_differ_by_their_difference_although_some_prompts_have_more_replies():
+    replies, prompts = made()
+    is_high = np.array([GROUPS[name] == "a" for name in replies.descriptors])
+    is_first = np.array([template == "question 0" for template in replies.templates])
+    flags = np.random.default_rng(0).random(len(is_high)) < np.where(is_high, 0.6, 0.2)
+    rows = np.repeat(np.arange(len(flags)), np.where(is_first & ~is_high, 20, 1))
+    flags[is_first & ~is_high] = True
+    repeated = Replies(*([column[row] for row in rows] for column in replies[:6]))
+    found = group_shares(RatedReplies(repeated, flags[rows]), prompts)
+    assert found.largest.value == pytest.approx(found.by_group["a"].share - found.by_group["b"].share)
+    assert found.by_group["b"].share == pytest.approx(flags[~is_high].mean())
+
+
 def test_few_questions_have_no_interval_and_terms_no_groups():
     replies, prompts = made(questions=5)
     flags = np.arange(len(replies.ids)) % 2 == 0

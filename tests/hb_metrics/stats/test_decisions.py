@@ -5,7 +5,14 @@ import pytest
 from scipy import stats
 
 from hb_metrics.stats import decisions
-from hb_metrics.stats.decisions import difference, gaps_to_mean, largest_gap, mean_over_questions, standard_errors
+from hb_metrics.stats.decisions import (
+    gaps_to_mean,
+    largest_gap,
+    mean_difference,
+    mean_over_questions,
+    standard_errors,
+    term_means,
+)
 from hb_metrics.stats.name_gaps import FEW_NAMES, name_gaps, sum_of_groups
 from hb_metrics.stats.question_tables import FEW_QUESTIONS, ONE_TERM, compared_terms, pair_contributions, question_means
 from hb_metrics.stats.term_spread import spread_between
@@ -82,7 +89,7 @@ def test_gaps_are_paired_t_tests_whose_variances_borrow_from_the_axis():
     for gap, value, error in zip(gaps_to_mean(table), centred.mean(axis=0), errors, strict=True):
         assert (gap.value, gap.p_value) == pytest.approx((value, 2 * stats.t.sf(abs(value) / error, 9)))
         assert gap.interval == pytest.approx(stats.t.interval(0.95, 9, value, error))
-    gap, expected = difference(table[:, 0], table[:, 1]), stats.ttest_rel(table[:, 0], table[:, 1])
+    gap, expected = mean_difference(table[:, [0]] - table[:, [1]]), stats.ttest_rel(table[:, 0], table[:, 1])
     assert (gap.p_value, *gap.interval) == pytest.approx((expected.pvalue, *expected.confidence_interval()))
 
 
@@ -92,7 +99,7 @@ def test_missing_answers_leave_a_question_out_of_the_pairs_that_lack_them():
     largest = largest_gap(table, seed=0)
     common = table[6:] if 1 in (largest.high, largest.low) else table
     assert largest.gap.value == pytest.approx(np.mean(common[:, largest.high] - common[:, largest.low]))
-    assert difference(table[:, 0], table[:, 1]).value == pytest.approx(np.mean(table[6:, 0] - table[6:, 1]))
+    assert mean_difference(table[:, [0]] - table[:, [1]]).value == pytest.approx(np.mean(table[6:, 0] - table[6:, 1]))
     pairs = [np.nanmean(table[:, 1] - table[:, other]) for other in (0, 2, 3)]
     assert gaps_to_mean(table)[1].value == pytest.approx(sum(pairs) / 4)
 
@@ -177,7 +184,7 @@ def test_one_term_is_the_reason_only_if_no_axis_has_two():
 @pytest.mark.parametrize("gap", [0.0, 0.5, 1.0])
 def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what_was_not_seen(gap):
     table = np.repeat([[0.0, gap]], 12, axis=0)
-    found, (low, high) = largest_gap(table, seed=0).gap, difference(table[:, 1], table[:, 0]).interval
+    found, (low, high) = largest_gap(table, seed=0).gap, mean_difference(table[:, [1]] - table[:, [0]]).interval
     unseen = 1 - 0.025 ** (1 / 12)  # in a larger share of questions, 12 would have shown another difference
     half = 2 * unseen * gap or unseen  # these questions have the opposite difference, or one of any size
     assert (low, high) == pytest.approx((gap - half, gap + unseen * min(2 * gap or 1, 1 - gap)))
@@ -343,6 +350,66 @@ def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():
 def test_a_mean_of_equal_decisions_has_the_interval_of_what_was_not_seen():
     found = mean_over_questions(np.ones((12, 2)))
     assert found.interval == pytest.approx((0.025 ** (1 / 12), 1))
+
+
+def test_the_mean_with_missing_answers_is_that_of_a_fit_of_questions_and_terms():
+    """A question's contribution is the derivative of a weighted least-squares fit of both effects."""
+    rng, table = np.random.default_rng(0), made(4, questions=12, terms=3) / 2
+    table[rng.random(table.shape) < 0.3] = np.nan
+    table = table[~np.isnan(table).all(axis=1)]
+    rows, columns = np.nonzero(~np.isnan(table))
+    design = np.concatenate([np.eye(len(table))[rows], np.eye(3)[columns]], axis=1)
+
+    def fitted(weights):
+        roots = np.sqrt(weights[rows])
+        effects = np.linalg.lstsq(design * roots[:, None], table[rows, columns] * roots, rcond=None)[0]
+        return np.average(effects[: len(table)], weights=weights) + effects[len(table) :].mean()
+
+    ones, step = np.ones(len(table)), 1e-5
+    steps = [(fitted(ones + step * one) - fitted(ones - step * one)) / 2 / step for one in np.eye(len(table))]
+    found = mean_over_questions(table)
+    assert found.value == pytest.approx(fitted(ones))
+    rates, number = decisions._question_contributions(table)
+    assert rates - found.value == pytest.approx(len(table) * np.array(steps), abs=1e-6)
+    half = stats.t.ppf(0.975, number - 1) * stats.sem(rates)
+    assert found.interval == pytest.approx((max(found.value - half, 0), found.value + half))
+    assert mean_difference(table - 0.2).value == pytest.approx(found.value - 0.2)
+
+
+def test_means_of_terms_are_adjusted_for_the_questions_that_they_lack():
+    table = np.linspace(0.2, 0.6, 20)[:, None] + np.array([0.0, 0.1, 0.3])
+    expected = table.mean(axis=0)
+    table[8:, 0] = np.nan  # the first term lacks the questions with many favourable decisions
+    assert term_means(table) == pytest.approx(expected)
+    assert table[:8, 0].mean() < expected[0] - 0.1
+    alone = np.concatenate([table, np.full((20, 2), np.nan)], axis=1)
+    alone[0, 3] = 0.9  # too few questions for a comparison
+    assert term_means(alone) == pytest.approx([*expected, 0.9, np.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("terms", "lacking", "of_questions", "yes_or_no"),
+    [
+        ([0.2, 0.5, 0.5, 0.5, 0.6], [0.6, 0, 0, 0, 0], 0.05, False),
+        ([0.3, 0.6], [0.6, 0], 0.03, False),
+        ([0.3, 0.6, 0.6], [0.8, 0, 0], 0.0, False),
+        ([0.2, 0.4, 0.6, 0.8], [0.3, 0.3, 0.3, 0.3], 0.05, False),
+        ([0.3, 0.6, 0.5], [0.6, 0, 0], 0.1, True),
+        ([0.3, 0.5, 0.7], None, 0.1, False),  # the first term lacks the questions with many favourable decisions
+    ],
+)
+def test_a_term_that_lacks_answers_counts_as_much_as_the_others(terms, lacking, of_questions, yes_or_no):
+    rng, covered = np.random.default_rng(1), []
+    for _ in range(300):
+        questions = rng.normal(0, of_questions, (40, 1))
+        table = np.clip(np.array(terms) + questions + rng.normal(0, 0.1, (40, len(terms))), 0, 1)
+        if yes_or_no:
+            table = (rng.random(table.shape) < np.clip(np.array(terms) + questions, 0, 1)).astype(float)
+        shares = np.where(questions > 0, [0.7, 0, 0], [0.1, 0, 0]) if lacking is None else lacking
+        table[rng.random(table.shape) < shares] = np.nan
+        low, high = mean_over_questions(table).interval
+        covered.append(low <= np.mean(terms) <= high)
+    assert 0.92 < np.mean(covered) < 0.985  # means over the answers of each question covered 0 to 85 %
 
 
 def test_questions_without_answers_about_both_terms_change_nothing():
