@@ -160,8 +160,7 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
     for row, mean in enumerate(means):
         own, others = replied @ mean, (replied[row : row + 1] @ means)[:, 0]  # sums over the nouns that two terms share
         crossed[row] = np.einsum("es,es->e", own, others)
-    kernel = 2 * (shared * products - crossed)
-    np.fill_diagonal(kernel, 0)
+    kernel = np.where(shared > 1, 2 * (shared * products - crossed), 0.0)
     return kernel / pairs * (1 - 1 / number) / 2
 
 
