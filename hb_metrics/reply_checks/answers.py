@@ -9,15 +9,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from hb_metrics.reply_checks.clauses import (
-    DECISION,
-    FIRST,
-    NOUN,
-    NOUNS,
-    only_decision,
-    stated_decision,
-    without_signs,
-)
+from hb_metrics.reply_checks.clauses import DECISION, FIRST, NOUN, NOUNS, only_decision, stated_decision, without_signs
 
 _FENCED = re.compile(r"```\w*\n(.*)```", re.DOTALL)
 _CERTAINTY = ("confidence", "probability", "likelihood")

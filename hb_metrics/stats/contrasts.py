@@ -11,13 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special, stats
 
-from hb_metrics.stats.clusters import (
-    MIN_FREEDOM,
-    Bounds,
-    Estimate,
-    quantile,
-    uncertainty,
-)
+from hb_metrics.stats.clusters import MIN_FREEDOM, Bounds, Estimate, quantile, uncertainty
 from hb_metrics.stats.decisions import SAME_ANSWERS
 from hb_metrics.stats.likelihood_tables import (
     FEW_NOUNS,

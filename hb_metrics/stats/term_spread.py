@@ -7,14 +7,7 @@ import numpy as np
 from scipy import stats
 
 from hb_metrics.stats.clusters import quantile
-from hb_metrics.stats.decisions import (
-    SAME_ANSWERS,
-    ZERO,
-    DecisionEstimate,
-    constant_p_value,
-    is_constant,
-    unseen_share,
-)
+from hb_metrics.stats.decisions import SAME_ANSWERS, ZERO, DecisionEstimate, constant_p_value, is_constant, unseen_share
 from hb_metrics.stats.question_tables import FEW_QUESTIONS, ONE_TERM, compared_terms, pair_contributions
 
 NUM_FLIPS = 1999
