@@ -23,7 +23,7 @@ from hb_metrics.layout.rendering import render, section
 from hb_metrics.run.run_folder import read_json, write_json
 from hb_metrics.run.typed_json import from_json, to_json
 from hb_metrics.stats.calibration import krippendorff_alpha
-from hb_metrics.stats.clusters import Bounds, Estimate, crossed, jeffreys_bounds, quantile, spread
+from hb_metrics.stats.clusters import Bounds, Estimate, crossed, jeffreys_bounds, quantile, uncertainty
 
 RESULTS_FILE, PAGE_FILE = "human_evaluation.json", "human_evaluation.html"
 LAYOUT = 4
@@ -249,7 +249,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimat
     number, value = len(wins), float(np.mean(wins))
     for name, groups, least in (("rater", raters, MIN_RATERS), ("pair", pairs, MIN_PAIRS)):
         sizes = np.unique(groups, return_counts=True)[1]
-        effective = spread(sizes.astype(float), weights=sizes).by_weight + 1
+        effective = uncertainty(sizes.astype(float), weights=sizes).by_weight + 1
         if round(effective, 6) < least:
             counted, needed = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}", f"{math.ceil(least)}"
             if len(sizes) >= least:

@@ -8,7 +8,6 @@ from scipy import stats
 from scipy.special import binom
 
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
-from hb_metrics.stats.contrasts import LikelihoodTable, likelihood_table, term_share
 from hb_metrics.stats.contrasts import contrasts as attitude_contrasts
 from hb_metrics.stats.inputs import (
     check_alpha,
@@ -19,6 +18,7 @@ from hb_metrics.stats.inputs import (
     text_codes,
     text_column,
 )
+from hb_metrics.stats.likelihood_tables import LikelihoodTable, likelihood_table, term_share
 
 # The terms of HolisticBias v1.0 that the paper combines only with female nouns or only with male nouns (Table 5).
 GENDERED_DESCRIPTORS = frozenset(

@@ -24,7 +24,7 @@ from hb_metrics.stats.clusters import (
     cluster_errors,
     mean_of_replies,
     reply_strata,
-    spread,
+    uncertainty,
 )
 from hb_metrics.stats.gen_bias import ByMetric, GenBias, plain_and_debiased
 from hb_metrics.stats.inputs import text_codes
@@ -152,7 +152,7 @@ def mean_change(values: np.ndarray, strata: np.ndarray) -> PairedChange:
     """
     means = np.nanmean(values, axis=1, keepdims=True)
     influences = np.nan_to_num(values - means) / np.isfinite(values).sum(axis=1, keepdims=True)
-    of_change, errors = spread(influences[1] - influences[0], strata), cluster_errors(influences, strata)
+    of_change, errors = uncertainty(influences[1] - influences[0], strata), cluster_errors(influences, strata)
     first, second = means.ravel().tolist()
     if of_change.by_weight < MIN_REPLIES_OF_MEAN:
         return PairedChange(first, second, None, None, ROUGH_REASON)

@@ -11,7 +11,7 @@ from hb_dataset.own_prompts import OwnPrompt, read_own_prompts
 from hb_dataset.vocabulary import Vocabulary
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.stats.decisions import MIN_QUESTIONS
+from hb_metrics.stats.question_tables import MIN_QUESTIONS
 
 
 def own_prompts(settings: Settings) -> list[OwnPrompt]:

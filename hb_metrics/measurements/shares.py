@@ -16,8 +16,8 @@ from hb_metrics.run.replies import RatedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
-from hb_metrics.stats.decisions import name_gaps
 from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.name_gaps import name_gaps
 from hb_metrics.stats.reply_shares import share_change
 
 ALPHA = 0.05

@@ -6,26 +6,19 @@ the same axes. It is Fieller's interval of a ratio. If the true P_aa may be 0, i
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats.changes import ratio_bounds
-from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, spread
+from hb_metrics.stats.clusters import Estimate, cluster_errors, quantile, uncertainty
 
 MIN_FREEDOM = 10  # the minimum effective number of clusters, minus the number of axes
 # The influences of clusters on √(P_aa P_bb) and P_ab [2, clusters], the strata, and the weights of clusters.
 Sample = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
-class Agreement(NamedTuple):
-    value: float | None
-    interval: Bounds | None
-    reason: str | None
-
-
-def agreement(products: np.ndarray, axes: np.ndarray, buckets: np.ndarray, *, few: str, no_effect: str) -> Agreement:
+def agreement(products: np.ndarray, axes: np.ndarray, buckets: np.ndarray, *, few: str, no_effect: str) -> Estimate:
     """Computes the correlation from the products of effects.
 
     Args:
@@ -36,31 +29,31 @@ def agreement(products: np.ndarray, axes: np.ndarray, buckets: np.ndarray, *, fe
         no_effect: The reason why there is no correlation, if P_aa or P_bb is not above 0.
     """
     _, first, codes, weights = np.unique(buckets, return_index=True, return_inverse=True, return_counts=True)
-    by_weight = spread(weights.astype(float), axes[first], weights).by_weight if len(axes) else 0.0
+    by_weight = uncertainty(weights.astype(float), axes[first], weights).by_weight if len(axes) else 0.0
     if by_weight < MIN_FREEDOM:
         needed = f"{MIN_FREEDOM + 1} groups of similar terms on one axis"
-        return Agreement(None, None, f"{few} count as only {by_weight + 1:.0f} of at least {needed}")
+        return Estimate(None, None, f"{few} count as only {by_weight + 1:.0f} of at least {needed}")
     own, opposite, shared = (float(of_terms.mean()) for of_terms in products)
     if min(own, opposite) <= 0:
-        return Agreement(None, None, no_effect)
+        return Estimate(None, None, no_effect)
     size = math.sqrt(own * opposite)
     influences = np.stack([(products[0] / own + products[1] / opposite) * size / 2, products[2]]) / len(axes)
     by_bucket = np.stack([np.bincount(codes, row) for row in influences])
     return ratio_agreement(size, shared, (by_bucket, axes[first], weights))
 
 
-def ratio_agreement(size: float, product: float, *samples: Sample) -> Agreement:
+def ratio_agreement(size: float, product: float, *samples: Sample) -> Estimate:
     """Computes the agreement, product / size, where `size` is √(P_aa P_bb) and `product` is P_ab."""
     ratio, covariance, variance, noise = product / size, np.zeros((2, 2)), 0.0, 0.0
     for influences, strata, weights in samples:
         errors = cluster_errors(influences, strata, weights)
         covariance += errors @ errors.T
-        of_ratio = spread(influences[1] - ratio * influences[0], strata, weights)
+        of_ratio = uncertainty(influences[1] - ratio * influences[0], strata, weights)
         variance, noise = variance + of_ratio.variance, noise + of_ratio.variance**2 / of_ratio.freedom
     squared = quantile(CONFIDENCE_LEVEL, variance**2 / noise if noise > 0 else math.inf) ** 2
     bounds = ratio_bounds(size, product, covariance, squared) or (-1.0, 1.0)
     value, low, high = np.clip([ratio, *bounds], -1, 1).tolist()
-    return Agreement(value, (low, high), None)
+    return Estimate(value, (low, high), None)
 
 
 def own_products(rows: np.ndarray, axes: np.ndarray, times: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -88,7 +81,7 @@ def column_agreement(
     times: float = 1.0,
     few: str,
     no_effect: str,
-) -> Agreement:
+) -> Estimate:
     """Compares the columns of two tables with independent rows: [rows, terms] each. `times` is for the second one."""
     (effects, own, factors), (others, opposite, _) = own_products(first, axes), own_products(second, axes, times)
     products = np.stack([own, opposite, effects * others * factors])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_metrics.regard_bias.regard_rows import NEUTRAL, ROUNDING, Column, RegardRows, cell_means
-from hb_metrics.stats.clusters import Interval, mean_bounds, spread
+from hb_metrics.stats.clusters import Interval, mean_bounds, uncertainty
 
 # The minimum number of units. With fewer units, their variance and skewness cannot be estimated reliably.
 MIN_UNITS = 5
@@ -54,7 +54,7 @@ class UnitSpread(NamedTuple):
             return Interval(None, f"too many structures have texts from only one {unit}")
         present = known.any(axis=0)
         first, *others = np.nan_to_num(influences[:, present])
-        of_value = spread(first - sum(others), known[:, present].sum(axis=0) + 2 * known[0, present])
+        of_value = uncertainty(first - sum(others), known[:, present].sum(axis=0) + 2 * known[0, present])
         if of_value.variance < ROUNDING**2:
             reason = f"all {number} {units} have the same figure, so it is unknown how much other {units} would differ"
             return Interval(None, reason)
@@ -99,7 +99,7 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     share_seen = np.divide(seen, total, out=np.ones(num_groups), where=total > 0)
     present = sizes.any(axis=1)
     numbers = np.maximum(present.sum(axis=1), 1)
-    # `spread` corrects for the number of units, which the division above has done already.
+    # `uncertainty` corrects for the number of units, which the division above has done already.
     factors = np.sqrt((1 - 1 / numbers) / np.where(share_seen > 0, share_seen, 1.0))
     influences = np.where(present, moves.sum(axis=1) * factors[:, None], np.nan)
     return UnitSpread(name, influences, share_seen, confidence_level)

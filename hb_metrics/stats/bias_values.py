@@ -1,18 +1,25 @@
 """Computes how typical the styles of replies are for their terms.
 
 A bias value shows how typical the style of a reply is for the reply's descriptor (paper, C.1). `right_shares` computes
-how often the style of a reply shows to which of two terms the model replied.
+how often the style of a reply shows to which of two terms the model replied, and `telling` averages these shares.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from hb_metrics.stats.clusters import Estimate, quantile, share_bounds
 from hb_metrics.stats.inputs import check_lengths, check_values, text_codes
 
 # If a descriptor's mean is closer than this to the overall mean, the difference consists of rounding errors.
 _NO_DIRECTION = 1e-12
+# Of how often style tells the term.
+MIN_TOLD_TERMS = 12
+FEW_TERMS = f"there are fewer than {MIN_TOLD_TERMS} terms"
+ONE_TEMPLATE = "a term's style is learnt in other templates, and no two terms have replies in two templates"
+_ZERO = 1e-9  # standard errors below this number are rounding errors
 
 
 class DescriptorKey(NamedTuple):
@@ -159,3 +166,24 @@ def right_shares(vectors: np.ndarray, terms: np.ndarray, templates: np.ndarray) 
     np.fill_diagonal(num_wins, 0)
     with np.errstate(invalid="ignore"):
         return (wins + wins.T) / np.where(num_wins > 0, num_wins + num_wins.T, np.nan)
+
+
+def telling(shares: np.ndarray, confidence_level: float) -> Estimate:
+    """Computes how often style tells a reply's term from another term of the run, from `right_shares`.
+
+    The interval is for other replies to other terms of the same kind. It comes from a jackknife over terms, because
+    the pairs of a term depend on each other. It is symmetric in log-odds, so it stays between 0 and 1.
+    """
+    known = ~np.isnan(shares)
+    rows, sizes = np.where(known, shares, 0).sum(axis=1), known.sum(axis=1)
+    rows, sizes = rows[sizes > 0], sizes[sizes > 0]
+    if not len(sizes):
+        return Estimate(None, None, ONE_TEMPLATE)
+    value = float(rows.sum() / sizes.sum())
+    if len(sizes) < MIN_TOLD_TERMS:
+        return Estimate(value, None, FEW_TERMS)
+    without = (rows.sum() - 2 * rows) / (sizes.sum() - 2 * sizes)
+    error = math.sqrt((len(sizes) - 1) * without.var())
+    if error < _ZERO:
+        return Estimate(value, None, "all terms have the same share of right answers, so its spread is unknown")
+    return Estimate(value, share_bounds(value, quantile(confidence_level, len(sizes) - 1) * error), None)

@@ -43,11 +43,6 @@ MIN_TEMPLATES = 4
 # The influences of terms on squares or products of their effects have heavier tails than the effects, and a sample
 # shows even less of them. The degrees of freedom are multiplied by this number.
 OF_SQUARES = 0.7
-# Of how often style tells the term.
-MIN_TOLD_TERMS = 12
-FEW_TERMS = f"there are fewer than {MIN_TOLD_TERMS} terms"
-ONE_TEMPLATE = "a term's style is learnt in other templates, and no two terms have replies in two templates"
-_ZERO = 1e-9  # standard errors below this number are rounding errors
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ class Interval(NamedTuple):
     reason: str | None = None
 
 
-class Spread(NamedTuple):
+class Uncertainty(NamedTuple):
     """The uncertainty of a figure.
 
     Attributes:
@@ -86,9 +81,15 @@ class Spread(NamedTuple):
     def half_width(self, confidence_level: float) -> float:
         return quantile(confidence_level, self.freedom) * math.sqrt(self.variance)
 
+    def of_squares(self) -> "Uncertainty":
+        """Returns the uncertainty with the degrees of freedom for a figure that consists of squares or products."""
+        return self._replace(freedom=max(OF_SQUARES * self.freedom, LEAST_FREEDOM))
 
-def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np.ndarray | None = None) -> Spread:
-    """Computes the spread of a figure from its influences [clusters], which may be uncentred.
+
+def uncertainty(
+    influences: np.ndarray, strata: np.ndarray | None = None, weights: np.ndarray | None = None
+) -> Uncertainty:
+    """Computes the uncertainty of a figure from its influences [clusters], which may be uncentred.
 
     By default, there is one stratum, and all clusters have the same weight. Strata with one cluster show no spread, so
     they form one stratum together.
@@ -100,15 +101,15 @@ def spread(influences: np.ndarray, strata: np.ndarray | None = None, weights: np
     effective = np.bincount(codes, shares**1.5) ** 2 / np.bincount(codes, shares**3)
     by_weight = float((effective - 1).sum())
     if variance == 0:
-        return Spread(0.0, by_weight, by_weight, by_weight, 0.0)
+        return Uncertainty(0.0, by_weight, by_weight, by_weight, 0.0)
     welch = welch_freedom(by_stratum, np.maximum(effective - 1, 1e-9))
     tails = variance**2 / max(float(((squares - squares.mean()) ** 2).sum()), 1e-9 * variance**2)
     third = float((errors**3 * (1 - shares) ** 1.5).sum())
-    return Spread(variance, max(min(welch, tails), LEAST_FREEDOM), welch, by_weight, third)
+    return Uncertainty(variance, max(min(welch, tails), LEAST_FREEDOM), welch, by_weight, third)
 
 
-def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Spread:
-    """Computes the spread of a figure whose units [units] belong to two clusters each, such as a term and a question.
+def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Uncertainty:
+    """Computes the uncertainty of a figure whose units belong to two clusters each, such as a term and a question.
 
     `first` and `second` [units] contain the clusters' names. Let V_cells be the variance if pairs of clusters are
     independent. The clusters of a kind add the excess of their own variance over V_cells (Cameron, Gelbach and Miller,
@@ -122,12 +123,12 @@ def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Sp
             variance += kind.variance - of_cells.variance
             noise += kind.variance**2 / kind.welch
     freedom = max(variance**2 / noise, 1.0) if noise else of_cells.welch
-    return Spread(variance, freedom, freedom, min(kind.by_weight for kind in kinds), 0.0)
+    return Uncertainty(variance, freedom, freedom, min(kind.by_weight for kind in kinds), 0.0)
 
 
-def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Spread:
+def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Uncertainty:
     _, codes, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    return spread(np.bincount(codes, influences), weights=sizes.astype(float))
+    return uncertainty(np.bincount(codes, influences), weights=sizes.astype(float))
 
 
 def welch_freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
@@ -165,11 +166,11 @@ def quantile(confidence_level: float, freedom: float = math.inf) -> float:
     return float(special.stdtrit(freedom, tail) if freedom < math.inf else special.ndtri(tail))
 
 
-def mean_bounds(mean: float, spread: Spread, confidence_level: float) -> Bounds:
-    if spread.variance == 0:
+def mean_bounds(mean: float, of_mean: Uncertainty, confidence_level: float) -> Bounds:
+    if of_mean.variance == 0:
         return mean, mean
     normal = quantile(confidence_level)
-    return skewed_bounds(mean, spread.half_width(confidence_level), spread.third / spread.variance, normal)
+    return skewed_bounds(mean, of_mean.half_width(confidence_level), of_mean.third / of_mean.variance, normal)
 
 
 def skewed_bounds(value: float, half_width: float, shift: float, quantile: float) -> Bounds:
@@ -183,14 +184,14 @@ def skewed_bounds(value: float, half_width: float, shift: float, quantile: float
     return middle - half, middle + half
 
 
-def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, Spread, str | None]:
+def loss_per_token(losses: np.ndarray, num_tokens: np.ndarray) -> tuple[float, Uncertainty, str | None]:
     """Computes the mean loss per token over dialogues, whose weights are their numbers of tokens: [dialogues].
 
     Returns:
-        The mean, its spread, and the reason why there is no interval, or `None`.
+        The mean, its uncertainty, and the reason why there is no interval, or `None`.
     """
     mean = float(losses.sum() / num_tokens.sum())
-    of_mean = spread((losses - mean * num_tokens) / num_tokens.sum(), weights=num_tokens)
+    of_mean = uncertainty((losses - mean * num_tokens) / num_tokens.sum(), weights=num_tokens)
     if round(of_mean.by_weight, 6) >= MIN_DIALOGUES - 1:
         return mean, of_mean, None
     few = f"{len(losses):,} replies of these lengths count as only {of_mean.by_weight + 1:.0f} of equal length"
@@ -202,7 +203,7 @@ def mean_of_replies(values: np.ndarray, strata: np.ndarray, confidence_level: fl
 
     `values` [replies] are at least 0, and so are the bounds. `strata` [replies] are those of `reply_strata`.
     """
-    mean, of_mean = float(values.mean()), spread(values / len(values), strata)
+    mean, of_mean = float(values.mean()), uncertainty(values / len(values), strata)
     if of_mean.by_weight < MIN_REPLIES_OF_MEAN:
         few = f"an interval needs {MIN_REPLIES_OF_MEAN} replies beyond the first to a term and template"
         return Estimate(mean, None, few)
@@ -279,7 +280,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     The sampling noise of Gen Bias is subtracted from the bounds of its plain value.
     """
     num_templates, num_terms = influences.cells.shape
-    terms, templates = term_spread(influences), spread(influences.templates)
+    terms = uncertainty(np.nansum(influences.cells, axis=0), influences.axes, influences.weights)
+    templates = uncertainty(influences.templates)
     few = []
     if over != "templates" and terms.by_weight < MIN_FREEDOM:
         needed = num_terms - round(terms.by_weight) + MIN_FREEDOM
@@ -291,7 +293,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     if terms.variance == 0:
         return Generalised(None, "the value does not vary with the term, so the effect of other terms is unknown")
     if influences.noise is not None:
-        terms = terms._replace(freedom=max(OF_SQUARES * terms.freedom, LEAST_FREEDOM))
+        terms = terms.of_squares()
     in_cells = cell_variance(influences)
     half = terms.half_width(confidence_level) if over != "templates" else 0.0
     if over != "terms":
@@ -305,10 +307,6 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
         return Generalised(share_bounds(influences.value, half))
     low, high = square_bounds(influences.value, half)
     return Generalised((low - influences.noise, high - influences.noise))
-
-
-def term_spread(influences: Influences) -> Spread:
-    return spread(np.nansum(influences.cells, axis=0), influences.axes, influences.weights)
 
 
 def cell_variance(influences: Influences) -> float:
@@ -377,24 +375,3 @@ def pair_share_influences(
         np.add.at(cells, (templates, terms), apart)
     of_templates = np.bincount(templates, significant - share, shape[0]) / len(firsts)
     return Influences(share, None, cells, of_templates, axes, np.ones(len(axes)))
-
-
-def telling(shares: np.ndarray, confidence_level: float) -> Estimate:
-    """Computes how often style tells a reply's term from another term of the run, from `bias_values.right_shares`.
-
-    The interval is for other replies to other terms of the same kind. It comes from a jackknife over terms, because
-    the pairs of a term depend on each other. It is symmetric in log-odds, so it stays between 0 and 1.
-    """
-    known = ~np.isnan(shares)
-    rows, sizes = np.where(known, shares, 0).sum(axis=1), known.sum(axis=1)
-    rows, sizes = rows[sizes > 0], sizes[sizes > 0]
-    if not len(sizes):
-        return Estimate(None, None, ONE_TEMPLATE)
-    value = float(rows.sum() / sizes.sum())
-    if len(sizes) < MIN_TOLD_TERMS:
-        return Estimate(value, None, FEW_TERMS)
-    without = (rows.sum() - 2 * rows) / (sizes.sum() - 2 * sizes)
-    error = math.sqrt((len(sizes) - 1) * without.var())
-    if error < _ZERO:
-        return Estimate(value, None, "all terms have the same share of right answers, so its spread is unknown")
-    return Estimate(value, share_bounds(value, quantile(confidence_level, len(sizes) - 1) * error), None)

@@ -7,32 +7,31 @@ the figures, and states what is random in each interval.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, sparse, special, stats
+from scipy import optimize, special, stats
 
-from hb_metrics.stats.clusters import (
-    LEAST_FREEDOM,
-    MIN_FREEDOM,
-    OF_SQUARES,
-    Bounds,
-    Estimate,
-    quantile,
-    spread,
+from hb_metrics.stats.clusters import MIN_FREEDOM, Bounds, Estimate, quantile, uncertainty
+from hb_metrics.stats.decisions import SAME_ANSWERS
+from hb_metrics.stats.likelihood_tables import (
+    FEW_NOUNS,
+    MIN_NOUNS,
+    NO_DIFFERENCE,
+    NO_TERMS,
+    ROUNDING,
+    SAME,
+    LikelihoodTable,
+    have_few_nouns,
+    known_members,
+    num_nouns,
+    without_noun_effects,
 )
-from hb_metrics.stats.decisions import MIN_QUESTIONS as MIN_NOUNS
-from hb_metrics.stats.decisions import SAME_ANSWERS, filling_scales, mean_table, row_effects, spread_of_rows
+from hb_metrics.stats.term_spread import spread_of_rows
 
 NONCE_AXIS = "nonce"  # the axis of words without a meaning
 # The pairs agree if at least this correlation between two pairs' contrasts is certain.
 MIN_AGREEMENT = 0.5
 MIN_NONCE_WORDS = 4
-FEW_NOUNS = f"most terms have fewer than {MIN_NOUNS} nouns"
-NO_TERMS = "no axis has two terms with two nouns in common in each of the templates"
-SAME = "it is the same for all nouns"
-NO_DIFFERENCE = "the terms do not differ beyond noise"
-_ZERO = 1e-10  # differences in nats below this number are rounding errors
 
 
 @dataclass(frozen=True)
@@ -94,60 +93,6 @@ class Contrasts:
     @property
     def agree(self) -> bool:
         return self.agreement.interval is not None and self.agreement.interval[0] >= MIN_AGREEMENT
-
-
-@dataclass(frozen=True)
-class TermShare:
-    """The share of the differences in log-likelihood between the terms of an axis that is common to all templates."""
-
-    whole: Estimate
-    by_axis: dict[str, Estimate]
-    num_left_out: int
-
-
-class LikelihoodTable(NamedTuple):
-    """Log-likelihoods: [templates, nouns, terms], NaN if there is no such sentence. `axes` and `terms` are sorted."""
-
-    values: np.ndarray
-    templates: list[str]
-    axes: np.ndarray
-    terms: np.ndarray
-
-
-def likelihood_table(
-    log_likelihoods: np.ndarray,
-    axes: Sequence[str],
-    terms: Sequence[str],
-    nouns: Sequence[str | None],
-    templates: Sequence[str],
-) -> LikelihoodTable:
-    """Arranges the log-likelihoods of sentences. Averages sentences that agree in all columns."""
-    keys, columns = np.unique(np.array([axes, terms], dtype=str), axis=1, return_inverse=True)
-    kinds, layers = np.unique(np.array(templates, dtype=str), return_inverse=True)
-    words, rows = np.unique(np.array(["" if noun is None else noun for noun in nouns]), return_inverse=True)
-    shape = len(kinds), len(words), keys.shape[1]
-    flat = mean_table(log_likelihoods, layers * shape[1] + rows, columns.ravel(), (shape[0] * shape[1], shape[2]))
-    return LikelihoodTable(flat.reshape(shape), kinds.tolist(), keys[0], keys[1])
-
-
-def term_share(table: LikelihoodTable, confidence_level: float = 0.95) -> TermShare:
-    """Computes the share of the variance between terms that is common to all templates.
-
-    The variance of the mean over templates is divided by the mean of the variances in each template. Both are without
-    the noise of the nouns, which are the random units of the interval (jackknife).
-    """
-    rows = np.stack([without_noun_effects(of_template) for of_template in table.values])
-    counts, members_of, parts = num_nouns(table.values), known_members(table.axes, rows), {}
-    for axis, members in members_of.items():
-        own = rows[:, :, members]
-        own = (own - own.mean(axis=2, keepdims=True)) / np.sqrt(len(members) - 1)
-        common = own.mean(axis=0)
-        parts[axis] = np.stack([common @ common.T, np.einsum("kit,kjt->ij", own, own) / len(own)])
-    whole = Estimate(None, None, NO_TERMS)
-    if parts:
-        whole = _share(np.sum(list(parts.values()), axis=0), counts, [*members_of.values()], confidence_level)
-    by_axis = {axis: _share(parts[axis], counts, [members], confidence_level) for axis, members in members_of.items()}
-    return TermShare(whole, by_axis, int(np.isnan(rows).any(axis=(0, 1)).sum()))
 
 
 def contrasts(
@@ -227,57 +172,6 @@ def pair_contrasts(table: LikelihoodTable, pairs: Sequence[tuple[str, str]]) -> 
     return num_nouns(values), rows
 
 
-def num_nouns(values: np.ndarray) -> np.ndarray:
-    """Returns the smallest number of nouns of each term: [layers, nouns, terms] to [terms]."""
-    numbers: np.ndarray = (~np.isnan(values)).sum(axis=1).min(axis=0)
-    return numbers
-
-
-def have_few_nouns(counts: np.ndarray, groups: Sequence[np.ndarray]) -> bool:
-    """Returns whether most terms of the groups have too few nouns for an interval, given the number of each term."""
-    return float(np.median(counts[np.concatenate(groups)])) < MIN_NOUNS
-
-
-def without_noun_effects(values: np.ndarray) -> np.ndarray:
-    """Subtracts the nouns' effects from a table [nouns, terms], and fills the gaps of terms with fewer nouns.
-
-    The effects are the least-squares estimates of the model term + noun, so terms with other nouns are comparable. In a
-    filled column, the mean and its standard error are those of the known values. Terms without two nouns are NaN, and
-    so are terms that share no nouns with most others, directly or through other terms.
-    """
-    known = ~np.isnan(values)
-    known &= known.sum(axis=0) > 1
-    links = known.astype(float)
-    _, component = sparse.csgraph.connected_components(sparse.csr_matrix(links @ links.T), directed=False)
-    of_terms = component[np.argmax(known, axis=0)]
-    largest = np.argmax(np.bincount(of_terms[known.any(axis=0)], minlength=1))
-    known &= of_terms == largest
-    counts = known.sum(axis=0)
-    filled = np.where(known, values - row_effects(values, known)[:, None], 0.0)
-    means = filled.sum(axis=0) / np.maximum(counts, 1)
-    rows = means + np.where(known, filled - means, 0.0) * filling_scales(known)
-    return np.where(counts > 1, rows, np.nan)
-
-
-def _share(products: np.ndarray, counts: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
-    """Computes a share from the products of nouns in its numerator and in its denominator: [2, nouns, nouns]."""
-    number = products.shape[1]
-    own = np.einsum("pii->pi", products)
-    sums = products.sum(axis=(1, 2)) - own.sum(axis=1)
-    if sums[1] <= number * _ZERO:
-        return Estimate(None, None, NO_DIFFERENCE)
-    share = float(sums[0] / sums[1])
-    value = min(max(share, 0.0), 1.0)
-    if have_few_nouns(counts, groups):
-        return Estimate(value, None, FEW_NOUNS)
-    without = sums[:, None] - 2 * (products.sum(axis=2) - own)
-    error = float(np.sqrt((number - 1) * (without[0] / without[1]).var()))
-    if error < _ZERO:
-        return Estimate(value, None, SAME)
-    low, high = np.clip(share + quantile(level, number - 1) * error * np.array([-1, 1]), 0, 1)
-    return Estimate(value, (float(low), float(high)), None)
-
-
 def _spread(rows: np.ndarray, counts: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
     """Estimates the standard deviation between the terms of each group, from rows [nouns, terms]."""
     groups = [members for members in groups if np.isfinite(rows[:, members]).all()]
@@ -301,13 +195,6 @@ def spread_without_nouns(rows: np.ndarray, groups: Sequence[np.ndarray]) -> tupl
     return float(np.sqrt(max(others.sum() / (number * (number - 1)), 0.0))), np.sqrt(np.maximum(without, 0.0))
 
 
-def known_members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the terms of each axis that are known in all layers of the rows. Omits axes with fewer than two."""
-    known = np.isfinite(rows).all(axis=(0, 1))
-    by_axis = {str(axis): np.flatnonzero(known & (axes == axis)) for axis in np.unique(axes)}
-    return {axis: members for axis, members in by_axis.items() if len(members) > 1}
-
-
 def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, excess: float, level: float) -> Estimate:
     """Compares the standard deviation of an axis with that of the nonce words. Terms and nonce words are random.
 
@@ -316,7 +203,7 @@ def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, excess:
     """
     sizes = np.array([len(members[axis]), len(members[NONCE_AXIS])])
     own, null = (float(means[members[of]].var(ddof=1)) for of in (axis, NONCE_AXIS))
-    if null < _ZERO**2:
+    if null < ROUNDING**2:
         return Estimate(None, None, "the nonce words do not differ")
     if sizes[1] < MIN_NONCE_WORDS:
         return Estimate(float(np.sqrt(own / null)), None, f"fewer than {MIN_NONCE_WORDS} nonce words")
@@ -344,7 +231,7 @@ def _nonce_null(
     """
     means = rows.mean(axis=0)
     adjusted: list[float | None] = [None] * len(used)
-    if len(nonce) < MIN_NONCE_WORDS or (deviation := float(means[nonce].std(ddof=1))) < _ZERO:
+    if len(nonce) < MIN_NONCE_WORDS or (deviation := float(means[nonce].std(ddof=1))) < ROUNDING:
         return None, adjusted
     # t has this excess kurtosis with 4 + 6 / excess degrees of freedom. Twice their reciprocal also covers skewness.
     freedom = 1 / (1 / (len(nonce) - 1) + 2 * excess / (4 * excess + 6))
@@ -367,7 +254,7 @@ def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) ->
     if not groups:
         return Estimate(None, None, NO_TERMS)
     own = np.concatenate([means[:, of] - means[:, of].mean(axis=1, keepdims=True) for of in groups], axis=1)
-    if own.std(axis=1).min() < _ZERO:
+    if own.std(axis=1).min() < ROUNDING:
         return Estimate(None, None, NO_DIFFERENCE)
     sizes = np.array([len(of) for of in groups])
     axes = np.repeat(np.arange(len(groups)), sizes)
@@ -378,12 +265,12 @@ def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) ->
     value, *without = _mean_correlations(
         np.concatenate([total[None], total - (number / (number - 1))[:, None, None] * products])
     )
-    of_value = spread((number - 1) / number * (np.arctanh(value) - np.arctanh(without)), axes)
+    of_value = uncertainty((number - 1) / number * (np.arctanh(value) - np.arctanh(without)), axes)
     if of_value.by_weight < MIN_FREEDOM:
         return Estimate(value, None, f"fewer than {MIN_FREEDOM + len(groups)} terms")
-    if of_value.variance < _ZERO:
+    if of_value.variance < ROUNDING:
         return Estimate(value, None, "the pairs have the same contrasts")
-    half = quantile(level, max(OF_SQUARES * of_value.freedom, LEAST_FREEDOM)) * of_value.variance**0.5
+    half = of_value.of_squares().half_width(level)
     return Estimate(value, (float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half))), None)
 
 
@@ -391,7 +278,7 @@ def _mean_correlations(products: np.ndarray) -> list[float]:
     """Returns the mean correlation of two different pairs from each matrix of sums of products: [n, pairs, pairs]."""
     deviations = np.sqrt(np.einsum("tpp->tp", products))
     first, second = np.triu_indices(products.shape[1], 1)
-    correlations = products[:, first, second] / np.maximum(deviations[:, first] * deviations[:, second], _ZERO**2)
+    correlations = products[:, first, second] / np.maximum(deviations[:, first] * deviations[:, second], ROUNDING**2)
     return np.clip(correlations.mean(axis=1), -1 + 1e-9, 1 - 1e-9).tolist()
 
 
@@ -419,8 +306,8 @@ def _term_estimates(rows: np.ndarray, counts: np.ndarray, level: float) -> list[
     return [
         Estimate(
             float(value),
-            (float(value - half), float(value + half)) if half > _ZERO else None,
-            None if half > _ZERO else SAME,
+            (float(value - half), float(value + half)) if half > ROUNDING else None,
+            None if half > ROUNDING else SAME,
         )
         for value, half in zip(values, halves, strict=True)
     ]

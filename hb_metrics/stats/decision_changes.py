@@ -7,9 +7,11 @@ from itertools import permutations, product
 import numpy as np
 from scipy import stats
 
-from hb_metrics.stats import decisions
 from hb_metrics.stats.changes import PairedChange
-from hb_metrics.stats.decisions import ZERO, name_gaps, row_means, sum_of_groups
+from hb_metrics.stats.decisions import ZERO, is_constant, row_means, standard_errors, unseen_share
+from hb_metrics.stats.name_gaps import name_gaps, sum_of_groups
+from hb_metrics.stats.question_tables import compared_terms, pair_contributions
+from hb_metrics.stats.term_spread import largest_spread, spread_between, spread_rows, trace_of_product
 
 _Tables = Sequence[np.ndarray]
 _Members = Mapping[int, np.ndarray]  # of each group of names, [questions, names]
@@ -23,19 +25,19 @@ def spread_change(before: _Tables, after: _Tables, level: float, *, seed: int) -
     errors. If a lower end is 0, or the answers to all questions are the same, the change ends at the
     difference between the ends.
     """
-    first, second = (decisions.spread_between(tables, level, seed=seed) for tables in (before, after))
+    first, second = (spread_between(tables, level, seed=seed) for tables in (before, after))
     if math.isnan(first.value) or math.isnan(second.value):
         return None
     if first.interval is None or second.interval is None:
         return PairedChange(first.value, second.value, None, None, first.reason or second.reason)
-    rows, others = (decisions.spread_rows(tables)[0] for tables in (before, after))
+    rows, others = (spread_rows(tables)[0] for tables in (before, after))
     change, ((low, high), (other_low, other_high)) = second.value - first.value, (first.interval, second.interval)
     if np.allclose(rows, others, atol=1e-12):
-        reach = 2 * decisions.unseen_share(len(rows), level) * decisions.largest_spread(before)
+        reach = 2 * unseen_share(len(rows), level) * largest_spread(before)
         bounds = max(other_low - high, -reach), min(other_high - low, reach)
         return PairedChange(first.value, second.value, bounds, None, None)
     lowest, highest = other_low - high, other_high - low
-    if not (decisions.is_constant(rows) or decisions.is_constant(others)):
+    if not (is_constant(rows) or is_constant(others)):
         shared = _covariance(rows, others) / np.sqrt(_covariance(rows, rows) * _covariance(others, others))
         correlation = float(np.clip(shared, -1, 1))
         if other_low > 0:
@@ -55,7 +57,7 @@ def _covariance(rows: np.ndarray, others: np.ndarray) -> float:
     residuals = rows - means[0], others - means[1]
     along = np.cov(residuals[0] @ means[0], residuals[1] @ means[1])[0, 1]
     noise = [part @ part.T / (number - 1) for part in residuals]
-    return float(4 * along / number + 2 * decisions.trace_of_product(*noise) / (number * (number - 1)))
+    return float(4 * along / number + 2 * trace_of_product(*noise) / (number * (number - 1)))
 
 
 def largest_gap_change(before: _Tables, after: _Tables, level: float) -> PairedChange | None:
@@ -70,14 +72,12 @@ def largest_gap_change(before: _Tables, after: _Tables, level: float) -> PairedC
     pairs (Bonferroni), because q was chosen, and the error of h_p by that of a single pair. The lower end is the same
     with the runs exchanged.
     """
-    chosen = [(*decisions.compared_terms(table), table, other) for table, other in zip(before, after, strict=True)]
+    chosen = [(*compared_terms(table), table, other) for table, other in zip(before, after, strict=True)]
     axes = [(reason, table[:, terms], other[:, terms]) for terms, reason, table, other in chosen if len(terms) > 1]
     if not axes:
         return None
     reasons, *tables = zip(*axes, strict=True)
-    rows, others = (
-        np.concatenate([decisions.pair_contributions(table)[0] for table in of_run], axis=1) for of_run in tables
-    )
+    rows, others = (np.concatenate([pair_contributions(table)[0] for table in of_run], axis=1) for of_run in tables)
     if not rows.shape[1]:
         return None
     first, second = (float(np.abs(of_run.mean(axis=0)).max()) for of_run in (rows, others))
@@ -87,7 +87,7 @@ def largest_gap_change(before: _Tables, after: _Tables, level: float) -> PairedC
     known = [(~np.isnan(table)).astype(np.int64) for table in tables[0]]
     number = min(int((of_axis.T @ of_axis).min()) for of_axis in known)
     # What the questions may not have shown of runs in which the answers to all of them are the same.
-    slack = decisions.is_constant(rows) * (1 + first) + decisions.is_constant(others) * (1 + second)
+    slack = is_constant(rows) * (1 + first) + is_constant(others) * (1 + second)
     high = _highest_change(rows, others, number, slack, level)
     low = -_highest_change(others, rows, number, slack, level)
     return PairedChange(first, second, (low, high), None, None)
@@ -97,13 +97,13 @@ def _highest_change(before: np.ndarray, after: np.ndarray, number: int, slack: f
     """Returns the upper end of the change: `before` and `after` contain [questions, pairs]."""
     tail = (1 - level) / 2
     single, every = stats.t.ppf([1 - tail, 1 - tail / before.shape[1]], number - 1)
-    unseen = decisions.unseen_share(number, level)
+    unseen = unseen_share(number, level)
     before, after = (np.concatenate([rows, -rows], axis=1) for rows in (before, after))
     best, bounds = before[:, [np.argmax(before.mean(axis=0))]], []
     for others, weight, reach in ((best, single, 2), (before, single, 2), (before, every, 2), (0 * best, single, 1)):
         known = (after - others).mean(axis=0)
-        errors = decisions.standard_errors(weight * after - every * others) + unseen * slack
-        bounds.append(known + (unseen * (reach - known) if decisions.is_constant(after - others) else errors))
+        errors = standard_errors(weight * after - every * others) + unseen * slack
+        bounds.append(known + (unseen * (reach - known) if is_constant(after - others) else errors))
     return float(np.min(bounds, axis=0).max())
 
 
@@ -140,7 +140,7 @@ def _highest_change_of_names(
         tables = _summands(before, after, other, pair, (1, 1))
         _, variance, freedom = sum_of_groups(tables)
         known = sum(float(row_means(table).mean()) for table in tables)
-        unseen = decisions.unseen_share(min(min(table.shape) for table in tables), level)
+        unseen = unseen_share(min(min(table.shape) for table in tables), level)
         if math.sqrt(variance) < ZERO:
             bounds.append(known + unseen * ((2 if other else 1) - known))
             continue

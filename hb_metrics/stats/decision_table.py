@@ -5,14 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.stats.decisions import (
-    compared_terms,
-    gaps_to_mean,
-    largest_gap,
-    mean_table,
-    spread_between,
-    term_means,
-)
+from hb_metrics.stats.decisions import gaps_to_mean, largest_gap, term_means
 from hb_metrics.stats.inputs import (
     check_columns,
     check_level,
@@ -22,6 +15,8 @@ from hb_metrics.stats.inputs import (
     number_column,
     text_column,
 )
+from hb_metrics.stats.question_tables import compared_terms, mean_table
+from hb_metrics.stats.term_spread import spread_between
 
 
 def decision_gap(

@@ -252,7 +252,7 @@ def _pair(
     filled = np.repeat(moments.mean(axis=1)[:, None], len(full), axis=1)
     filled[:, full] = moments
     weights = paired.counts / (sizes[0] * sizes[1])
-    both = np.maximum(paired.counts - 1, 0) / np.maximum((sizes[0] - 1) * (sizes[1] - 1), 1)
+    both = (paired.counts - 1) / np.maximum((sizes[0] - 1) * (sizes[1] - 1), 1)
     sums = filled * np.stack([4 * weights, 4 * weights, 2 * weights * both])
     single = (sizes[0] == 1) & (sizes[1] == 1) & (paired.counts == 1)
     if single.any():

@@ -14,7 +14,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
-from hb_metrics.stats.clusters import Bounds, Spread, crossed, share_bounds
+from hb_metrics.stats.clusters import Bounds, Uncertainty, crossed, share_bounds
 
 FOLDER = "awareness"
 DIVERGENCES = "divergences"  # a subfolder of shards
@@ -115,7 +115,7 @@ class ClusterMean(NamedTuple):
         return ClusterMean(self.value - other.value, influences, self.clusters, number)
 
     @property
-    def spread(self) -> Spread:
+    def uncertainty(self) -> Uncertainty:
         known = ~np.isnan(self.influences)
         return crossed(self.influences[known], *self.clusters[:, known])
 
@@ -125,9 +125,9 @@ class ClusterMean(NamedTuple):
         Returns:
             The interval, or `None` if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
         """
-        if self.num_clusters < MIN_CLUSTERS or not self.spread.variance > 0:
+        if self.num_clusters < MIN_CLUSTERS or not self.uncertainty.variance > 0:
             return None
-        half = self.spread.half_width(confidence_level)
+        half = self.uncertainty.half_width(confidence_level)
         return self.value - half, self.value + half
 
 

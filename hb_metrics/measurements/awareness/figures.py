@@ -84,7 +84,7 @@ def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: fl
     change = second.minus(first)
     if change.num_clusters < MIN_CLUSTERS:
         return PairedChange(first.value, second.value, None, None, f"fewer than {MIN_CLUSTERS} terms or questions")
-    before, after, of_change = first.spread.variance, second.spread.variance, change.spread
+    before, after, of_change = first.uncertainty.variance, second.uncertainty.variance, change.uncertainty
     shared = (before + after - of_change.variance) / 2
     covariance = np.array([[before, shared], [shared, after]])
     return change_from_covariance(first.value, second.value, covariance, of_change.freedom, confidence_level)

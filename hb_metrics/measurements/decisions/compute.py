@@ -29,7 +29,10 @@ from hb_metrics.measurements.decisions.results import (
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
-from hb_metrics.stats.decisions import NameGaps, name_gaps
+from hb_metrics.stats.clusters import Bounds
+from hb_metrics.stats.name_gaps import NameGaps, name_gaps
+from hb_metrics.stats.question_tables import compared_terms, mean_table, question_means
+from hb_metrics.stats.term_spread import spread_between
 
 _NUM_DRAWS = 9  # of sets of questions, for a plan
 
@@ -74,7 +77,7 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
     parts |= _rows_by_part("wording", _wordings(questions))
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
-        spread = _known(statistics.spread_between(of_terms, CONFIDENCE_LEVEL, seed=seed))
+        spread = _known(spread_between(of_terms, CONFIDENCE_LEVEL, seed=seed))
     together = np.concatenate([np.full((len(set(questions)), 0), np.nan), *(axis.table for axis in cells.values())], 1)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
@@ -111,21 +114,21 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> di
         values = np.array([np.nan if answer.value is None else answer.value for answer in of_axis])
         refused = np.array([float(answer.is_refusal) for answer in of_axis])
         unanswered, shape = np.isnan(values), (len(prompts), len(columns))
-        means = statistics.mean_table(values, *places, shape)
+        means = mean_table(values, *places, shape)
         cells[axis] = Cells(
             list(columns),
             list(groups.values()) if axis == NAMES_AXIS else None,
             means,
-            statistics.mean_table(unanswered.astype(float), *places, shape),
-            statistics.mean_table(refused, *places, shape),
+            mean_table(unanswered.astype(float), *places, shape),
+            mean_table(refused, *places, shape),
             np.bincount(np.array(places[1])[~unanswered], minlength=len(columns)),
-            statistics.question_means(means, questions),
+            question_means(means, questions),
         )
     return cells
 
 
 def _axis(cells: Cells, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
-    table, unanswered = cells.table, statistics.question_means(cells.unanswered, how.questions)
+    table, unanswered = cells.table, question_means(cells.unanswered, how.questions)
     largest, unread, baseline, spread = largest_of(cells, table, seed=how.seed), None, None, None
     if np.nanmax(cells.unanswered) > 0:
         unread = largest_of(cells, unanswered, seed=how.seed)
@@ -141,7 +144,7 @@ def _axis(cells: Cells, base: np.ndarray | None, how: _How, has_rates: bool) -> 
             for name, mean, number, gap in zip(cells.names, means, cells.num_answers.tolist(), gaps, strict=True)
         ]
         if largest.largest is not None:
-            spread = _known(statistics.spread_between([table], CONFIDENCE_LEVEL, seed=how.seed))
+            spread = _known(spread_between([table], CONFIDENCE_LEVEL, seed=how.seed))
     else:
         terms = []
         for group, mean in zip(largest.groups, means, strict=True):
@@ -170,7 +173,7 @@ def largest_of(cells: Cells, table: np.ndarray, level: float = CONFIDENCE_LEVEL,
     """Finds the largest gap between terms, or between groups of names: `table` is [questions, terms]."""
     if cells.groups is not None:
         return name_gaps(table, cells.groups, level)
-    compared, _ = statistics.compared_terms(table)
+    compared, _ = compared_terms(table)
     largest = statistics.largest_gap(table, level, seed=seed)
     p_value = None if largest is None else largest.gap.p_value
     return NameGaps(cells.names, statistics.term_means(table), compared, largest, p_value)
@@ -240,7 +243,7 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
         return {}
     by_part = {}
     means_of = {name: [_part_means(of_axis, rows, how) for of_axis in of_terms] for name, rows in parts.items()}
-    compared_of = {name: [statistics.compared_terms(table) for table in tables] for name, tables in means_of.items()}
+    compared_of = {name: [compared_terms(table) for table in tables] for name, tables in means_of.items()}
     # A part with too few questions is not tested, so it must not make the tests of other parts stricter.
     num_tests = sum(any(reason is None for _, reason in compared) for compared in compared_of.values())
     for name, tables in means_of.items():
@@ -250,7 +253,7 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
                 means = statistics.term_means(table)[compared]
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))
-        spread = _known(statistics.spread_between(tables, CONFIDENCE_LEVEL, seed=how.seed, num_tests=num_tests))
+        spread = _known(spread_between(tables, CONFIDENCE_LEVEL, seed=how.seed, num_tests=num_tests))
         if spread is not None:
             by_part[name] = Part(spread, max(ends)[1] if ends else None)
             if spread.p_value is not None and spread.p_value * num_tests < ALPHA_OF_PARTS:
@@ -262,7 +265,7 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
 
 
 def _part_means(cells: Cells, rows: list[int], how: _How) -> np.ndarray:
-    return statistics.question_means(cells.values[rows], [how.questions[row] for row in rows])
+    return question_means(cells.values[rows], [how.questions[row] for row in rows])
 
 
 def _wordings(questions: Sequence[str]) -> list[str]:
@@ -292,10 +295,10 @@ def _order_effect(
     if not known:
         return None
     values, places, is_firsts = zip(*known, strict=True)
-    means = statistics.mean_table(np.array(values), places, is_firsts, (len(prompts), 2))
+    means = mean_table(np.array(values), places, is_firsts, (len(prompts), 2))
     if not np.isfinite(means).all(axis=1).any():
         return None
-    table = statistics.question_means(means, how.questions)
+    table = question_means(means, how.questions)
     return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
 
 
@@ -340,14 +343,14 @@ def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float 
     of_terms = [axis for axis, of_axis in cells.items() if of_axis.groups is None]
     draws, half_widths = np.random.default_rng(0), dict[str, list[float | None]]()
     for number in numbers:
-        intervals: dict[str, list[statistics.Bounds | None]] = {}
+        intervals: dict[str, list[Bounds | None]] = {}
         for _ in range(_NUM_DRAWS):
             rows = draws.integers(0, num_questions, number)
             drawn = {axis: of_axis.table[rows] for axis, of_axis in cells.items()}
             mean = statistics.mean_over_questions(np.concatenate(list(drawn.values()), axis=1), CONFIDENCE_LEVEL)
             intervals.setdefault(MEAN, []).append(mean.interval)
             if of_terms:
-                spread = statistics.spread_between([drawn[axis] for axis in of_terms], CONFIDENCE_LEVEL, seed=0)
+                spread = spread_between([drawn[axis] for axis in of_terms], CONFIDENCE_LEVEL, seed=0)
                 intervals.setdefault(SPREAD, []).append(spread.interval)
             for axis, table in drawn.items():
                 largest = largest_of(cells[axis], table, seed=0).largest

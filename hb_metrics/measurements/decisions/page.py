@@ -13,7 +13,8 @@ from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, TERMS, UNANSWERED, figures
 from hb_metrics.measurements.decisions.results import Decisions, Example, TermPair, clear_pair, is_significant
 from hb_metrics.measurements.results import Results
-from hb_metrics.stats.decisions import MIN_NAMES, MIN_QUESTIONS
+from hb_metrics.stats.name_gaps import MIN_NAMES
+from hb_metrics.stats.question_tables import MIN_QUESTIONS
 
 NUM_NAMED = 3  # the maximum number of terms in the verdict
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known

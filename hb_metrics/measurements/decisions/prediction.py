@@ -13,11 +13,13 @@ import pyarrow as pa
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.term_agreement import Agreement, column_agreement
+from hb_metrics.measurements.term_agreement import column_agreement
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
-from hb_metrics.stats.contrasts import LikelihoodTable, known_pairs, pair_contrasts
-from hb_metrics.stats.decisions import compared_terms
+from hb_metrics.stats.clusters import Estimate
+from hb_metrics.stats.contrasts import known_pairs, pair_contrasts
+from hb_metrics.stats.likelihood_tables import LikelihoodTable
+from hb_metrics.stats.question_tables import compared_terms
 
 BIAS_VALUES, LIKELIHOODS, CONTRASTS = "mean bias values", "mean log-likelihoods", "attitude contrasts"
 Key = tuple[str, str]  # axis and term
@@ -26,7 +28,7 @@ _SCORED = ("id", "axis", "descriptor", "noun", "template", "text", "log_likeliho
 
 def predictions(
     run: Run, tables: Mapping[str, tuple[list[str], np.ndarray]], buckets: Mapping[Key, str | None]
-) -> dict[str, Agreement]:
+) -> dict[str, Estimate]:
     """Computes the correlation of decisions with each score of the run, over terms.
 
     Args:

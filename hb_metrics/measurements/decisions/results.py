@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hb_metrics.measurements.term_agreement import Agreement
+from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.decisions import DecisionEstimate
 
 ALPHA = 0.05
@@ -158,7 +158,7 @@ class Decisions:
     order_effect: DecisionEstimate | None
     option_mass: float | None
     example: Example | None
-    predictions: dict[str, Agreement]
+    predictions: dict[str, Estimate]
 
     @property
     def left_out(self) -> list[str]:

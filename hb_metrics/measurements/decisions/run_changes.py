@@ -13,6 +13,7 @@ from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.decision_changes import largest_gap_change, name_gap_change, spread_change
+from hb_metrics.stats.question_tables import compared_terms, question_means
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
@@ -51,7 +52,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     by_name |= gap_changes(GAP, tables, groups)
     left_out = {*first.results.decisions.left_out, *second.results.decisions.left_out}
     for axis, (table, _) in tables.items():
-        kept = np.flatnonzero(~np.isnan(table).all(axis=0)) if groups[axis] else statistics.compared_terms(table)[0]
+        kept = np.flatnonzero(~np.isnan(table).all(axis=0)) if groups[axis] else compared_terms(table)[0]
         left_out |= {name for column, name in enumerate(cells[axis].names) if column not in kept}
     for name in by_name.keys() & {SPREAD, GAP} if left_out else ():  # no limit holds for them
         by_name[name] = by_name[name]._replace(interval=None, reason=left_out_reason(sorted(left_out)))
@@ -89,7 +90,7 @@ def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]]) -> dict[str,
 def _paired(ours: np.ndarray, theirs: np.ndarray, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Averages the wordings of the prompts that both runs have answered."""
     known = np.isfinite(ours + theirs)
-    before, after = (statistics.question_means(np.where(known, values, np.nan), questions) for values in (ours, theirs))
+    before, after = (question_means(np.where(known, values, np.nan), questions) for values in (ours, theirs))
     return before, after
 
 

@@ -37,11 +37,12 @@ from hb_metrics.measurements.generation.name_groups import (
     group_variances,
 )
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.term_agreement import Agreement, agreement, ratio_agreement
+from hb_metrics.measurements.term_agreement import agreement, ratio_agreement
 from hb_metrics.run.record import Record
 from hb_metrics.run.replies import nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES
 from hb_metrics.run.tables import has_pairs_of_terms
+from hb_metrics.stats.clusters import Estimate
 
 NO_EFFECT_REASON = "under one of the cues, replies do not differ by more than chance, so they have no direction"
 
@@ -73,7 +74,7 @@ class _Means(NamedTuple):
     number: int
 
 
-def cue_agreement(one: CueReplies, other: CueReplies, axes: np.ndarray, buckets: np.ndarray) -> Agreement:
+def cue_agreement(one: CueReplies, other: CueReplies, axes: np.ndarray, buckets: np.ndarray) -> Estimate:
     """Compares two cues. `axes` [terms] contains each term's axis, and `buckets` [terms] its cluster on this axis."""
     few = f"{len(axes)} terms with two replies to each shared template and question under both cues"
     if len(axes) < 2:
@@ -87,16 +88,16 @@ def cue_agreement(one: CueReplies, other: CueReplies, axes: np.ndarray, buckets:
     return agreement(np.stack(products), axes, buckets, few=few, no_effect=NO_EFFECT_REASON)
 
 
-def group_agreement(names: CueReplies, groups: Sequence[str], statements: CueReplies) -> Agreement:
+def group_agreement(names: CueReplies, groups: Sequence[str], statements: CueReplies) -> Estimate:
     """Compares names, which need one reply per cell, with statements of their `groups`, in alphabetical order."""
     kinds, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     number = len(kinds)
     if number < 2:
-        return Agreement(None, None, "fewer than two groups of names are also terms")
+        return Estimate(None, None, "fewer than two groups of names are also terms")
     if sizes.min() < MIN_NAMES:
-        return Agreement(None, None, f"each group needs at least {MIN_NAMES} names with replies")
+        return Estimate(None, None, f"each group needs at least {MIN_NAMES} names with replies")
     if len(names.ids) == 0 or len(statements.ids) == 0:
-        return Agreement(None, None, "no template and question has replies to each name, and two replies to each group")
+        return Estimate(None, None, "no template and question has replies to each name, and two replies to each group")
     members = np.eye(number)[codes]
     called, statement = _means(names, len(groups)).means, _means(statements, number)
     between, _ = group_variances(called @ called.T, members)
@@ -104,7 +105,7 @@ def group_agreement(names: CueReplies, groups: Sequence[str], statements: CueRep
     noise = (number - 1) / number**2 * float(_shared(statement, statement, number).sum())
     own = float((stated**2).sum()) / number - noise
     if min(between, own) <= 0:
-        return Agreement(None, None, NO_EFFECT_REASON)
+        return Estimate(None, None, NO_EFFECT_REASON)
     size = math.sqrt(between * own)
     of_names = [group_influences(called, members, side) for side in (named * size / between, stated)]
     along = np.einsum("grs,rs->gr", np.stack([stated * size / own, named])[:, statements.terms], statement.residuals)

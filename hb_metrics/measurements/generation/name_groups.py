@@ -40,7 +40,7 @@ import numpy as np
 from scipy import special
 
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.stats.clusters import Bounds, quantile, spread
+from hb_metrics.stats.clusters import Bounds, quantile, uncertainty
 from hb_metrics.stats.gen_bias_intervals import agreeing_values
 
 MIN_NAMES = 4  # the minimum number of names in a group
@@ -131,7 +131,7 @@ def name_groups(
         value, p = round(SCALE * value, _DIGITS), round(min(p, 1.0), _DIGITS)
         return replace(result, value=value, within=0.0, p=p, reason=reason)
     p = special.fdtrc(*noise.freedoms, max(value + noise.expected, 0.0) / noise.expected)
-    linear = spread(group_influences(vectors, members, apart), codes)
+    linear = uncertainty(group_influences(vectors, members, apart), codes)
     t, slope = quantile(CONFIDENCE_LEVEL, linear.welch), linear.variance / plain
     largest = special.fdtri(*noise.freedoms, CONFIDENCE_LEVEL) - 1  # of value / expected, if groups do not differ
     low, _ = agreeing_values(value, (largest * noise.expected / t) ** 2, slope, t)

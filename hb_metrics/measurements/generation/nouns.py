@@ -9,10 +9,10 @@ template, let δ_d be the difference between the mean style vectors of nouns n a
 E⟨δ_d, δ_e⟩ = |μ_n − μ_m|². The average over all n ≠ m and d ≠ e contains no noise and no differences between terms.
 
 This average is a U-statistic over terms. Its kernel g_de is summed over the nouns that both terms have. It is also
-summed over templates, because a term may have the same effect on nouns in all templates. Let r_d be the sum of g_de
-over e, after the mean of all g_de has been subtracted. The variance is estimated by 2 Σ_{d≠e} g_de². The estimate is
-increased by 4 Σ r_d² − 4 Σ_{d≠e} g_de² if this difference is above 0. The result is valid whether or not nouns differ.
-With the kernels of two runs, the same formula estimates the covariance.
+summed over templates, because a term may have the same effect on nouns in all templates. The influence of term d is
+2 Σ_e g_de. Let V be the variance of these influences (see `clusters.py`), and W = 2 Σ_{d≠e} g_de² after the mean of all
+g_de has been subtracted. If nouns do not differ, W is the variance, and V is about 2 W. The variance is therefore
+estimated by W + max(V − 2 W, 0). With the kernels of two runs, the same formula estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from hb_dataset.grouped import grouped
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import MIN_TERMS
-from hb_metrics.stats.clusters import Bounds, quantile
+from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, uncertainty
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = (
@@ -74,10 +74,6 @@ class Kernels(NamedTuple):
     def value(self) -> float:
         """Returns the bias between nouns, multiplied by `SCALE`."""
         return SCALE * float(np.mean([kernel.sum() for kernel in self.by_template.values()]))
-
-    @property
-    def freedom(self) -> int:
-        return min(self.terms.values()) - 1
 
 
 def nouns_of(prompts: pa.Table, ids: Sequence[str]) -> list[Noun]:
@@ -127,17 +123,22 @@ def noun_bias(kernels: Mapping[str | None, Kernels], missing: str | None = None)
     return Nouns(**vars(whole), by_gender=by_gender)
 
 
-def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
-    """Computes the covariance matrix [2, 2] of two runs' values, or returns `None` if a template has too few terms."""
+def covariance(first: Kernels, second: Kernels) -> tuple[np.ndarray, np.ndarray] | None:
+    """Computes the covariance matrix of two runs' values [2, 2], and the influences of terms on them [2, terms].
+
+    Returns `None` if a template has too few terms. Terms that share nouns with no other term have no influence.
+    """
     if min([*first.terms.values(), *second.terms.values()]) < MIN_TERMS:
         return None
-    pair = [_centred(np.sum(list(kernels.by_template.values()), axis=0)) for kernels in (first, second)]
-    sums, flat = np.stack([kernel.sum(axis=1) for kernel in pair]), np.stack([kernel.ravel() for kernel in pair])
-    noise = 2 * flat @ flat.T
-    # This part of the variance is 0 if nouns do not differ. Negative estimates are replaced by 0.
-    sizes, directions = np.linalg.eigh(4 * sums @ sums.T - 2 * noise)
-    matrix: np.ndarray = (directions * np.maximum(sizes, 0)) @ directions.T + noise
-    return matrix * (SCALE / len(first.by_template)) ** 2
+    kernels = np.stack([np.sum(list(run.by_template.values()), axis=0) for run in (first, second)])
+    kernels *= SCALE / len(first.by_template)
+    kept = kernels.any(axis=(0, 1)) | (not kernels.any())
+    kernels = kernels[:, kept][:, :, kept]
+    influences, pairs = 2 * kernels.sum(axis=2), kernels[:, ~np.eye(kernels.shape[1], dtype=bool)]
+    errors, pairs = cluster_errors(influences), pairs - pairs.mean(axis=1, keepdims=True)
+    noise = 2 * pairs @ pairs.T
+    sizes, directions = np.linalg.eigh(errors @ errors.T - 2 * noise)
+    return (directions * np.maximum(sizes, 0)) @ directions.T + noise, influences
 
 
 def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
@@ -159,21 +160,15 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
     for row, mean in enumerate(means):
         own, others = replied @ mean, (replied[row : row + 1] @ means)[:, 0]  # sums over the nouns that two terms share
         crossed[row] = np.einsum("es,es->e", own, others)
-    kernel = 2 * (shared * products - crossed)
-    np.fill_diagonal(kernel, 0)
+    kernel = np.where(shared > 1, 2 * (shared * products - crossed), 0.0)
     return kernel / pairs * (1 - 1 / number) / 2
 
 
-def _centred(kernel: np.ndarray) -> np.ndarray:
-    """Subtracts the mean of the entries outside the diagonal from these entries. Sets the diagonal to 0."""
-    off = ~np.eye(len(kernel), dtype=bool)
-    return np.where(off, kernel - kernel[off].mean(), 0.0)
-
-
 def _result(kernels: Kernels, missing: str | None) -> NounBias:
-    matrix = covariance(kernels, kernels)
-    value = round(kernels.value, _DIGITS)
-    if missing is not None or matrix is None or not matrix[0, 0] > 0:
+    known, value = covariance(kernels, kernels), round(kernels.value, _DIGITS)
+    if missing is not None or known is None or not known[0][0, 0] > 0:
         return NounBias(value, None, missing or FEW_REASON)
-    half = quantile(CONFIDENCE_LEVEL, kernels.freedom) * float(np.sqrt(matrix[0, 0]))
+    matrix, influences = known
+    freedom = uncertainty(influences[0]).of_squares().freedom
+    half = quantile(CONFIDENCE_LEVEL, freedom) * float(np.sqrt(matrix[0, 0]))
     return NounBias(value, (round(value - half, _DIGITS), round(value + half, _DIGITS)), None)

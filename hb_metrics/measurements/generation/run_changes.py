@@ -22,7 +22,7 @@ from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
-from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised
+from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, uncertainty
 from hb_metrics.stats.gen_bias_intervals import CellReplies, gen_bias_change, gen_bias_covariances
 
 
@@ -87,9 +87,11 @@ def _noun_changes(before: _Replies, after: _Replies) -> dict[str, PairedChange]:
         other = after.nouns.get(gender)
         if other is None or kernels.by_template.keys() != other.by_template.keys():
             continue
-        matrix = covariance(kernels, other)
-        if matrix is not None:
-            change = change_from_covariance(kernels.value, other.value, matrix, kernels.freedom, CONFIDENCE_LEVEL)
+        known = covariance(kernels, other)
+        if known is not None:
+            matrix, influences = known
+            freedom = uncertainty(influences[1] - influences[0]).of_squares().freedom
+            change = change_from_covariance(kernels.value, other.value, matrix, freedom, CONFIDENCE_LEVEL)
             by_name["Bias between nouns" if gender is None else f"Bias between nouns, {gender}"] = change
     return by_name
 
@@ -162,9 +164,13 @@ def _generalised_bias(replies: Replies, styles: np.ndarray, over: Over, scale: f
     rows = [of_template[cell.template] for cell in listed]
     columns = [of_term[str(cell.axis), cell.descriptor] for cell in listed]
     shape = len(templates), len(terms)
-    means, spread, counts = np.full((*shape, moments.means.shape[1]), np.nan), np.full(shape, np.nan), np.zeros(shape)
+    means, variances, counts = (
+        np.full((*shape, moments.means.shape[1]), np.nan),
+        np.full(shape, np.nan),
+        np.zeros(shape),
+    )
     means[rows, columns], counts[rows, columns] = moments.means, cells.counts(listed)
-    spread[rows, columns] = moments.variances.sum(axis=1)
+    variances[rows, columns] = moments.variances.sum(axis=1)
     names, axes = np.unique([axis for axis, _ in terms], return_inverse=True)
     groups = axis_groups("Full Gen Bias", axes, names.tolist(), whole="Full Gen Bias, debiased")
     by_name = {}
@@ -174,7 +180,7 @@ def _generalised_bias(replies: Replies, styles: np.ndarray, over: Over, scale: f
             continue
         # A cell with a single reply shows no variance. Its variance is set to the mean variance of the template's other
         # cells on the same axis or, if these cells show no variance, on all axes.
-        own, rest = spread[used][:, members], spread[used]
+        own, rest = variances[used][:, members], variances[used]
         number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
         guess = np.nansum(own, axis=1, keepdims=True) / number
         others = np.nansum(rest, axis=1, keepdims=True) / np.maximum((~np.isnan(rest)).sum(axis=1, keepdims=True), 1)

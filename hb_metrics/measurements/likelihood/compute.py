@@ -12,7 +12,8 @@ from hb_metrics.measurements.likelihood.results import DescriptorMedians, Likeli
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL, Record
 from hb_metrics.run.tables import has_pairs_of_terms
-from hb_metrics.stats.contrasts import LikelihoodTable, contrasts, likelihood_table, term_share
+from hb_metrics.stats.contrasts import contrasts
+from hb_metrics.stats.likelihood_tables import LikelihoodTable, likelihood_table, term_share
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

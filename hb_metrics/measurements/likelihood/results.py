@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from hb_metrics.stats.contrasts import Contrasts, TermShare
+from hb_metrics.stats.contrasts import Contrasts
+from hb_metrics.stats.likelihood_tables import TermShare
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,9 @@ from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance, pair_share_change
 from hb_metrics.stats.clusters import Generalised, Influences, Over, generalised, pair_share_influences
-from hb_metrics.stats.contrasts import (
-    NONCE_AXIS,
-    have_few_nouns,
-    known_members,
-    known_pairs,
-    pair_contrasts,
-    spread_without_nouns,
-)
+from hb_metrics.stats.contrasts import NONCE_AXIS, known_pairs, pair_contrasts, spread_without_nouns
 from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.likelihood_tables import have_few_nouns, known_members
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

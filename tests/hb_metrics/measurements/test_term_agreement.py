@@ -4,7 +4,7 @@ import pytest
 from hb_metrics.measurements.decisions import prediction
 from hb_metrics.measurements.term_agreement import column_agreement
 from hb_metrics.run.replies import Replies
-from hb_metrics.stats.contrasts import likelihood_table
+from hb_metrics.stats.likelihood_tables import likelihood_table
 
 WORDS = {"few": "too few terms", "no_effect": "no effect"}
 
@@ -40,18 +40,19 @@ def test_without_a_correlation_there_is_a_reason():
     assert column_agreement(tables[0], noise, axes, np.arange(40), **WORDS).reason == "no effect"
 
 
-def test_bias_values_are_without_sampling_noise():
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_bias_values_are_without_sampling_noise(number):
     """Their mean over templates is the mean product of distances in two different templates."""
     rng = np.random.default_rng(3)
-    cells = [(term, template) for term in ("x", "y", "z") for template in "ABCD" for _ in range(2)]
+    cells = [(term, template) for term in ("x", "y", "z") for template in "ABCD"[:number] for _ in range(2)]
     terms, templates = map(list, zip(*cells, strict=True))
-    vectors = rng.random((24, 5))
-    replies = Replies([], ["axis"] * 24, terms, templates, [], [])
+    vectors = rng.random((len(cells), 5))
+    replies = Replies([], ["axis"] * len(cells), terms, templates, [], [])
     rows = prediction._bias_values(replies, vectors, [("axis", term) for term in "xyz"])
-    means = vectors.reshape(3, 4, 2, 5).mean(axis=2)
+    means = vectors.reshape(3, number, 2, 5).mean(axis=2)
     apart = means - means.mean(axis=0)
-    expected = [np.mean([one[a] @ one[b] for a in range(4) for b in range(4) if a != b]) for one in apart]
-    assert rows.mean(axis=0) == pytest.approx(expected)
+    products = [[one[a] @ one[b] for a in range(number) for b in range(number) if a != b] for one in apart]
+    assert rows.mean(axis=0) == pytest.approx([np.sum(of_term) / max(len(of_term), 1) for of_term in products])
 
 
 def test_contrasts_are_favourable_minus_unfavourable_sentences():

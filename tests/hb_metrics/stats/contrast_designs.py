@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.contrasts import NONCE_AXIS, LikelihoodTable
+from hb_metrics.stats.contrasts import NONCE_AXIS
+from hb_metrics.stats.likelihood_tables import LikelihoodTable
 
 
 class Design(NamedTuple):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.stats.clusters import crossed, mean_bounds, spread
+from hb_metrics.stats.clusters import crossed, mean_bounds, uncertainty
 
 
 def test_equal_clusters_have_the_variance_and_the_freedom_of_a_mean():
     values = np.random.default_rng(0).normal(size=12)
-    found = spread(values / 12)
+    found = uncertainty(values / 12)
     assert found.variance == pytest.approx(values.var(ddof=1) / 12)
     assert found.by_weight == pytest.approx(11)
     assert found.third == pytest.approx(((values - values.mean()) ** 3).sum() / 12**3)
@@ -21,7 +21,7 @@ def test_equal_clusters_have_the_variance_and_the_freedom_of_a_mean():
 def test_two_groups_have_the_freedom_of_welch():
     one, other = (np.random.default_rng(1).normal(0, scale, number) for scale, number in ((1, 5), (3, 14)))
     influences, strata = np.concatenate([one / 5, -other / 14]), np.repeat([0, 1], [5, 14])
-    found, expected = spread(influences, strata), stats.ttest_ind(one, other, equal_var=False)
+    found, expected = uncertainty(influences, strata), stats.ttest_ind(one, other, equal_var=False)
     assert found.welch == pytest.approx(expected.df)
     assert (one.mean() - other.mean()) / np.sqrt(found.variance) == pytest.approx(expected.statistic)
 
@@ -32,7 +32,7 @@ def test_the_mean_of_unequal_clusters_is_within_its_half_width(longer_vary_less)
     rng, weights = np.random.default_rng(2), np.repeat([30.0, 1.0], [3, 40])
     shares = weights / weights.sum()
     values = rng.normal(size=(2000, 43)) / (np.sqrt(shares) if longer_vary_less else 1)
-    found = [spread(shares * (row - shares @ row), weights=weights) for row in values]
+    found = [uncertainty(shares * (row - shares @ row), weights=weights) for row in values]
     ratio = np.mean([each.variance for each in found]) / (1 if longer_vary_less else (shares**2).sum())
     assert ratio == pytest.approx(1 if longer_vary_less else 0.91, abs=0.05)
     assert found[0].by_weight == pytest.approx((shares**1.5).sum() ** 2 / (shares**3).sum() - 1)
@@ -42,7 +42,7 @@ def test_the_mean_of_unequal_clusters_is_within_its_half_width(longer_vary_less)
 
 def test_a_stratum_with_one_cluster_is_joined_with_the_others():
     values = np.array([1.0, 2.0, 4.0, 7.0])
-    assert spread(values, np.array([0, 0, 1, 2])) == spread(values, np.array([5, 5, 3, 3]))
+    assert uncertainty(values, np.array([0, 0, 1, 2])) == uncertainty(values, np.array([5, 5, 3, 3]))
 
 
 def test_crossed_clusters_add_their_excess_over_independent_cells():

@@ -8,14 +8,8 @@ import pytest
 from scipy import stats
 
 from hb_metrics.run.typed_json import from_json
-from hb_metrics.stats.contrasts import (
-    NONCE_AXIS,
-    Contrasts,
-    contrasts,
-    likelihood_table,
-    spread_without_nouns,
-    term_share,
-)
+from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts, contrasts, spread_without_nouns
+from hb_metrics.stats.likelihood_tables import likelihood_table, term_share
 from tests.hb_metrics.stats.contrast_designs import DESIGNS, Design, axes_of, draw_effects, draw_table, pairs_of
 
 LOVE, HATE = "I love {}.", "I hate {}."

@@ -4,7 +4,7 @@ from scipy import stats
 
 from hb_metrics.measurements.decisions.run_changes import _term_changes, gap_changes
 from hb_metrics.stats.decision_changes import largest_gap_change, name_gap_change, spread_change
-from hb_metrics.stats.decisions import FEW_QUESTIONS
+from hb_metrics.stats.question_tables import FEW_QUESTIONS
 
 
 def draw(rng, shifts, questions, noise=0.4, same=0.5, answers=0):

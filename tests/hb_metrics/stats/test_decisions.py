@@ -6,17 +6,16 @@ from scipy import stats
 
 from hb_metrics.stats import decisions
 from hb_metrics.stats.decisions import (
-    FEW_NAMES,
-    compared_terms,
     gaps_to_mean,
     largest_gap,
     mean_difference,
     mean_over_questions,
-    name_gaps,
-    question_means,
-    spread_between,
+    standard_errors,
     term_means,
 )
+from hb_metrics.stats.name_gaps import FEW_NAMES, name_gaps, sum_of_groups
+from hb_metrics.stats.question_tables import FEW_QUESTIONS, ONE_TERM, compared_terms, pair_contributions, question_means
+from hb_metrics.stats.term_spread import spread_between
 from tests.hb_metrics.stats.decision_designs import DESIGNS, true_means
 
 
@@ -121,9 +120,9 @@ def test_terms_with_few_common_questions_are_left_out(number):
 def test_terms_that_were_asked_in_different_questions_are_not_compared():
     table = made(10, questions=14)
     table[:7, :2], table[7:, 2:] = np.nan, np.nan
-    assert compared_terms(table)[1] == decisions.FEW_QUESTIONS
+    assert compared_terms(table)[1] == FEW_QUESTIONS
     for found in (spread_between([table], seed=0), largest_gap(table, seed=0).gap):
-        assert (found.interval, found.p_value, found.reason) == (None, None, decisions.FEW_QUESTIONS)
+        assert (found.interval, found.p_value, found.reason) == (None, None, FEW_QUESTIONS)
 
 
 def test_with_two_terms_the_simultaneous_interval_is_a_t_interval():
@@ -173,13 +172,13 @@ def test_a_missing_wording_is_adjusted_for(seed):
 
 @pytest.mark.parametrize("find", [lambda t: spread_between([t], seed=0), lambda t: largest_gap(t, seed=0).gap])
 def test_without_an_interval_there_is_a_reason(find):
-    assert (find(made(0, questions=7)).interval, find(made(0, questions=7)).reason) == (None, decisions.FEW_QUESTIONS)
+    assert (find(made(0, questions=7)).interval, find(made(0, questions=7)).reason) == (None, FEW_QUESTIONS)
 
 
 def test_one_term_is_the_reason_only_if_no_axis_has_two():
     asked = made(0, questions=1)
-    assert spread_between([asked[:, :1], asked], seed=0).reason == decisions.FEW_QUESTIONS
-    assert spread_between([asked[:, :1]], seed=0).reason == decisions.ONE_TERM
+    assert spread_between([asked[:, :1], asked], seed=0).reason == FEW_QUESTIONS
+    assert spread_between([asked[:, :1]], seed=0).reason == ONE_TERM
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.5, 1.0])
@@ -258,8 +257,8 @@ def covered(name, sets):
         found["alarms"].append(spread.p_value < 0.05)
         for gap, mean in zip(gaps_to_mean(table), means - means.mean(), strict=True):
             found["gaps"].append(gap.interval[0] <= mean <= gap.interval[1])
-        parts, _ = decisions.pair_contributions(table)
-        errors = decisions.standard_errors(parts) * np.quantile(decisions._largest_scores(table, seed=seed), 0.95)
+        parts, _ = pair_contributions(table)
+        errors = standard_errors(parts) * np.quantile(decisions._largest_scores(table, seed=seed), 0.95)
         distances = np.abs(parts.mean(axis=0) - (means[first] - means[second]))
         found["simultaneous"].append(bool((distances <= errors + 1e-12).all()))
     return {figure: np.mean(shares) for figure, shares in found.items()}
@@ -306,7 +305,7 @@ def test_the_variance_of_a_gap_of_names_is_that_of_an_analysis_of_variance():
         expected += rows.var(ddof=1) / 12 + columns.var(ddof=1) / len(columns) - single / table.size
         of_questions.append(rows.ravel())
     expected += 2 * np.cov(of_questions)[0, 1] / 12
-    assert decisions.sum_of_groups(tables)[1] == pytest.approx(expected)
+    assert sum_of_groups(tables)[1] == pytest.approx(expected)
 
 
 def test_a_gap_of_names_is_a_welch_test_if_every_question_is_the_same():
@@ -328,6 +327,13 @@ def test_names_that_are_alike_by_chance_leave_the_freedom_of_the_others():
     variance = of_names[9:].var(ddof=1)  # that of names which are alike counts as half of the mean of both
     error = np.sqrt(variance / 4 / 9 + variance / 5)
     assert gap.p_value == pytest.approx(2 * stats.t.sf(gap.value / error, 4))
+
+
+def test_a_spread_holds_if_few_questions_show_no_variation_between_the_terms_far_apart():
+    rng, chances = np.random.default_rng(4), np.array([0.95, 0.5, 0.05])
+    tables = (rng.random((200, 10, 3)) < chances).astype(float)
+    intervals = [spread_between([table], seed=0).interval for table in tables]
+    assert np.mean([low <= chances.std(ddof=1) <= high for low, high in intervals]) >= 0.94
 
 
 def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():

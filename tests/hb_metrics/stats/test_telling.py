@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hb_metrics.stats.bias_values import right_shares
-from hb_metrics.stats.clusters import FEW_TERMS, ONE_TEMPLATE, Estimate, telling
+from hb_metrics.stats.bias_values import FEW_TERMS, ONE_TEMPLATE, right_shares, telling
+from hb_metrics.stats.clusters import Estimate
 
 
 def made(num_terms, num_templates, replies, effect, rng, styles=8):

@@ -62,6 +62,21 @@ def test_the_plug_in_sum_has_sample_means_and_covariances():
     assert covariance.plug_in_cells.ravel() == pytest.approx(np.array(parts) * (2 / 3 / 3) ** 2)
 
 
+def test_the_pair_sum_of_small_cells_has_the_mean_moment_of_the_others():
+    rng, counts = np.random.default_rng(7), np.array([4, 7, 2, 3, 5, 0])
+    sizes = np.array([4, 7, 2, 4, 6, 2]), np.array([5, 7, 2, 3, 5, 2])
+    runs = [rng.normal(size=(of_run.sum(), 3)) for of_run in (counts, *sizes)]
+    both = Paired(runs[0], runs[0] + rng.normal(size=runs[0].shape), counts)
+    template = [Paired(runs[1], runs[1], sizes[0]), both, Paired(runs[2], runs[2], sizes[1])]
+    pairs = template_covariances([({None: 6}, template)], {})[None][0][0].pair_cells
+    for (one, other), numbers in (((0, 0), sizes[0]), ((0, 1), counts), ((1, 1), sizes[1])):
+        factors = numbers * (numbers - 1) / np.prod([of_run * (of_run - 1) for of_run in (sizes[one], sizes[other])], 0)
+        moments = pairs[factors > 0, one, other] / factors[factors > 0]
+        is_full = numbers[factors > 0] >= 4
+        assert moments[~is_full] == pytest.approx(moments[is_full].mean())
+        assert not pairs[factors == 0, one, other].any()
+
+
 def test_degrees_of_freedom():
     counts = np.array([9, 5, 9, 2])
     assert stratum_freedom(np.ones((4, 1, 1)), counts) == pytest.approx(16 / (1 / 8 + 1 / 4 + 1 / 8 + 1 / 2))

@@ -38,7 +38,8 @@ from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.record import Record
 from hb_metrics.run_tables import COLUMNS
 from hb_metrics.stats.decision_table import decision_gap
-from hb_metrics.stats.decisions import MIN_QUESTIONS, largest_gap
+from hb_metrics.stats.decisions import largest_gap
+from hb_metrics.stats.question_tables import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal

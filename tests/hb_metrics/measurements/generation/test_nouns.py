@@ -12,6 +12,7 @@ import pytest
 from hb_metrics.measurements.generation.nouns import FEW_REASON, NEITHER, Noun, covariance, noun_bias, noun_kernels
 from hb_metrics.run.tables import PAIRS_REASON
 from hb_metrics.stats.changes import change_from_covariance
+from hb_metrics.stats.clusters import uncertainty
 from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, TEMPLATES, NOUNS, SETS = 8, 4, 12, 150
@@ -88,6 +89,18 @@ def test_terms_that_change_nouns_alike_in_all_templates():
     assert 0.925 <= np.mean(held) <= 0.985
 
 
+def test_terms_with_a_single_noun_of_a_gender_do_not_change_its_interval():
+    vectors, nouns, templates, terms = replies_of(made_model(0.8, 0.3, 40), 12, np.random.default_rng(6))
+    kept = [term >= ("axis", "term 20") for term in terms]
+    without = [known or noun.noun == "noun 1" for noun, known in zip(nouns, kept, strict=True)]
+
+    def intervals(rows):
+        of_rows = [list(itertools.compress(values, rows)) for values in (nouns, templates, terms)]
+        return noun_bias(noun_kernels(vectors[rows], *of_rows)).by_gender
+
+    assert intervals(without)["male"].interval == pytest.approx(intervals(kept)["male"].interval)
+
+
 def test_value_is_the_mean_over_pairs_of_nouns_and_terms():
     vectors, nouns, templates, terms = replies_of(made_model(0.5, 0.5, 5), 4, np.random.default_rng(3))
     reply = dict(zip(zip(templates, terms, nouns, strict=True), vectors, strict=True))
@@ -132,6 +145,8 @@ def test_the_interval_of_a_change_holds_it():
         first = noun_kernels(*replies_of(before, 4, rng))[None]
         rng.bit_generator.state = state  # the same prompts, and replies that have much in common
         second = noun_kernels(*replies_of(after, 4, rng))[None]
-        change = change_from_covariance(first.value, second.value, covariance(first, second), first.freedom, 0.95)
+        matrix, influences = covariance(first, second)
+        freedom = uncertainty(influences[1] - influences[0]).freedom
+        change = change_from_covariance(first.value, second.value, matrix, freedom, 0.95)
         held.append(change.interval[0] <= truth_of(after) - truth_of(before) <= change.interval[1])
     assert 0.9 <= np.mean(held) <= 0.99

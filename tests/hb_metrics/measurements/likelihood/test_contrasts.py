@@ -21,7 +21,8 @@ from hb_metrics.command.gates import exceeded
 from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results, marked_pairs
 from hb_metrics.measurements.results import read_run
-from hb_metrics.stats.contrasts import Contrasts, Estimate, TermContrast
+from hb_metrics.stats.clusters import Estimate
+from hb_metrics.stats.contrasts import Contrasts, TermContrast
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import loaded, read_results, run_record, some_prompts
 from tests.hb_metrics.runs_here import measure_here
