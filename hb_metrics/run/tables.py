@@ -164,7 +164,7 @@ def _shards(folder: Path) -> list[Path]:
         if file.name != f"{index:05d}-of-{len(files):05d}.parquet":
             raise ValueError(
                 f"'{folder}' is incomplete, or contains files that are not part of the run ({len(files)} files, "
-                f"including {file.name}); copy the run's folder again, or measure again with the same options to complete it"
+                f"including {file.name}); copy the run's folder again, or measure again with the same options"
             )
     return files
 
@@ -199,7 +199,9 @@ def _read_table(path: Path, needed: Sequence[str], *, only_needed: bool) -> pa.T
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"'{path}' is damaged ({reason}); to restore it, measure again with the same options") from error
+        raise ValueError(
+            f"'{path}' is damaged ({reason}); to restore it, measure again with the same options"
+        ) from error
     table = table.replace_schema_metadata(None)  # pandas would restore its index from it
     table = table.drop_columns([name for name in table.column_names if name.startswith(_PANDAS_INDEX)])
     for index, name in enumerate(table.column_names):
