@@ -164,7 +164,7 @@ def _shards(folder: Path) -> list[Path]:
         if file.name != f"{index:05d}-of-{len(files):05d}.parquet":
             raise ValueError(
                 f"'{folder}' is incomplete, or contains files that are not part of the run ({len(files)} files, "
-                f"including {file.name}); copy the run's folder again, or measure again with the same options"
+                f"including {file.name}); copy the run's folder again, or run the same `measure` command again"
             )
     return files
 
@@ -180,8 +180,8 @@ def _check_run(files: Sequence[Path]) -> None:
             if record_path(path.parent) is None:
                 raise ValueError(f"the run of '{path}' has no {RUN_FILE}; copy the whole folder of the run again")
             raise ValueError(
-                f"'{path}' does not belong to the run that run.json describes; measure again with the same options, "
-                "which renames this file and writes a new one"
+                f"'{path}' does not belong to the run that run.json describes; run the same `measure` command "
+                "again, which renames this file and writes a new one"
             )
 
 
