@@ -18,6 +18,7 @@ from transformers import HfArgumentParser
 
 from hb_metrics.collect.replies.cues import Cue, cue_messages
 from hb_metrics.measurements.results import Run, read_run
+from hb_metrics.measurements.settings import option
 from hb_metrics.models.chats import ChatOptions, with_system
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import ASKED_WITH, BIAS, NO_BIAS
@@ -27,7 +28,7 @@ from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_metrics.run.tables import Vectors
-from hb_train.training.options import check_least, first_line, option, run_script
+from hb_train.training.options import check_least, first_line, run_script
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, held_out_rows, tag_replies, write_splits
 
 

@@ -28,12 +28,13 @@ from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.settings import option
 from hb_metrics.models.loading import LoadedModel
 from hb_train.compare import DebiasingMethod, debias_main
 from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
 from hb_train.debiasing.trainer import make_trainer
 from hb_train.training.models import length_limit, load_base_model, trained_model
-from hb_train.training.options import PAPER, check_least, check_model_options, option, parse_options, run_script
+from hb_train.training.options import PAPER, check_least, check_model_options, parse_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
     divergence,

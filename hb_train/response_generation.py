@@ -37,13 +37,14 @@ from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.measurements.settings import option
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, render_messages, reply_end
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES
 from hb_train.training.encoding import encode_pair
 from hb_train.training.models import length_limit, load_whole_model, padding_tokenizer, trained_model
-from hb_train.training.options import PAPER, check_least, option, parse_options, run_script
+from hb_train.training.options import PAPER, check_least, parse_options, run_script
 from hb_train.training.runs import divergence, finish, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 

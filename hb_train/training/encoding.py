@@ -38,9 +38,7 @@ def encode_rows(
             tags = zip(prompts, rows["tag"], strict=True)
             prompts = [prompt.removesuffix(f" {tag}{suffix}") + suffix for prompt, tag in tags]
         contexts = encode_rendered(prompts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
-        replies = encode_replies(
-            prompts, rows["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder
-        )
+        replies = encode_replies(prompts, rows["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder)
         pairs = []
         for name, given, reply, truncated in zip(rows["id"], contexts, replies, rows["truncated"], strict=True):
             learnt = reply if truncated or end is None else [*reply, end]

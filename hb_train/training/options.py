@@ -1,8 +1,7 @@
 import math
-from argparse import SUPPRESS
 from collections.abc import Callable, Sequence
-from dataclasses import field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, make_dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from hb_dataset.command_line import safe_terminal
 
@@ -33,14 +32,10 @@ def run_script(name: str, work: Callable[[], object]) -> None:
     with safe_terminal():
         try:
             work()
-        except (ValueError, OSError, ImportError) as error:
+        except (ValueError, OSError, ImportError, MemoryError) as error:
             raise SystemExit(f"{name}: {error}") from error
         except KeyboardInterrupt:
             raise SystemExit("\ninterrupted; to resume, run the same command again") from None
-
-
-def option(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
 
 
 def parse_options(
@@ -60,19 +55,17 @@ def parse_options(
 
     from hb_metrics.models.processes import num_workers
 
-    parser = TrlParser(classes, description=first_line(docstring))
-    removed = {option.name for option in fields(classes[1]) if option.init} - {*_TRAINING.split(), *more.split()}
-    parser.set_defaults(**{name: parser.get_default(name) for name in removed})
-    for action in [action for action in parser._actions if action.dest in removed]:
-        action.help = SUPPRESS
-        parser._actions.remove(action)
-        for name in action.option_strings:
-            del parser._option_string_actions[name]
+    trainer, names = classes[1], {*_TRAINING.split(), *more.split()}
+    types = get_type_hints(trainer)
+    kept = [(option.name, types[option.name], option) for option in fields(trainer) if option.name in names]
+    shown = (classes[0], make_dataclass("TrainerOptions", kept), *classes[2:])
+    parser = TrlParser(shown, description=first_line(docstring))
     if not torch.accelerator.is_available():
-        parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
-    parser.set_defaults(**defaults)
+        defaults = {"use_cpu": True, "bf16": has_fast_bfloat16(), **defaults}
+    parser.set_defaults(**{name: value for name, value in defaults.items() if name in names})
     try:
         *options, unknown = parser.parse_args_and_config(argv, return_remaining_strings=True)
+        options[1] = trainer(**{**defaults, **vars(options[1])})
     except yaml.YAMLError as error:
         raise ValueError(f"the file in --config is not valid YAML ({error}); correct it") from error
     except ValueError as error:
@@ -120,5 +113,6 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
         raise ValueError("--model_name_or_path is missing; set it to a Hub id, a local folder or 'embedded'")
     if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
         raise ValueError(
-            "quantised weights cannot be trained; set --dtype bfloat16, or tune an adapter (tune.py --use_peft)"
+            "quantised weights cannot be trained; omit --load_in_4bit and --load_in_8bit and set --dtype bfloat16, or "
+            "tune an adapter (tune.py --use_peft, without --merge)"
         )

@@ -110,7 +110,7 @@ def first_tokens(tokenizer: Any, names: Sequence[str], after: Sequence[bool]) ->
         if source
         for spelling in name_starts(source, term)
     ]
-    texts = [text for _, _, *pair in spellings for text in pair]
+    texts = list({text for _, _, *pair in spellings for text in pair})
     encoded = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
     first = {text: ids[0] for text, ids in zip(texts, encoded, strict=True)}
     tokens: dict[tuple[int, int, int], int] = {}
