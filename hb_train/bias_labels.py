@@ -7,6 +7,7 @@ value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.
 with a prompt and a completion in TRL's format.
 """
 
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -55,9 +56,12 @@ class Asked(NamedTuple):
 
 
 def main(argv: list[str] | None = None) -> None:
+    run_script("bias_labels.py", lambda: label(parse(argv)))
+
+
+def parse(argv: Sequence[str] | None) -> LabelArguments:
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = vars(parser.parse_args(argv))
-    run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
+    return LabelArguments(**vars(parser.parse_args(argv)))
 
 
 def label(arguments: LabelArguments) -> None:

@@ -8,6 +8,7 @@ A group of prompts differs only in the descriptor. The model replies to one prom
 mentions the descriptor, the mention is replaced for each of the other prompts.
 """
 
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -72,9 +73,12 @@ class ReplyArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
+    run_script("own_replies.py", lambda: reply(parse(argv)))
+
+
+def parse(argv: Sequence[str] | None) -> ReplyArguments:
     parser = HfArgumentParser(ReplyArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = parser.parse_args(argv)
-    run_script("own_replies.py", lambda: reply(ReplyArguments(**vars(options))))
+    return ReplyArguments(**vars(parser.parse_args(argv)))
 
 
 def reply(arguments: ReplyArguments) -> None:
@@ -90,7 +94,7 @@ def reply(arguments: ReplyArguments) -> None:
     asked = [Answer(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
     asked += [anchor for anchor in anchors if anchor.reply is None]
     settings = {name: getattr(arguments, name) for name in ("revision", "dtype", "trust_remote_code")}
-    engine = LocalEngine(load_whole_model(arguments.model, ("causal",), **settings))
+    engine = LocalEngine(load_whole_model(arguments.model, **settings))
     layout = engine.layout(context=arguments.context, tag="none", chat=ChatOptions({}, arguments.system_prompt))
     replies = _own_replies(arguments, asked, engine, layout)
     if process_state().is_main_process:

@@ -92,7 +92,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     source = None if arguments.dialogues is None else Path(arguments.dialogues)
     dialogue = read_dialogue(source, num_replies=arguments.num_pairs, seed=training_args.seed)
     pairs, tested = split_pairs(dialogue, arguments.num_test, training_args.seed)
-    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
+    loaded = load_whole_model(arguments.model_name_or_path, trust_remote_code=training_args.trust_remote_code)
     engine = LocalEngine(loaded)
     layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
     decoding, _ = engine.decoding("greedy", "first_line", max_new_tokens=arguments.max_new_tokens)

@@ -86,13 +86,9 @@ def main(argv: list[str] | None = None) -> None:
     if "--compare" in words:
         from hb_train.compare import tune_main
 
-        tune_main([word for word in words if word != "--compare"], _check)
+        tune_main([word for word in words if word != "--compare"])
         return
     run_script("tune.py", lambda: tune(*parse(words)))
-
-
-def _check(words: list[str]) -> str:
-    return check_model(*parse(words), context=None)
 
 
 def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, ModelConfig]":

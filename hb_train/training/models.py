@@ -29,7 +29,7 @@ def load_base_model(
     return loaded
 
 
-def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "LoadedModel":
+def load_whole_model(name: str, kinds: Sequence[str] = ("causal",), **settings: Any) -> "LoadedModel":
     """Loads a model of one of these kinds, and rejects adapters."""
     from hb_metrics.models.loading import load_model
 
