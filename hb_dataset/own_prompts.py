@@ -195,7 +195,7 @@ def read_own_prompts(source: str, replaced: Sequence[str] = ()) -> list[OwnPromp
         if first != place:
             row_number = first.rpartition(" ")[2]
             raise ValueError(
-                f"{place} has the same prompt as row {row_number}; remove it, or, in a measurement, set --replies_per_cell"
+                f"{place} has the same prompt as row {row_number}; remove it, or measure it with --replies_per_cell"
             )
         prompts.append(prompt)
     return prompts

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from transformers.hf_argparser import string_to_bool
 
@@ -29,7 +29,6 @@ from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
-from hb_train import tune
 from hb_train.debias_table import write_debias_table
 from hb_train.training.models import check_trainable
 from hb_train.training.options import check_least, first_line, has_fast_bfloat16, run_script
@@ -196,12 +195,12 @@ def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> None:
     for step in steps:
         name, *words = map(str, step)
         module = import_module(name)
-        parse = parse_arguments if name == "hb_metrics.measure" else getattr(module, "parse", None)
+        parse: Any = parse_arguments if name == "hb_metrics.measure" else getattr(module, "parse", None)
         try:
             parsed = parse and parse(words)
-            if module is tune:
+            if name == "hb_train.tune":
                 parsed[1].push_to_hub = is_published
-                print(f"{parsed[0].method}: {tune.check_model(*parsed, context=None)}")
+                print(f"{parsed[0].method}: {module.check_model(*parsed)}")
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
 

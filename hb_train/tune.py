@@ -168,7 +168,7 @@ def _publish(training_args: "SFTConfig") -> None:
 
 
 def check_model(
-    arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", context: str | None
+    arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", context: str | None = None
 ) -> str:
     """Checks, without loading weights, whether the model can be tuned and published. Describes the trained layers.
 

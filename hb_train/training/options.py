@@ -1,5 +1,5 @@
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, make_dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -56,10 +56,7 @@ def parse_options(
     from hb_metrics.models.processes import num_workers
 
     trainer, names = classes[1], {*_TRAINING.split(), *more.split()}
-    types = get_type_hints(trainer)
-    kept = [(option.name, types[option.name], option) for option in fields(trainer) if option.name in names]
-    shown = (classes[0], make_dataclass("TrainerOptions", kept), *classes[2:])
-    parser = TrlParser(shown, description=first_line(docstring))
+    parser = TrlParser((classes[0], some_options(trainer, names), *classes[2:]), description=first_line(docstring))
     if not torch.accelerator.is_available():
         defaults = {"use_cpu": True, "bf16": has_fast_bfloat16(), **defaults}
     parser.set_defaults(**{name: value for name, value in defaults.items() if name in names})
@@ -77,8 +74,8 @@ def parse_options(
         ) from error
     if unknown:
         # Values are not shown, because one of them may be a token.
-        names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-        raise ValueError(f"{', '.join(names) or 'a word'} is not an option of this script; --help lists all options")
+        wrong = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        raise ValueError(f"{', '.join(wrong) or 'a word'} is not an option of this script; --help lists all options")
     for name, value in [pair for group in options for pair in vars(group).items()]:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{name} is {value}; set a finite number")
@@ -87,6 +84,13 @@ def parse_options(
     if options[1].device.type == "cpu":
         torch.set_num_threads(num_workers())
     return options
+
+
+def some_options(kind: type, names: Collection[str]) -> Any:
+    """Returns a dataclass with some of the fields of another dataclass."""
+    types = get_type_hints(kind)
+    chosen = [option for option in fields(kind) if option.name in names]
+    return make_dataclass("Options", [(option.name, types[option.name], option) for option in chosen])
 
 
 def has_fast_bfloat16() -> bool:
