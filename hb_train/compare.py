@@ -40,7 +40,6 @@ LABELLED = (
     *("--reply", "whole", "--max_new_tokens", "96"),
 )
 PAGE_FILE = "comparison.html"
-ROWS = {"counterfactual": "counterfactual-rows", "sft": "labels"}  # the folder of each method's rows
 RECIPES = Path(__file__).parent / "recipes"
 MIXTURE_RUN = "run"
 DebiasingMethod = Literal["lmd", "add", "hd", "cda"]
@@ -110,12 +109,12 @@ def compare_tuning(options: argparse.Namespace) -> None:
 
 def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Path]]:
     """Returns all steps but the report, beginning with the measurement before tuning, and the folders of the runs."""
-    folder = Path(options.output_dir)
-    loading = [*_trust(options), "--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
+    folder, config, trust = Path(options.output_dir), options.dataset_config, _trust(options)
+    loading = [*trust, "--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     tokenizer = load_tokenizer(options.model, trust_remote_code=options.trust_remote_code).tokenizer
     # Models of plain text are not asked to decide.
     measurements = MEASURED if tokenizer.chat_template is None else f"{MEASURED},decisions"
-    measured = ["--dataset_config", options.dataset_config, *loading, "--measurements", measurements]
+    measured = ["--dataset_config", config, *loading, "--measurements", measurements]
     steps: list[Step] = []
     runs: dict[str, Path] = {}
 
@@ -132,11 +131,21 @@ def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Pa
         steps.append(["hb_train.mixture", runs["before"], folder / "mixture", *number])
     recipe = options.recipe or RECIPES / ("embedded.yaml" if options.model == EMBEDDED else "chat-lora.yaml")
     for method in options.method:
-        model, rows = folder / f"{method}-model", folder / ROWS[method]
-        steps += _steps_to_rows(options, method, folder, rows, ["--model", options.model, *loading])
-        given = ["--config", recipe, "--model_name_or_path", options.model, *_trust(options), "--method", method]
-        given += ["--dataset_name", rows, "--output_dir", model, *options.tune_args]
-        steps.append(["hb_train.tune", *given])
+        model, rows = folder / f"{method}-model", folder / f"{method}-rows"
+        asked = ["--model", options.model, *loading]
+        if method == "counterfactual":
+            # The measured descriptors are left out of training, unless the config contains all descriptors.
+            left_out = ["--leave_out", config] if config.endswith("-small") else []
+            learnt = ["--output_dir", rows, "--dataset_config", config.removesuffix("-small"), *left_out]
+            steps.append(["hb_train.own_replies", *asked, *learnt, *options.replies_args])
+        else:
+            run, rows = folder / "labelled", folder / "labels"
+            asked += ["--dataset_config", config, "--measurements", "generation", *LABELLED, *options.labelled_args]
+            steps.append(["hb_metrics.measure", *asked, "--output_dir", run])
+            given = ["--run_dir", run, "--output_dir", rows, *trust, "--beta", "0.0003", *options.label_args]
+            steps.append(["hb_train.bias_labels", *given])
+        given = ["--config", recipe, "--model_name_or_path", options.model, *trust, "--method", method]
+        steps.append(["hb_train.tune", *given, "--dataset_name", rows, "--output_dir", model, *options.tune_args])
         measure(method, model)
         if method == "sft" and "none" not in options.tune_args:
             measure(f"{method} without tag", model, "--tag", "none")
@@ -145,22 +154,6 @@ def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Pa
     if options.mixture:
         runs[f"mixture of {options.mixture}"] = folder / "mixture" / MIXTURE_RUN
     return steps, runs
-
-
-def _steps_to_rows(
-    options: argparse.Namespace, method: str, folder: Path, rows: Path, model: Sequence[str]
-) -> list[Step]:
-    """Returns the steps that write the rows from which a method learns."""
-    config = options.dataset_config
-    if method == "counterfactual":
-        # The measured descriptors are left out of training, unless the config contains all descriptors.
-        learnt = ["--dataset_config", config.removesuffix("-small")]
-        learnt += ["--leave_out", config] if config.endswith("-small") else []
-        return [["hb_train.own_replies", *model, "--output_dir", rows, *learnt, *options.replies_args]]
-    run = folder / "labelled"
-    words = ["--dataset_config", config, "--measurements", "generation", *LABELLED, *options.labelled_args]
-    label = ["--run_dir", run, "--output_dir", rows, *_trust(options), "--beta", "0.0003", *options.label_args]
-    return [["hb_metrics.measure", *model, *words, "--output_dir", run], ["hb_train.bias_labels", *label]]
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:

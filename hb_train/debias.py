@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from trl import ModelConfig, SFTConfig
+from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
@@ -31,9 +31,10 @@ from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.settings import option
 from hb_metrics.models.loading import LoadedModel
 from hb_train.compare import DebiasingMethod, debias_main
-from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
-from hb_train.debiasing.trainer import make_trainer
-from hb_train.training.models import length_limit, load_base_model, trained_model
+from hb_train.debiasing.terms import ATTRIBUTES, MARKS, T1, T2, TARGETS, Terms, encode_phrases, read_phrases, read_terms
+from hb_train.debiasing.trainer import DebiasTrainer
+from hb_train.training.encoding import collate
+from hb_train.training.models import length_limit, load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import PAPER, check_least, check_model_options, parse_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
@@ -43,6 +44,7 @@ from hb_train.training.runs import (
     training_description,
 )
 from hb_train.training.saving import save_whole_model
+from hb_train.training.trainers import ReplySFTTrainer
 
 DEBIAS_FILE = "debias.json"  # the bias and the perplexity before and after debiasing, in the model's folder
 
@@ -112,7 +114,19 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     checkpoint = checkpoint_to_resume(training_args)
 
     before = measure_bias(loaded.model, loaded, pairs.texts, reference.texts)
-    trainer = make_trainer(arguments, training_args, model_args, loaded, terms, encoded)
+    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
+    training_args.remove_unused_columns = False
+    settings: dict[str, Any] = {
+        "model": loaded.model,
+        "args": training_args,
+        "data_collator": collate,
+        "processing_class": padding_tokenizer(loaded),
+        "peft_config": get_peft_config(model_args),
+    }
+    if arguments.method in MARKS:
+        trainer = DebiasTrainer(arguments=arguments, terms=terms, train_dataset=encoded, **settings)
+    else:
+        trainer = ReplySFTTrainer(train_dataset=encoded.remove_columns([TARGETS, ATTRIBUTES]), **settings)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     model = trained_model(trainer)

@@ -107,12 +107,8 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
         return
 
     train, num_cut, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
-    trainer = ReplySFTTrainer(
-        model=loaded.model,
-        args=training_args,
-        train_dataset=train,
-        processing_class=padding_tokenizer(loaded),
-    )
+    tokenizer = padding_tokenizer(loaded)
+    trainer = ReplySFTTrainer(model=loaded.model, args=training_args, train_dataset=train, processing_class=tokenizer)
     trainer.train()
     trained_model(trainer).eval()
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})

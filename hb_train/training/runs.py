@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 # Options that do not affect the trained weights: folders, names, logging, checkpoints. The content of folders and files
 # is recorded instead of their names.
 _NO_SETTINGS = (
-    "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_model_id",
-    "disable_tqdm", "logging_steps", "logging_strategy", "log_level",
-    "save_total_limit", "local_rank", "use_cpu", "deepspeed_plugin", "accelerator_config", "distributed_state",
-    "dataloader_num_workers", "dataset_num_proc", "model_init_kwargs", "model_name_or_path", "dataset_name", "dry_run",
-    "reddit_folder",
+    "output_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_model_id",
+    "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "save_total_limit", "local_rank", "use_cpu",
+    "accelerator_config", "dataloader_num_workers", "model_name_or_path", "dataset_name", "dry_run", "reddit_folder",
 )  # fmt: skip
 
 
