@@ -34,7 +34,7 @@ from hb_train.compare import DebiasingMethod, debias_main
 from hb_train.debiasing.terms import ATTRIBUTES, MARKS, T1, T2, TARGETS, Terms, encode_phrases, read_phrases, read_terms
 from hb_train.debiasing.trainer import DebiasTrainer
 from hb_train.training.encoding import collate
-from hb_train.training.models import length_limit, load_base_model, padding_tokenizer, trained_model
+from hb_train.training.models import check_trainable, length_limit, load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import PAPER, check_least, check_model_options, parse_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
@@ -98,6 +98,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     else:
         references, source = read_lines(Path(arguments.reference_texts)), "own texts"
     loaded = load_base_model(model_args, training_args)
+    check_trainable(loaded)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = [phrases["validation"][side] for side in (T1, T2)]
     pairs = plan_texts(validation, loaded, ids=validation[0])

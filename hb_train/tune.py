@@ -74,9 +74,6 @@ class TuneArguments:
         if self.method != "sft" and self.labels == "none":
             raise ValueError(f"--labels none has no effect with method {self.method}; omit it, or set --method sft")
 
-    def kinds(self) -> tuple[str, ...]:
-        return ("causal", "encoder-decoder") if self.method == "sft" else ("causal",)
-
     def tag(self) -> str | None:
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
 
@@ -120,7 +117,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
     print_once(training_args, check_model(arguments, training_args, model_args, record.context))
-    loaded = load_base_model(model_args, training_args, arguments.kinds())
+    loaded = load_base_model(model_args, training_args)
     if record.model.get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
         if arguments.method == "counterfactual":
@@ -181,7 +178,7 @@ def check_model(
     loaded = load_tokenizer(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
     )
-    check_trainable(loaded, arguments.kinds())
+    check_trainable(loaded, ("causal", "encoder-decoder") if arguments.method == "sft" else ("causal",))
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)
