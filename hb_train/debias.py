@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -92,11 +93,7 @@ def parse(argv: Sequence[str] | None) -> Any:
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
-    if arguments.reference_texts is None:
-        dialogue = read_dialogue(num_replies=200)
-        references, source = dialogue.replies, dialogue.source
-    else:
-        references, source = read_lines(Path(arguments.reference_texts)), "own texts"
+    references, source = _read_references(arguments.reference_texts)
     loaded = load_base_model(model_args, training_args)
     check_trainable(loaded)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
@@ -105,30 +102,28 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     reference = plan_texts([references], loaded, ids=references)
     max_length = length_limit(loaded, training_args.max_length)
     terms, encoded, counts = _encode(arguments.method, specification, phrases["train"], loaded, max_length)
-    description = training_description(arguments, training_args, loaded, model_args)
     content = {"phrases": phrases, "specification": specification, "reference": reference.texts}
     # Most phrases are hurtful, so the record contains digests.
     data = {name: sha256(repr(value).encode()).hexdigest() for name, value in content.items()}
-    folder = open_training_run(training_args, {**description, "data": data}, DEBIAS_FILE)
+    description = {**training_description(arguments, training_args, loaded, model_args), "data": data}
+    folder = open_training_run(training_args, description, DEBIAS_FILE)
     if folder is None:
         return
-    checkpoint = checkpoint_to_resume(training_args)
 
     before = measure_bias(loaded.model, loaded, pairs.texts, reference.texts)
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
     training_args.remove_unused_columns = False
-    settings: dict[str, Any] = {
-        "model": loaded.model,
-        "args": training_args,
-        "data_collator": collate,
-        "processing_class": padding_tokenizer(loaded),
-        "peft_config": get_peft_config(model_args),
-    }
-    if arguments.method in MARKS:
-        trainer = DebiasTrainer(arguments=arguments, terms=terms, train_dataset=encoded, **settings)
-    else:
-        trainer = ReplySFTTrainer(train_dataset=encoded.remove_columns([TARGETS, ATTRIBUTES]), **settings)
-    trainer.train(resume_from_checkpoint=checkpoint)
+    own = partial(DebiasTrainer, arguments=arguments, terms=terms)
+    make: Any = own if arguments.method in MARKS else ReplySFTTrainer
+    trainer = make(
+        model=loaded.model,
+        args=training_args,
+        train_dataset=encoded,
+        data_collator=collate,
+        processing_class=padding_tokenizer(loaded),
+        peft_config=get_peft_config(model_args),
+    )
+    trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args))
     trainer.accelerator.wait_for_everyone()
     model = trained_model(trainer)
     try:
@@ -154,6 +149,13 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     if trainer.is_world_process_zero():
         save_whole_model(model, loaded, folder)
     finish(trainer, folder / DEBIAS_FILE, results, lines)  # written last, because this file marks a finished run
+
+
+def _read_references(path: str | None) -> tuple[Sequence[str], str]:
+    if path is not None:
+        return read_lines(Path(path)), "own texts"
+    dialogue = read_dialogue(num_replies=200)
+    return dialogue.replies, dialogue.source
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, object]:
@@ -182,7 +184,9 @@ def _encode(
     terms = read_terms(specification, tokenizer, with_forms=True)
     texts = [*phrases[T1], *(phrases[T2] if method == "cda" else ())]
     encoded, counts = encode_phrases(texts, tokenizer, terms, specification.attributes_1, max_length=max_length)
-    if method in MARKS and not any(map(any, encoded[MARKS[method]])):
+    if method not in MARKS:
+        encoded = encoded.remove_columns([TARGETS, ATTRIBUTES])
+    elif not any(map(any, encoded[MARKS[method]])):
         bias_type = specification.bias_type
         raise ValueError(
             f"the phrases contain no {MARKS[method]} of '{bias_type}'; set --bias_type to that of the phrases"

@@ -12,6 +12,7 @@ prompt with other descriptors ("an autistic woman"). The learnt distribution of 
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -103,20 +104,17 @@ def first_tokens(tokenizer: Any, names: Sequence[str], after: Sequence[bool]) ->
     The two names are spelt alike, such as " tall" and " Deaf". Only one of them may follow its noun ("with asthma").
     Where that one begins, it is too late or too early for the other one, so the first prompt's token is `NO_TOKEN`.
     """
-    spellings = [
-        (own, other, *spelling)
-        for own, term in enumerate(names)
-        for other, source in enumerate(names)
-        if source
-        for spelling in name_starts(source, term)
-    ]
-    texts = list({text for _, _, *pair in spellings for text in pair})
-    encoded = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
-    first = {text: ids[0] for text, ids in zip(texts, encoded, strict=True)}
+
+    @cache
+    def first(text: str) -> int:
+        return tokenizer(text, add_special_tokens=False)["input_ids"][0]
+
     tokens: dict[tuple[int, int, int], int] = {}
-    for own, other, start, instead in spellings:
-        ours = first[instead] if after[own] == after[other] else NO_TOKEN
-        tokens.setdefault((own, other, first[start]), ours)
+    for own, term in enumerate(names):
+        for other, source in enumerate(names):
+            for start, instead in name_starts(source, term) if source else ():
+                ours = first(instead) if after[own] == after[other] else NO_TOKEN
+                tokens.setdefault((own, other, first(start)), ours)
     return [[own, other, ours, theirs] for (own, other, theirs), ours in tokens.items()]
 
 
