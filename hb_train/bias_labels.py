@@ -31,7 +31,7 @@ from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_metrics.run.tables import Vectors
 from hb_train.training.options import check_least, first_line, run_script
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, held_out_rows, tag_replies, write_splits
+from hb_train.tuning.labels import LABELS, ROW_SCHEMA, held_out_rows, tag_replies, write_splits
 
 
 @dataclass
@@ -97,10 +97,10 @@ def label(arguments: LabelArguments) -> None:
         "model": record["model"],
         "style_classifier": {key: getattr(style, key) for key in ("name", "digest", "num_styles")},
     }
-    write_json(folder / LABELS_FILE, content)
+    write_json(folder / LABELS.record, content)
     print(
         f"α = {arguments.alpha}, β = {arguments.beta:.6g}: {by_tag['bias']:,} of {len(replies):,} replies have the tag "
-        f'"bias" (by axis: {LABELS_FILE})'
+        f'"bias" (by axis: {LABELS.record})'
     )
     print(f"labels: {folder.resolve()}")
 

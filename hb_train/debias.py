@@ -37,13 +37,7 @@ from hb_train.debiasing.trainer import DebiasTrainer
 from hb_train.training.encoding import collate
 from hb_train.training.models import check_trainable, length_limit, load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import PAPER, check_least, check_model_options, parse_options, run_script
-from hb_train.training.runs import (
-    checkpoint_to_resume,
-    divergence,
-    finish,
-    open_training_run,
-    training_description,
-)
+from hb_train.training.runs import checkpoint_to_resume, divergence, finish, open_training_run, training_description
 from hb_train.training.saving import save_whole_model
 from hb_train.training.trainers import ReplySFTTrainer
 

@@ -20,12 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from hb_metrics.measurements.settings import option
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model
-from hb_train.training.options import (
-    check_least,
-    check_model_options,
-    parse_options,
-    run_script,
-)
+from hb_train.training.options import check_least, check_model_options, parse_options, run_script
 from hb_train.training.runs import (
     MEASURES,
     check_finite,

@@ -5,13 +5,7 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from hb_train.debiasing.terms import (
-    MARKS,
-    Terms,
-    num_occurrences,
-    span_means,
-    target_vectors,
-)
+from hb_train.debiasing.terms import MARKS, Terms, num_occurrences, span_means, target_vectors
 from hb_train.training.encoding import IGNORED
 from hb_train.training.trainers import Batch, Number, ReplySFTTrainer
 

@@ -32,10 +32,7 @@ MEASURES = {"sft": "perplexity", "counterfactual": "loss"}
 
 
 def training_description(
-    arguments: Any,
-    training_args: "TrainingArguments",
-    loaded: "LoadedModel",
-    model_args: "ModelConfig | None" = None,
+    arguments: Any, training_args: "TrainingArguments", loaded: "LoadedModel", model_args: "ModelConfig | None" = None
 ) -> dict[str, object]:
     settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
@@ -116,7 +113,7 @@ def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
 
 
 def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:
-    if value is None or not np.isfinite(value).all():
+    if not np.isfinite(value).all():
         raise divergence(training_args, what)
 
 
