@@ -196,6 +196,9 @@ def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> None:
                 print(f"{parsed[0].method}: {module.check_model(*parsed)}")
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
+        except SystemExit:  # the parser has printed its error, but under the name of this command
+            print(f"these are options of {name}", file=sys.stderr)
+            raise
 
 
 def _trust(options: argparse.Namespace) -> list[str]:

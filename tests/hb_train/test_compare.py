@@ -203,7 +203,6 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
         (tune, "gpt2", ["--tune_args=--packing true"], "hb_train.tune: --packing is not an option"),
         (tune, "gpt2", ["--measure_args=--sample 0"], "hb_metrics.measure: sample is 0"),
         (tune, "gpt2", ["--replies_args=--num_replies 1"], "hb_train.own_replies: num_replies is 1"),
-        (tune, "gpt2", ["--replies_args=--nun_replies 2"], "2"),  # the status of unknown options
         (tune, "gpt2", ["--method", "sft", "--labelled_args=--seed -1"], "hb_metrics.measure: seed is -1"),
         (tune, "gpt2", ["--method", "sft", "--label_args=--seed -1"], "hb_train.bias_labels: seed is -1"),
         (debias, "gpt2", ["--debias_args=--lambda_d -1"], "hb_train.debias: lambda_d is -1"),
@@ -216,6 +215,16 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
 def test_what_cannot_be_done_is_known_first(script, family, options, message, noted, save_small_model, tmp_path):
     with pytest.raises(SystemExit, match=message):
         script(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model(family)), *options])
+    assert not noted
+
+
+def test_unknown_options_are_named_with_their_step(noted, save_small_model, tmp_path, capsys):
+    words = ["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model("gpt2"))]
+    with pytest.raises(SystemExit, match="2"):
+        tune([*words, "--replies_args=--nun_replies 2"])
+    shown = capsys.readouterr().err
+    assert "unrecognized arguments: --nun_replies 2" in shown
+    assert "these are options of hb_train.own_replies" in shown
     assert not noted
 
 
