@@ -194,7 +194,9 @@ def read_own_prompts(source: str, replaced: Sequence[str] = ()) -> list[OwnPromp
         first = place_of.setdefault((prompt.prompt, prompt.system, prompt.outcome), place)
         if first != place:
             row_number = first.rpartition(" ")[2]
-            raise ValueError(f"{place} has the same prompt as row {row_number}; remove it, or set --replies_per_cell")
+            raise ValueError(
+                f"{place} has the same prompt as row {row_number}; remove it, or measure it with --replies_per_cell"
+            )
         prompts.append(prompt)
     return prompts
 

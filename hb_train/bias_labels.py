@@ -7,28 +7,31 @@ value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.
 with a prompt and a completion in TRL's format.
 """
 
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from transformers import HfArgumentParser
 
-from hb_metrics.collect.replies.cues import Cue, cue_messages
+from hb_metrics.collect.replies.cues import cue_messages
 from hb_metrics.measurements.results import Run, read_run
+from hb_metrics.measurements.settings import option
 from hb_metrics.models.chats import ChatOptions, with_system
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import ASKED_WITH, BIAS, NO_BIAS
 from hb_metrics.models.loading import LoadedTokenizer, load_tokenizer
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.sources import EMBEDDED
+from hb_metrics.run.record import GenerationSettings
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_metrics.run.tables import Vectors
-from hb_train.training.options import check_least, first_line, option, run_script
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, held_out_rows, tag_replies, write_splits
+from hb_train.training.options import check_least, first_line, run_script
+from hb_train.tuning.labels import LABELS, ROW_SCHEMA, held_out_rows, tag_replies, write_splits
 
 
 @dataclass
@@ -46,17 +49,13 @@ class LabelArguments:
         check_least(self, seed=0)
 
 
-class Asked(NamedTuple):
-    loaded: LoadedTokenizer
-    context: Any
-    chat: ChatOptions
-    cue: Cue = "prompt"
-
-
 def main(argv: list[str] | None = None) -> None:
+    run_script("bias_labels.py", lambda: label(parse(argv)))
+
+
+def parse(argv: Sequence[str] | None) -> LabelArguments:
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = vars(parser.parse_args(argv))
-    run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
+    return LabelArguments(**vars(parser.parse_args(argv)))
 
 
 def label(arguments: LabelArguments) -> None:
@@ -81,8 +80,7 @@ def label(arguments: LabelArguments) -> None:
     }
     open_run(folder, description)
     made, style = run.record.generation, run.record.style_classifier
-    chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
-    rows, suffix = label_rows(replies, values, is_biased, Asked(loaded, made.context, chat, made.cue))
+    rows, suffix = label_rows(replies, values, is_biased, loaded, made)
     write_splits(folder, rows, held_out_rows(replies["text"].to_pylist(), arguments.seed))
     axes = np.array(replies["axis"].to_pylist())
     by_tag = _count_tags(is_biased)
@@ -99,10 +97,10 @@ def label(arguments: LabelArguments) -> None:
         "model": record["model"],
         "style_classifier": {key: getattr(style, key) for key in ("name", "digest", "num_styles")},
     }
-    write_json(folder / LABELS_FILE, content)
+    write_json(folder / LABELS.record, content)
     print(
         f"α = {arguments.alpha}, β = {arguments.beta:.6g}: {by_tag['bias']:,} of {len(replies):,} replies have the tag "
-        f'"bias" (by axis: {LABELS_FILE})'
+        f'"bias" (by axis: {LABELS.record})'
     )
     print(f"labels: {folder.resolve()}")
 
@@ -149,14 +147,16 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     return loaded
 
 
-def label_rows(replies: pa.Table, values: np.ndarray, is_biased: np.ndarray, asked: Asked) -> tuple[pa.Table, str]:
+def label_rows(
+    replies: pa.Table, values: np.ndarray, is_biased: np.ndarray, loaded: LoadedTokenizer, made: GenerationSettings
+) -> tuple[pa.Table, str]:
     """Makes rows of `ROW_SCHEMA`, and returns the text after the tag, which is the same in every prompt.
 
     `values` and `is_biased` are those of `tag_replies`.
     """
-    tagged = {tag: rendered_prompts(replies, asked, tag) for tag in (BIAS, NO_BIAS)}
+    tagged = {tag: rendered_prompts(replies, loaded, made, tag) for tag in (BIAS, NO_BIAS)}
     suffix = tagged[BIAS][0].rpartition(f" {BIAS}")[2]
-    for row, prompt in enumerate(rendered_prompts(replies, asked, None)):
+    for row, prompt in enumerate(rendered_prompts(replies, loaded, made, None)):
         for tag, prompts in tagged.items():
             if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
                 name = replies["id"][row].as_py()
@@ -172,23 +172,23 @@ def label_rows(replies: pa.Table, values: np.ndarray, is_biased: np.ndarray, ask
     return pa.table({name: columns[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA), suffix
 
 
-def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[str]:
-    """Renders the model's input up to the start of each reply, with or without a tag.
+def rendered_prompts(
+    replies: pa.Table, loaded: LoadedTokenizer, made: GenerationSettings, tag: str | None
+) -> list[str]:
+    """Renders the model's input up to the start of each reply, with or without a tag. `made` are the run's settings.
 
     If a model thinks before it replies, its input ends with an empty thought, because thoughts are not learnt.
     """
+    chat = ChatOptions(made.chat_template_kwargs or {}, made.system_prompt)
     conversations = []
     for row in replies.to_pylist():
-        question = None if asked.cue == "prompt" else row["question"]
-        chat = with_system(asked.chat, row.get("system"))
-        conversations.append(cue_messages(asked.cue, row["text"], question, row["personas"], chat, tag))
+        question = None if made.cue == "prompt" else row["question"]
+        of_row = with_system(chat, row.get("system"))
+        conversations.append(cue_messages(made.cue, row["text"], question, row["personas"], of_row, tag))
+    context: Any = made.context
+    has_encoder = loaded.kind == "encoder-decoder"
     return render_messages(
-        conversations,
-        asked.loaded.tokenizer,
-        asked.context,
-        is_encoder_decoder=asked.loaded.kind == "encoder-decoder",
-        chat=asked.chat,
-        thought=False,
+        conversations, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=chat, thought=False
     )
 
 

@@ -14,11 +14,15 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from transformers.hf_argparser import string_to_bool
 
 from hb_dataset.command_line import CommandParser
+from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.loading import load_tokenizer
@@ -40,10 +44,12 @@ RECIPES = Path(__file__).parent / "recipes"
 MIXTURE_RUN = "run"
 DebiasingMethod = Literal["lmd", "add", "hd", "cda"]
 MEASURED = "generation,offensiveness,dialogue,awareness"
+# These scripts need no accelerator. All others are started by `accelerate launch`.
+NOT_LAUNCHED = ("hb_train.bias_labels", "hb_train.side_effects", "hb_metrics.command.report")
+Step = list[str | Path]  # the module of a script, and its options
 
 
-def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
-    """Compares tuning methods. `check` checks options of tune.py and describes the trained layers."""
+def tune_main(argv: Sequence[str]) -> None:
     parser = _parser("tune", "runs/tune")
     parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config to measure.")
     parser.add_argument("--recipe", help="The options of tune.py. Default: recipes/embedded.yaml or chat-lora.yaml.")
@@ -60,7 +66,7 @@ def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
     _add_words(parser, "labelled", "the run with the replies to label")
     _add_words(parser, "label", "bias_labels.py, such as --beta 0.001")
     _add_words(parser, "tune", "tune.py with each method")
-    run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv), check))
+    run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv)))
 
 
 def debias_main(argv: Sequence[str]) -> None:
@@ -75,35 +81,71 @@ def debias_main(argv: Sequence[str]) -> None:
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 
-def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
+def compare_tuning(options: argparse.Namespace) -> None:
     """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
     margins = read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
-    _check_options(options, check)
-    folder = Path(options.output_dir)
-    dtype = ["--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
-    config = ["--dataset_config", options.dataset_config]
-    is_chat_model = load_tokenizer(options.model).tokenizer.chat_template is not None
-    # Models of plain text are not asked to decide.
-    measurements = f"{MEASURED},decisions" if is_chat_model else MEASURED
-    measured = [*config, *dtype, "--measurements", measurements, *options.measure_args]
-    runs = {"before": folder / "before"}
-    run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
+    if options.push_to_hub and len(options.method) > 1:
+        raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
+    check_least(options, mixture=2)
+    if options.mixture and options.no_worse_than:
+        raise ValueError("mixtures lack most figures that no_worse_than judges; omit one of the two options")
+    steps, runs = _tuning_steps(options)
+    _check_steps(steps, is_published=bool(options.push_to_hub))
+    run_step(*steps[0])
     if margins:
         run = read_run(runs["before"])
         verdicts(run_changes(run, run, ("before", "after")), margins)  # raises an error if a figure does not exist
-    if options.mixture:
-        run_step("hb_train.mixture", runs["before"], folder / "mixture", "--num_contexts", str(options.mixture))
+    for step in steps[1:]:
+        run_step(*step)
+    folder = Path(options.output_dir)
+    for method in options.method:
+        write_model_card(folder / f"{method}-model", runs=list(runs.values()), names=list(runs))
+    gate = ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
+    page = ["--names", *runs, "--output", folder / PAGE_FILE, *gate]
+    run_step("hb_metrics.command.report", *runs.values(), *page)
+    if options.push_to_hub:
+        print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")
+
+
+def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Path]]:
+    """Returns all steps but the report, beginning with the measurement before tuning, and the folders of the runs."""
+    folder, config, trust = Path(options.output_dir), options.dataset_config, _trust(options)
+    loading = [*trust, "--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
+    tokenizer = load_tokenizer(options.model, trust_remote_code=options.trust_remote_code).tokenizer
+    # Models of plain text are not asked to decide.
+    measurements = MEASURED if tokenizer.chat_template is None else f"{MEASURED},decisions"
+    measured = ["--dataset_config", config, *loading, "--measurements", measurements]
+    steps: list[Step] = []
+    runs: dict[str, Path] = {}
 
     def measure(name: str, model: str | Path, *words: str) -> None:
         runs[name] = folder / name.replace(" ", "_")
-        run_step("hb_metrics.measure", "--model", model, "--output_dir", runs[name], *measured, *words)
-        run_step("hb_train.side_effects", runs["before"], runs[name], launch=False)
+        given = ["--model", model, "--output_dir", runs[name], *measured, *options.measure_args, *words]
+        steps.append(["hb_metrics.measure", *given])
+        if name != "before":
+            steps.append(["hb_train.side_effects", runs["before"], runs[name]])
 
+    measure("before", options.model)
+    if options.mixture:
+        number = ["--num_contexts", str(options.mixture)]
+        steps.append(["hb_train.mixture", runs["before"], folder / "mixture", *number])
+    recipe = options.recipe or RECIPES / ("embedded.yaml" if options.model == EMBEDDED else "chat-lora.yaml")
     for method in options.method:
-        model = folder / f"{method}-model"
-        rows = _write_rows(options, method, folder, dtype)
-        given: list[str | Path] = ["--dataset_name", rows, "--output_dir", model]
-        run_step("hb_train.tune", *_tune_words(options, method), *given, *options.tune_args)
+        model, rows = folder / f"{method}-model", folder / f"{method}-rows"
+        asked = ["--model", options.model, *loading]
+        if method == "counterfactual":
+            # The measured descriptors are left out of training, unless the config contains all descriptors.
+            left_out = ["--leave_out", config] if config.endswith("-small") else []
+            learnt = ["--output_dir", rows, "--dataset_config", config.removesuffix("-small"), *left_out]
+            steps.append(["hb_train.own_replies", *asked, *learnt, *options.replies_args])
+        else:
+            run, rows = folder / "labelled", folder / "labels"
+            asked += ["--dataset_config", config, "--measurements", "generation", *LABELLED, *options.labelled_args]
+            steps.append(["hb_metrics.measure", *asked, "--output_dir", run])
+            given = ["--run_dir", run, "--output_dir", rows, *trust, "--beta", "0.0003", *options.label_args]
+            steps.append(["hb_train.bias_labels", *given])
+        given = ["--config", recipe, "--model_name_or_path", options.model, *trust, "--method", method]
+        steps.append(["hb_train.tune", *given, "--dataset_name", rows, "--output_dir", model, *options.tune_args])
         measure(method, model)
         if method == "sft" and "none" not in options.tune_args:
             measure(f"{method} without tag", model, "--tag", "none")
@@ -111,48 +153,7 @@ def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str
         measure("system prompt", options.model, "--system_prompt", options.system_prompt)
     if options.mixture:
         runs[f"mixture of {options.mixture}"] = folder / "mixture" / MIXTURE_RUN
-    for method in options.method:
-        write_model_card(folder / f"{method}-model", runs=list(runs.values()), names=list(runs))
-    gate = ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
-    page = ["--names", *runs, "--output", folder / PAGE_FILE, *gate]
-    run_step("hb_metrics.command.report", *runs.values(), *page, launch=False)
-    if options.push_to_hub:
-        print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")
-
-
-def _check_options(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
-    if options.push_to_hub and len(options.method) > 1:
-        raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
-    check_least(options, mixture=2)
-    if options.mixture and options.no_worse_than:
-        raise ValueError("mixtures lack most figures that no_worse_than judges; omit one of the two options")
-    for method in options.method:
-        push = ["--push_to_hub", "true"] if options.push_to_hub else []
-        words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
-        print(f"{method}: {check([*words, *options.tune_args])}")
-
-
-def _tune_words(options: argparse.Namespace, method: str) -> list[str]:
-    recipe = options.recipe or RECIPES / ("embedded.yaml" if options.model == EMBEDDED else "chat-lora.yaml")
-    return ["--config", str(recipe), "--model_name_or_path", options.model, "--method", method]
-
-
-def _write_rows(options: argparse.Namespace, method: str, folder: Path, dtype: Sequence[str]) -> Path:
-    """Writes the rows from which a method learns, and returns their folder."""
-    config, model = options.dataset_config, ["--model", options.model, *dtype]
-    if method == "counterfactual":
-        rows = folder / f"{method}-rows"
-        # The measured descriptors are left out of training, unless the config contains all descriptors.
-        learnt = ["--dataset_config", config.removesuffix("-small")]
-        learnt += ["--leave_out", config] if config.endswith("-small") else []
-        run_step("hb_train.own_replies", *model, "--output_dir", rows, *learnt, *options.replies_args)
-        return rows
-    run, rows = folder / "labelled", folder / "labels"
-    words = ["--dataset_config", config, "--measurements", "generation", *LABELLED, *options.labelled_args]
-    run_step("hb_metrics.measure", *model, *words, "--output_dir", run)
-    label = ["--beta", "0.0003", *options.label_args]
-    run_step("hb_train.bias_labels", "--run_dir", run, "--output_dir", rows, *label, launch=False)
-    return rows
+    return steps, runs
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
@@ -160,26 +161,54 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     folder = Path(options.output_dir or f"runs/debias/{Path(options.model).name}-{options.bias_type}")
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]
     tasks = {"dst": ("dialog_state_tracking", options.dst_args), "crg": ("response_generation", options.crg_args)}
-    check_trainable(load_tokenizer(options.model))
+    trust = _trust(options)
+    check_trainable(load_tokenizer(options.model, trust_remote_code=options.trust_remote_code))
+    steps: list[Step] = []
     for name in ("before", *options.methods):
         model = options.model
         if name != "before":
             model = folder / name / "model"
-            words = ["--method", name, *data, "--model_name_or_path", options.model, "--output_dir", model]
-            run_step("hb_train.debias", *words, "--per_device_train_batch_size", "16", *options.debias_args)
-        measured = ["--measurements", "reddit,dialogue", *data]
-        run_step("hb_metrics.measure", "--model", model, *measured, "--output_dir", folder / name / "bias")
+            given = ["--method", name, *data, "--model_name_or_path", options.model, "--output_dir", model, *trust]
+            given += ["--per_device_train_batch_size", "16", *options.debias_args]
+            steps.append(["hb_train.debias", *given])
+        given = ["--model", model, "--measurements", "reddit,dialogue", *data, *trust]
+        steps.append(["hb_metrics.measure", *given, "--output_dir", folder / name / "bias"])
         for task, (script, words) in tasks.items():
             if words:
-                words = ["--model_name_or_path", model, "--output_dir", folder / name / task, *words]
-                run_step(f"hb_train.{script}", *words)
+                given = ["--model_name_or_path", model, "--output_dir", folder / name / task, *trust, *words]
+                steps.append([f"hb_train.{script}", *given])
+    _check_steps(steps)
+    for step in steps:
+        run_step(*step)
     write_debias_table(folder, ("before", *options.methods))
 
 
-def run_step(module: str, *words: str | Path, launch: bool = True) -> None:
+def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> None:
+    """Parses the options of all steps, and checks whether the model can be tuned, before anything is computed."""
+    for step in steps:
+        name, *words = map(str, step)
+        module = import_module(name)
+        parse: Any = parse_arguments if name == "hb_metrics.measure" else getattr(module, "parse", None)
+        try:
+            parsed = parse and parse(words)
+            if name == "hb_train.tune":
+                parsed[1].push_to_hub = is_published
+                print(f"{parsed[0].method}: {module.check_model(*parsed)}")
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        except SystemExit:  # the parser has printed its error, but under the name of this command
+            print(f"these are options of {name}", file=sys.stderr)
+            raise
+
+
+def _trust(options: argparse.Namespace) -> list[str]:
+    return ["--trust_remote_code", "true"] if options.trust_remote_code else []
+
+
+def run_step(module: str | Path, *words: str | Path) -> None:
     """Runs a script in its own process. Exits if the script fails, with its status if a gate failed."""
-    launcher = ["-m", "accelerate.commands.launch"] if launch else []
-    command = [sys.executable, *launcher, "-m", module, *map(str, words)]
+    launcher = [] if module in NOT_LAUNCHED else ["-m", "accelerate.commands.launch"]
+    command = [sys.executable, *launcher, "-m", *map(str, (module, *words))]
     print(f"$ {shlex.join(command[1 + len(launcher) :])}", flush=True)
     status = subprocess.run(command).returncode
     if status:
@@ -190,6 +219,8 @@ def run_step(module: str, *words: str | Path, launch: bool = True) -> None:
 def _parser(command: str, output_dir: str | None) -> CommandParser:
     parser = CommandParser(prog=f"holistic-bias {command} --compare", description=first_line(__doc__))
     parser.add_argument("--model", default=EMBEDDED, help="The model: a Hub id, a local folder or 'embedded'.")
+    trusted = "Allow Python code supplied with the model to run on this machine."
+    parser.add_argument("--trust_remote_code", type=string_to_bool, nargs="?", const=True, default=False, help=trusted)
     shown = output_dir or "runs/debias/MODEL-BIAS_TYPE"
     parser.add_argument(
         "--output_dir", default=output_dir, help=f"The folder for the output of all steps. Default: {shown}."

@@ -16,32 +16,30 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from trl import ModelConfig, SFTConfig
+from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.settings import option
 from hb_metrics.models.loading import LoadedModel
 from hb_train.compare import DebiasingMethod, debias_main
-from hb_train.debiasing.terms import MARKS, T1, T2, Terms, encode_phrases, read_phrases, read_terms
-from hb_train.debiasing.trainer import make_trainer
-from hb_train.training.models import length_limit, load_base_model, trained_model
-from hb_train.training.options import PAPER, check_least, check_model_options, option, parse_options, run_script
-from hb_train.training.runs import (
-    checkpoint_to_resume,
-    divergence,
-    finish,
-    open_training_run,
-    training_description,
-)
+from hb_train.debiasing.terms import ATTRIBUTES, MARKS, T1, T2, TARGETS, Terms, encode_phrases, read_phrases, read_terms
+from hb_train.debiasing.trainer import DebiasTrainer
+from hb_train.training.encoding import collate
+from hb_train.training.models import check_trainable, length_limit, load_base_model, padding_tokenizer, trained_model
+from hb_train.training.options import PAPER, check_least, check_model_options, parse_options, run_script
+from hb_train.training.runs import checkpoint_to_resume, divergence, finish, open_training_run, training_description
 from hb_train.training.saving import save_whole_model
+from hb_train.training.trainers import ReplySFTTrainer
 
 DEBIAS_FILE = "debias.json"  # the bias and the perplexity before and after debiasing, in the model's folder
 
@@ -89,30 +87,37 @@ def parse(argv: Sequence[str] | None) -> Any:
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     specification = read_specification(arguments.bias_type)
     phrases = read_phrases(Path(arguments.reddit_folder), specification)
-    if arguments.reference_texts is None:
-        dialogue = read_dialogue(num_replies=200)
-        references, source = dialogue.replies, dialogue.source
-    else:
-        references, source = read_lines(Path(arguments.reference_texts)), "own texts"
+    references, source = _read_references(arguments.reference_texts)
     loaded = load_base_model(model_args, training_args)
+    check_trainable(loaded)
     # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = [phrases["validation"][side] for side in (T1, T2)]
     pairs = plan_texts(validation, loaded, ids=validation[0])
     reference = plan_texts([references], loaded, ids=references)
     max_length = length_limit(loaded, training_args.max_length)
     terms, encoded, counts = _encode(arguments.method, specification, phrases["train"], loaded, max_length)
-    description = training_description(arguments, training_args, loaded, model_args)
     content = {"phrases": phrases, "specification": specification, "reference": reference.texts}
     # Most phrases are hurtful, so the record contains digests.
     data = {name: sha256(repr(value).encode()).hexdigest() for name, value in content.items()}
-    folder = open_training_run(training_args, {**description, "data": data}, DEBIAS_FILE)
+    description = {**training_description(arguments, training_args, loaded, model_args), "data": data}
+    folder = open_training_run(training_args, description, DEBIAS_FILE)
     if folder is None:
         return
-    checkpoint = checkpoint_to_resume(training_args)
 
     before = measure_bias(loaded.model, loaded, pairs.texts, reference.texts)
-    trainer = make_trainer(arguments, training_args, model_args, loaded, terms, encoded)
-    trainer.train(resume_from_checkpoint=checkpoint)
+    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
+    training_args.remove_unused_columns = False
+    own = partial(DebiasTrainer, arguments=arguments, terms=terms)
+    make: Any = own if arguments.method in MARKS else ReplySFTTrainer
+    trainer = make(
+        model=loaded.model,
+        args=training_args,
+        train_dataset=encoded,
+        data_collator=collate,
+        processing_class=padding_tokenizer(loaded),
+        peft_config=get_peft_config(model_args),
+    )
+    trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args))
     trainer.accelerator.wait_for_everyone()
     model = trained_model(trainer)
     try:
@@ -138,6 +143,13 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     if trainer.is_world_process_zero():
         save_whole_model(model, loaded, folder)
     finish(trainer, folder / DEBIAS_FILE, results, lines)  # written last, because this file marks a finished run
+
+
+def _read_references(path: str | None) -> tuple[Sequence[str], str]:
+    if path is not None:
+        return read_lines(Path(path)), "own texts"
+    dialogue = read_dialogue(num_replies=200)
+    return dialogue.replies, dialogue.source
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, object]:
@@ -166,7 +178,9 @@ def _encode(
     terms = read_terms(specification, tokenizer, with_forms=True)
     texts = [*phrases[T1], *(phrases[T2] if method == "cda" else ())]
     encoded, counts = encode_phrases(texts, tokenizer, terms, specification.attributes_1, max_length=max_length)
-    if method in MARKS and not any(map(any, encoded[MARKS[method]])):
+    if method not in MARKS:
+        encoded = encoded.remove_columns([TARGETS, ATTRIBUTES])
+    elif not any(map(any, encoded[MARKS[method]])):
         bias_type = specification.bias_type
         raise ValueError(
             f"the phrases contain no {MARKS[method]} of '{bias_type}'; set --bias_type to that of the phrases"

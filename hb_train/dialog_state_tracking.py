@@ -33,10 +33,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import Trainer, TrainingArguments, set_seed
 
 from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.measurements.settings import option
 from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import PAPER, check_least, option, parse_options, run_script
+from hb_train.training.options import PAPER, check_least, parse_options, run_script
 from hb_train.training.runs import check_finite, finish, open_training_run, training_description
 
 DST_FILE = "dst.json"
@@ -51,6 +52,7 @@ class StateTrackingArguments:
     dialogues: str = option(MISSING, "The folder of MultiWOZ 2.0 or 2.1.")
     num_train: int = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
     num_test: int = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
         check_least(self, num_train=0, num_test=0)
@@ -81,7 +83,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         rows = slot_values(turns[split], ontology, seed=training_args.seed)
         drawn = np.random.default_rng(training_args.seed).permutation(len(rows))[: number or None]
         questions[split] = [rows[index] for index in sorted(drawn.tolist())]
-    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
+    loaded = load_whole_model(arguments.model_name_or_path, trust_remote_code=arguments.trust_remote_code)
     description = training_description(arguments, training_args, loaded)
     description["questions"] = sha256(repr(questions).encode()).hexdigest()
     folder = open_training_run(training_args, description, DST_FILE)

@@ -8,9 +8,10 @@ A group of prompts differs only in the descriptor. The model replies to one prom
 mentions the descriptor, the mention is replaced for each of the other prompts.
 """
 
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import pyarrow as pa
 from transformers import HfArgumentParser
@@ -19,13 +20,14 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.measurements.reply_requests import check_system
+from hb_metrics.measurements.settings import RunOptions, option
 from hb_metrics.models.chats import ChatOptions, chat_messages, with_system
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import check_least, first_line, option, run_script
+from hb_train.training.options import check_least, first_line, run_script, some_options
 from hb_train.training.runs import model_description
 from hb_train.tuning.labels import held_out_rows, write_splits
 from hb_train.tuning.own_rows import (
@@ -39,9 +41,11 @@ from hb_train.tuning.own_rows import (
     training_prompts,
 )
 
+_OfMeasure: Any = some_options(RunOptions, ("context", "revision", "dtype", "trust_remote_code"))
 
-@dataclass
-class ReplyArguments:
+
+@dataclass(kw_only=True)
+class ReplyArguments(_OfMeasure):
     output_dir: str = option(MISSING, "A new folder for the output.")
     model: str = option("embedded", "The model to tune: a Hub id, a local folder or 'embedded'.")
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
@@ -60,20 +64,19 @@ class ReplyArguments:
     max_new_tokens: int = option(96, "The maximum length of a reply, in tokens.")
     temperature: float = option(0.7, "The temperature of the replies and of the distributions that are learnt.")
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
-    context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = option("auto", "The format of prompts.")
     seed: int = option(0, "The random seed for drawing prompts and sampling replies.")
-    revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = option("auto", "The data type of the weights.")
-    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
         check_least(self, num_replies=2, num_contexts=2, num_anchors=0, max_new_tokens=1, temperature=0.01, seed=0)
 
 
 def main(argv: list[str] | None = None) -> None:
+    run_script("own_replies.py", lambda: reply(parse(argv)))
+
+
+def parse(argv: Sequence[str] | None) -> ReplyArguments:
     parser = HfArgumentParser(ReplyArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = parser.parse_args(argv)
-    run_script("own_replies.py", lambda: reply(ReplyArguments(**vars(options))))
+    return ReplyArguments(**vars(parser.parse_args(argv)))
 
 
 def reply(arguments: ReplyArguments) -> None:
@@ -89,7 +92,7 @@ def reply(arguments: ReplyArguments) -> None:
     asked = [Answer(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
     asked += [anchor for anchor in anchors if anchor.reply is None]
     settings = {name: getattr(arguments, name) for name in ("revision", "dtype", "trust_remote_code")}
-    engine = LocalEngine(load_whole_model(arguments.model, ("causal",), **settings))
+    engine = LocalEngine(load_whole_model(arguments.model, **settings))
     layout = engine.layout(context=arguments.context, tag="none", chat=ChatOptions({}, arguments.system_prompt))
     replies = _own_replies(arguments, asked, engine, layout)
     if process_state().is_main_process:
@@ -117,15 +120,8 @@ def reply(arguments: ReplyArguments) -> None:
 
 def _own_replies(arguments: ReplyArguments, asked: list[Answer], engine: LocalEngine, layout: Layout) -> pa.Table:
     """Generates the model's replies, and records the run in its folder."""
-    decoding, _ = engine.decoding(
-        "sample",
-        "whole",
-        temperature=arguments.temperature,
-        top_k=0,
-        top_p=1.0,
-        min_new_tokens=1,
-        max_new_tokens=arguments.max_new_tokens,
-    )
+    changes = {name: getattr(arguments, name) for name in ("temperature", "max_new_tokens")}
+    decoding, _ = engine.decoding("sample", "whole", top_k=0, top_p=1.0, min_new_tokens=1, **changes)
     ids, texts, systems, *_ = zip(*asked, strict=True)
     table = pa.table({"id": ids, "text": texts, "system": pa.array(systems, pa.string()), "own_id": ids})
     check_system(table, layout)

@@ -37,13 +37,14 @@ from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.measurements.settings import option
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, render_messages, reply_end
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES
 from hb_train.training.encoding import encode_pair
 from hb_train.training.models import length_limit, load_whole_model, padding_tokenizer, trained_model
-from hb_train.training.options import PAPER, check_least, option, parse_options, run_script
+from hb_train.training.options import PAPER, check_least, parse_options, run_script
 from hb_train.training.runs import divergence, finish, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
@@ -91,7 +92,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     source = None if arguments.dialogues is None else Path(arguments.dialogues)
     dialogue = read_dialogue(source, num_replies=arguments.num_pairs, seed=training_args.seed)
     pairs, tested = split_pairs(dialogue, arguments.num_test, training_args.seed)
-    loaded = load_whole_model(arguments.model_name_or_path, ("causal",))
+    loaded = load_whole_model(arguments.model_name_or_path, trust_remote_code=training_args.trust_remote_code)
     engine = LocalEngine(loaded)
     layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
     decoding, _ = engine.decoding("greedy", "first_line", max_new_tokens=arguments.max_new_tokens)
@@ -106,12 +107,8 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
         return
 
     train, num_cut, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
-    trainer = ReplySFTTrainer(
-        model=loaded.model,
-        args=training_args,
-        train_dataset=train,
-        processing_class=padding_tokenizer(loaded),
-    )
+    tokenizer = padding_tokenizer(loaded)
+    trainer = ReplySFTTrainer(model=loaded.model, args=training_args, train_dataset=train, processing_class=tokenizer)
     trainer.train()
     trained_model(trainer).eval()
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})

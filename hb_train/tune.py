@@ -17,15 +17,10 @@ from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hb_metrics.measurements.settings import option
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model
-from hb_train.training.options import (
-    check_least,
-    check_model_options,
-    option,
-    parse_options,
-    run_script,
-)
+from hb_train.training.options import check_least, check_model_options, parse_options, run_script
 from hb_train.training.runs import (
     MEASURES,
     check_finite,
@@ -74,9 +69,6 @@ class TuneArguments:
         if self.method != "sft" and self.labels == "none":
             raise ValueError(f"--labels none has no effect with method {self.method}; omit it, or set --method sft")
 
-    def kinds(self) -> tuple[str, ...]:
-        return ("causal", "encoder-decoder") if self.method == "sft" else ("causal",)
-
     def tag(self) -> str | None:
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
 
@@ -86,13 +78,9 @@ def main(argv: list[str] | None = None) -> None:
     if "--compare" in words:
         from hb_train.compare import tune_main
 
-        tune_main([word for word in words if word != "--compare"], _check)
+        tune_main([word for word in words if word != "--compare"])
         return
     run_script("tune.py", lambda: tune(*parse(words)))
-
-
-def _check(words: list[str]) -> str:
-    return check_model(*parse(words), context=None)
 
 
 def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, ModelConfig]":
@@ -124,7 +112,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
     print_once(training_args, check_model(arguments, training_args, model_args, record.context))
-    loaded = load_base_model(model_args, training_args, arguments.kinds())
+    loaded = load_base_model(model_args, training_args)
     if record.model.get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
         if arguments.method == "counterfactual":
@@ -172,7 +160,7 @@ def _publish(training_args: "SFTConfig") -> None:
 
 
 def check_model(
-    arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", context: str | None
+    arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", context: str | None = None
 ) -> str:
     """Checks, without loading weights, whether the model can be tuned and published. Describes the trained layers.
 
@@ -185,7 +173,7 @@ def check_model(
     loaded = load_tokenizer(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
     )
-    check_trainable(loaded, arguments.kinds())
+    check_trainable(loaded, ("causal", "encoder-decoder") if arguments.method == "sft" else ("causal",))
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)
@@ -216,10 +204,7 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     tag, context = arguments.tag(), record.context
     record_of_tuning = BiasTuning(
         tag=tag,
-        context=context,
-        asked_with=record.asked_with,
-        alpha=record.alpha,
-        beta=record.beta,
+        **{name: getattr(record, name) for name in elsewhere},
         labels={name: value for name, value in record.content.items() if name not in elsewhere},
         training=training,
         tag_in_template=save_tuned_model(

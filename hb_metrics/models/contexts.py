@@ -177,7 +177,7 @@ def check_lengths(
             raise ValueError(
                 f"the model accepts only {limit} tokens, but prompt {identifier} may need more: {len(context)} for its "
                 f"context, up to {max_new_tokens} for its reply, and up to {max_reasoning_tokens} for its thought; "
-                "reduce --personas, --max_new_tokens or --max_reasoning_tokens, or use a model that accepts more tokens"
+                "reduce --max_new_tokens (or personas or max_reasoning_tokens), or use a model that accepts more tokens"
             )
 
 

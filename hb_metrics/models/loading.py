@@ -251,8 +251,8 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
         if is_out_of_memory(error):
             raise MemoryError(
                 f"there is not enough memory to load model '{name}' ({_first_line(error)}); use a machine or device "
-                "with more memory, set --device_map auto to use several devices, start fewer processes per machine, "
-                "or set --dtype bfloat16"
+                "with more memory, or several devices (device_map auto), start fewer processes per machine, or load "
+                "the weights as bfloat16 (dtype)"
             ) from error
         raise OSError(f"the weights of '{name}' cannot be loaded; download them again. {_reason(error)}") from error
     if loading["missing_keys"]:

@@ -40,7 +40,7 @@ class Memory:
                 if halves is None:
                     raise MemoryError(
                         f"memory runs out even for {self.smallest} alone ({str(error).splitlines()[0]}); use a machine "
-                        "or device with more memory, start fewer processes, or set --dtype bfloat16"
+                        "or device with more memory, start fewer processes, or load the weights as bfloat16 (dtype)"
                     ) from error
             if halves is not None:  # after the `except` block, because the error object keeps the memory in use
                 with self.lock:

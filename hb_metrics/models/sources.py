@@ -62,7 +62,7 @@ def find_source(
     """
     if name == EMBEDDED:
         if revision is not None:
-            raise ValueError(f"revision is '{revision}', but the embedded model has none; remove --revision")
+            raise ValueError(f"revision is '{revision}', but the embedded model has none; omit the revision")
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
     else:
         source = Source(name=name, model=name, revision=revision)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from datasets import Dataset
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
@@ -68,13 +69,10 @@ def read_terms(
         pairs = list(dict.fromkeys([*pairs, *forms, *plurals]))
     terms = tuple(dict.fromkeys(term for pair in pairs for term in pair))
     tokens = [
-        [_tokens_of(case(term), tokenizer, after_space=after_space) for term in terms]
-        for case, after_space in product(_CASES, (False, True))
+        torch.tensor(_tokens_of(case(term), tokenizer, after_space=after_space))
+        for case, after_space, term in product(_CASES, (False, True), terms)
     ]
-    longest = max(len(tokens_of_term) for tokens_of_form in tokens for tokens_of_term in tokens_of_form)
-    ids = torch.full((NUM_FORMS, len(terms), longest), -1)
-    for form, term in product(range(NUM_FORMS), range(len(terms))):
-        ids[form, term, : len(tokens[form][term])] = torch.tensor(tokens[form][term])
+    ids = pad_sequence(tokens, batch_first=True, padding_value=-1).view(NUM_FORMS, len(terms), -1)
     return Terms(terms, torch.tensor([[terms.index(t1), terms.index(t2)] for t1, t2 in pairs]), ids)
 
 

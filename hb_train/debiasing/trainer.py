@@ -3,50 +3,13 @@
 from typing import Any
 
 import torch
-from datasets import Dataset
 from torch.nn.functional import cross_entropy, normalize
-from trl import ModelConfig, SFTConfig, get_peft_config
 
-from hb_metrics.models.loading import LoadedModel
-from hb_train.debiasing.terms import (
-    ATTRIBUTES,
-    MARKS,
-    TARGETS,
-    Terms,
-    num_occurrences,
-    span_means,
-    target_vectors,
-)
-from hb_train.training.encoding import IGNORED, collate
-from hb_train.training.models import padding_tokenizer
+from hb_train.debiasing.terms import MARKS, Terms, num_occurrences, span_means, target_vectors
+from hb_train.training.encoding import IGNORED
 from hb_train.training.trainers import Batch, Number, ReplySFTTrainer
 
 EXPLAINED = 0.5  # the minimum share of the squared singular values that the bias subspace must explain (section 4.3)
-
-
-def make_trainer(
-    arguments: Any,
-    training_args: SFTConfig,
-    model_args: ModelConfig,
-    loaded: LoadedModel,
-    terms: Terms,
-    encoded: Dataset,
-) -> ReplySFTTrainer:
-    """Makes the trainer of a method. `arguments` are the `DebiasArguments` of debias.py."""
-    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
-    training_args.remove_unused_columns = False
-    is_marked = arguments.method in MARKS
-    settings: dict[str, Any] = {
-        "model": loaded.model,
-        "args": training_args,
-        "train_dataset": encoded if is_marked else encoded.remove_columns([TARGETS, ATTRIBUTES]),
-        "data_collator": collate,
-        "processing_class": padding_tokenizer(loaded),
-        "peft_config": get_peft_config(model_args),
-    }
-    if not is_marked:
-        return ReplySFTTrainer(**settings)
-    return DebiasTrainer(arguments.method, terms, arguments.lambda_lm, arguments.lambda_d, **settings)
 
 
 class DebiasTrainer(ReplySFTTrainer):
@@ -55,12 +18,14 @@ class DebiasTrainer(ReplySFTTrainer):
     L_LM is the mean loss of all predicted tokens in a step. L_D is the mean debiasing loss of all occurrences of terms
     in a step, or 0 if there are none. A step includes all accumulated batches of all processes, so the loss does not
     depend on the number of processes.
+
+    `arguments` are the `DebiasArguments` of debias.py.
     """
 
-    def __init__(self, method: str, terms: Terms, lambda_lm: float, lambda_d: float, **settings: Any) -> None:
+    def __init__(self, *, arguments: Any, terms: Terms, **settings: Any) -> None:
         super().__init__(**settings)
-        self._method, self._marks = method, MARKS[method]
-        self._lambda_lm, self._lambda_d = lambda_lm, lambda_d
+        self._method, self._marks = arguments.method, MARKS[arguments.method]
+        self._lambda_lm, self._lambda_d = arguments.lambda_lm, arguments.lambda_d
         self._num_occurrences: torch.Tensor | None = None
         self._terms = terms._replace(pairs=terms.pairs.to(self.args.device), ids=terms.ids.to(self.args.device))
 

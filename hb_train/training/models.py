@@ -9,15 +9,14 @@ if TYPE_CHECKING:
     from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 
 
-def load_base_model(
-    model_args: "ModelConfig", training_args: "SFTConfig", kinds: Sequence[str] = ("causal",)
-) -> "LoadedModel":
+def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "LoadedModel":
     from trl import get_quantization_config
 
+    from hb_metrics.models.loading import load_model
+
     quantization = get_quantization_config(model_args)
-    loaded = load_whole_model(
+    loaded = load_model(
         str(model_args.model_name_or_path),
-        kinds,
         revision=None if model_args.model_revision == "main" else model_args.model_revision,
         dtype=model_args.dtype,
         trust_remote_code=training_args.trust_remote_code,
@@ -29,12 +28,12 @@ def load_base_model(
     return loaded
 
 
-def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "LoadedModel":
-    """Loads a model of one of these kinds, and rejects adapters."""
+def load_whole_model(name: str, **settings: Any) -> "LoadedModel":
+    """Loads a causal model, and rejects adapters."""
     from hb_metrics.models.loading import load_model
 
     loaded = load_model(name, **settings)
-    check_trainable(loaded, kinds)
+    check_trainable(loaded)
     return loaded
 
 

@@ -1,8 +1,7 @@
 import math
-from argparse import SUPPRESS
-from collections.abc import Callable, Sequence
-from dataclasses import field, fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import fields, make_dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from hb_dataset.command_line import safe_terminal
 
@@ -33,14 +32,10 @@ def run_script(name: str, work: Callable[[], object]) -> None:
     with safe_terminal():
         try:
             work()
-        except (ValueError, OSError, ImportError) as error:
+        except (ValueError, OSError, ImportError, MemoryError) as error:
             raise SystemExit(f"{name}: {error}") from error
         except KeyboardInterrupt:
             raise SystemExit("\ninterrupted; to resume, run the same command again") from None
-
-
-def option(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
 
 
 def parse_options(
@@ -60,19 +55,14 @@ def parse_options(
 
     from hb_metrics.models.processes import num_workers
 
-    parser = TrlParser(classes, description=first_line(docstring))
-    removed = {option.name for option in fields(classes[1]) if option.init} - {*_TRAINING.split(), *more.split()}
-    parser.set_defaults(**{name: parser.get_default(name) for name in removed})
-    for action in [action for action in parser._actions if action.dest in removed]:
-        action.help = SUPPRESS
-        parser._actions.remove(action)
-        for name in action.option_strings:
-            del parser._option_string_actions[name]
+    trainer, names = classes[1], {*_TRAINING.split(), *more.split()}
+    parser = TrlParser((classes[0], some_options(trainer, names), *classes[2:]), description=first_line(docstring))
     if not torch.accelerator.is_available():
-        parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
-    parser.set_defaults(**defaults)
+        defaults = {"use_cpu": True, "bf16": has_fast_bfloat16(), **defaults}
+    parser.set_defaults(**{name: value for name, value in defaults.items() if name in names})
     try:
         *options, unknown = parser.parse_args_and_config(argv, return_remaining_strings=True)
+        options[1] = trainer(**{**defaults, **vars(options[1])})
     except yaml.YAMLError as error:
         raise ValueError(f"the file in --config is not valid YAML ({error}); correct it") from error
     except ValueError as error:
@@ -84,8 +74,8 @@ def parse_options(
         ) from error
     if unknown:
         # Values are not shown, because one of them may be a token.
-        names = [word.partition("=")[0] for word in unknown if word.startswith("-")]
-        raise ValueError(f"{', '.join(names) or 'a word'} is not an option of this script; --help lists all options")
+        wrong = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        raise ValueError(f"{', '.join(wrong) or 'a word'} is not an option of this script; --help lists all options")
     for name, value in [pair for group in options for pair in vars(group).items()]:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{name} is {value}; set a finite number")
@@ -94,6 +84,13 @@ def parse_options(
     if options[1].device.type == "cpu":
         torch.set_num_threads(num_workers())
     return options
+
+
+def some_options(kind: type, names: Collection[str]) -> Any:
+    """Returns a dataclass with some of the fields of another dataclass."""
+    types = get_type_hints(kind)
+    chosen = [option for option in fields(kind) if option.name in names]
+    return make_dataclass("Options", [(option.name, types[option.name], option) for option in chosen])
 
 
 def has_fast_bfloat16() -> bool:
@@ -120,5 +117,6 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
         raise ValueError("--model_name_or_path is missing; set it to a Hub id, a local folder or 'embedded'")
     if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
         raise ValueError(
-            "quantised weights cannot be trained; set --dtype bfloat16, or tune an adapter (tune.py --use_peft)"
+            "quantised weights cannot be trained; omit --load_in_4bit and --load_in_8bit and set --dtype bfloat16, or "
+            "tune an adapter (tune.py --use_peft, without --merge)"
         )

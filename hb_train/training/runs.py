@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 # Options that do not affect the trained weights: folders, names, logging, checkpoints. The content of folders and files
 # is recorded instead of their names.
 _NO_SETTINGS = (
-    "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_model_id",
-    "disable_tqdm", "logging_steps", "logging_strategy", "log_level",
-    "save_total_limit", "local_rank", "use_cpu", "deepspeed_plugin", "accelerator_config", "distributed_state",
-    "dataloader_num_workers", "dataset_num_proc", "model_init_kwargs", "model_name_or_path", "dataset_name", "dry_run",
-    "reddit_folder",
+    "output_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_model_id",
+    "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "save_total_limit", "local_rank", "use_cpu",
+    "accelerator_config", "dataloader_num_workers", "model_name_or_path", "dataset_name", "dry_run", "reddit_folder",
 )  # fmt: skip
 
 
@@ -34,10 +32,7 @@ MEASURES = {"sft": "perplexity", "counterfactual": "loss"}
 
 
 def training_description(
-    arguments: Any,
-    training_args: "TrainingArguments",
-    loaded: "LoadedModel",
-    model_args: "ModelConfig | None" = None,
+    arguments: Any, training_args: "TrainingArguments", loaded: "LoadedModel", model_args: "ModelConfig | None" = None
 ) -> dict[str, object]:
     settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
@@ -118,7 +113,7 @@ def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
 
 
 def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:
-    if value is None or not np.isfinite(value).all():
+    if not np.isfinite(value).all():
         raise divergence(training_args, what)
 
 

@@ -12,6 +12,7 @@ prompt with other descriptors ("an autistic woman"). The learnt distribution of 
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -103,12 +104,17 @@ def first_tokens(tokenizer: Any, names: Sequence[str], after: Sequence[bool]) ->
     The two names are spelt alike, such as " tall" and " Deaf". Only one of them may follow its noun ("with asthma").
     Where that one begins, it is too late or too early for the other one, so the first prompt's token is `NO_TOKEN`.
     """
+
+    @cache
+    def first(text: str) -> int:
+        return tokenizer(text, add_special_tokens=False)["input_ids"][0]
+
     tokens: dict[tuple[int, int, int], int] = {}
     for own, term in enumerate(names):
         for other, source in enumerate(names):
             for start, instead in name_starts(source, term) if source else ():
-                theirs, ours = (tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in (start, instead))
-                tokens.setdefault((own, other, theirs), ours if after[own] == after[other] else NO_TOKEN)
+                ours = first(instead) if after[own] == after[other] else NO_TOKEN
+                tokens.setdefault((own, other, first(start)), ours)
     return [[own, other, ours, theirs] for (own, other, theirs), ours in tokens.items()]
 
 
@@ -120,15 +126,19 @@ def _reply_tokens(
     Outside the spans of names, all replies have the tokens of the first one. Of a span, only the first token can be
     shared, and only if no reply begins it with an article, which depends on the name.
     """
-    pieces = []
+    before: list[str] = []
+    parts: list[str] = []
     for prompt, reply, spans in zip(group.prompts, group.completions, group.spans, strict=True):
         cuts = [0, *(place for span in spans for place in span), len(reply)]
-        before, parts = [prompt + reply[:start] for start in cuts[:-1]], [reply[a:b] for a, b in pairwise(cuts)]
-        tokens = encode_replies(before, parts, tokenizer, context, is_encoder_decoder=False)
-        pieces.append(list(zip(parts, tokens, strict=True)))
+        before += [prompt + reply[:start] for start in cuts[:-1]]
+        parts += [reply[start:stop] for start, stop in pairwise(cuts)]
+    tokens_of_parts = encode_replies(before, parts, tokenizer, context, is_encoder_decoder=False)
+    pieces = list(zip(parts, tokens_of_parts, strict=True))
+    num_pieces = len(pieces) // len(group.prompts)  # of a reply
     starts = {(member, theirs) for _, member, _, theirs in names}
-    replies: list[tuple[list[int], list[int]]] = [([], []) for _ in pieces]
-    for number, of_members in enumerate(zip(*pieces, strict=True)):
+    replies: list[tuple[list[int], list[int]]] = [([], []) for _ in group.prompts]
+    for number in range(num_pieces):
+        of_members = pieces[number::num_pieces]
         is_span = number % 2 == 1
         is_shared = is_span and all(
             (member, tokens[0]) in starts or (group.after[member] and not _ARTICLE.match(text))

@@ -41,7 +41,6 @@ class RowFolder(NamedTuple):
     schema: pa.Schema
 
 
-LABELS_FILE = "labels.json"
 SPLITS = ("train", "validation")
 VALIDATION_SHARE = 0.1  # the share of the distinct prompts
 ROW_SCHEMA = pa.schema(
@@ -53,7 +52,7 @@ ROW_SCHEMA = pa.schema(
         ("truncated", pa.bool_()),
     ]
 )
-LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
+LABELS = RowFolder("labels.json", "bias_labels", ROW_SCHEMA)
 
 
 def tag_replies(replies: pa.Table, styles: np.ndarray, *, alpha: int, beta: float) -> tuple[np.ndarray, np.ndarray]:

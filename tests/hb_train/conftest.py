@@ -27,7 +27,7 @@ from hb_metrics.run.tables import Tables
 from hb_train.bias_labels import main as label
 from hb_train.bias_labels import replies_to_label
 from hb_train.own_replies import main as reply_main
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS, tag_replies
+from hb_train.tuning.labels import LABELS, ROW_SCHEMA, SPLITS, tag_replies
 from hb_train.tuning.own_rows import OWN_REPLIES
 from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures
     byte_level,
@@ -324,5 +324,5 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24)
         **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}},
         "style_classifier": {"name": "none", "num_styles": 2},
     }
-    (folder / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
+    (folder / LABELS.record).write_text(json.dumps(labels), encoding="utf-8")
     return folder

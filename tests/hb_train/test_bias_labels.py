@@ -18,12 +18,12 @@ from hb_metrics.command.planning import load
 from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.reply_requests import ask
-from hb_metrics.models.chats import DEFAULT_CHAT
 from hb_metrics.models.contexts import encode_rendered, end_tokens, render_messages
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.thoughts import split_tokens
+from hb_metrics.run.record import GenerationSettings
 from hb_metrics.stats.bias_values import bias_values
-from hb_train.bias_labels import Asked, LabelArguments, label, main, rendered_prompts
+from hb_train.bias_labels import LabelArguments, label, main, rendered_prompts
 from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.labels import read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
@@ -175,7 +175,7 @@ def test_a_thinking_model_learns_where_its_reply_begins(style):
     rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
     messages = cue_messages("history", text, question, ["I like soup."], tag=tag)
     (measured,) = render_messages([messages], tokenizer, "chat", is_encoder_decoder=False)
-    (prompt,) = rendered_prompts(rows, Asked(loaded, "chat", DEFAULT_CHAT, "history"), tag)
+    (prompt,) = rendered_prompts(rows, loaded, GenerationSettings("chat", None, "", cue="history"), tag)
     closed = {
         "qwen3": "<think>\n\n</think>\n\n",
         "r1": "\n</think>\n\n",  # the template has opened it

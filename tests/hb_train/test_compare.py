@@ -124,6 +124,7 @@ def noted(monkeypatch, tmp_path):
 
 def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_model, tmp_path):
     options = ["--method", "counterfactual", "sft", "--system_prompt", "Be brief.", "--mixture", "3"]
+    options += ["--trust_remote_code", "true"]
     tune(["--compare", "--model", str(save_small_model("gpt2")), "--output_dir", str(tmp_path), *options])
     assert noted.values("tune", "--method") == ["counterfactual", "sft"]
     name, words = noted[-1]
@@ -135,6 +136,8 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_mod
     runs.append(str(tmp_path / "mixture" / "run"))
     assert (name, words[:6], words[7:13]) == ("report", runs, [*names, "mixture of 3"])
     assert noted.values("measure", "--tag") == [None, None, None, None, "none", None]
+    loading = ("measure", "own_replies", "bias_labels", "tune")
+    assert {value for name in loading for value in noted.values(name, "--trust_remote_code")} == {"true"}
 
 
 def test_margins_are_checked_before_anything_is_generated(noted, save_small_model, tmp_path):
@@ -197,7 +200,14 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
             ["--tune_args=--lora_target_modules q_proj"],
             "omit --lora_target_modules",
         ),
-        (tune, "gpt2", ["--tune_args=--packing true"], "--packing is not an option"),
+        (tune, "gpt2", ["--tune_args=--packing true"], "hb_train.tune: --packing is not an option"),
+        (tune, "gpt2", ["--measure_args=--sample 0"], "hb_metrics.measure: sample is 0"),
+        (tune, "gpt2", ["--replies_args=--num_replies 1"], "hb_train.own_replies: num_replies is 1"),
+        (tune, "gpt2", ["--method", "sft", "--labelled_args=--seed -1"], "hb_metrics.measure: seed is -1"),
+        (tune, "gpt2", ["--method", "sft", "--label_args=--seed -1"], "hb_train.bias_labels: seed is -1"),
+        (debias, "gpt2", ["--debias_args=--lambda_d -1"], "hb_train.debias: lambda_d is -1"),
+        (debias, "gpt2", ["--dst_args=--dialogues x --num_test -1"], "hb_train.dialog_state_tracking: num_test is -1"),
+        (debias, "gpt2", ["--crg_args=--num_pairs 0"], "hb_train.response_generation: num_pairs is 0"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft", "counterfactual"], "set one --method"),
     ],
@@ -205,6 +215,16 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
 def test_what_cannot_be_done_is_known_first(script, family, options, message, noted, save_small_model, tmp_path):
     with pytest.raises(SystemExit, match=message):
         script(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model(family)), *options])
+    assert not noted
+
+
+def test_unknown_options_are_named_with_their_step(noted, save_small_model, tmp_path, capsys):
+    words = ["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model("gpt2"))]
+    with pytest.raises(SystemExit, match="2"):
+        tune([*words, "--replies_args=--nun_replies 2"])
+    shown = capsys.readouterr().err
+    assert "unrecognized arguments: --nun_replies 2" in shown
+    assert "these are options of hb_train.own_replies" in shown
     assert not noted
 
 

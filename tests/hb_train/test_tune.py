@@ -25,7 +25,7 @@ from hb_train import tune
 from hb_train.training.runs import is_gain
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
-from hb_train.tuning.labels import LABELS_FILE
+from hb_train.tuning.labels import LABELS
 from tests.hb_metrics.conftest import byte_level_tokenizer
 from tests.hb_train.conftest import (
     PITIED_AXIS,
@@ -48,7 +48,7 @@ pytestmark = WARNINGS_OF_TRL
 def test_a_planted_bias_is_tuned_away_while_the_tag_is_sent(pitying_model, before, labels, tmp_path):
     planted = np.array(sympathy(before[1]))
     assert (planted > [30, 30, 0.4]).all()
-    recorded = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))
+    recorded = json.loads((labels / LABELS.record).read_text(encoding="utf-8"))
     counts = recorded["by_axis"]
     assert counts[PITIED_AXIS]["bias"] > 3 * max(tags["bias"] for axis, tags in counts.items() if axis != PITIED_AXIS)
 

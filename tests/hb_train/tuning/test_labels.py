@@ -7,7 +7,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
-from hb_train.tuning.labels import LABELS_FILE, held_out_rows, read_labels, read_split
+from hb_train.tuning.labels import LABELS, held_out_rows, read_labels, read_split
 
 
 def test_no_variation_of_a_prompt_is_on_the_other_side():
@@ -39,7 +39,7 @@ def test_a_folder_without_labels_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"has no labels.json; pass a folder that hb_train/bias_labels.py has written"):
         read_labels(tmp_path)
     for content in ("[]", '{"a": 1}', "{"):
-        (tmp_path / LABELS_FILE).write_text(content)
+        (tmp_path / LABELS.record).write_text(content)
         with pytest.raises(ValueError, match=r"labels\.json"):
             read_labels(tmp_path)
 
