@@ -187,10 +187,11 @@ def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> None:
     """Parses the options of all steps, and checks whether the model can be tuned, before anything is computed."""
     for step in steps:
         name, *words = map(str, step)
+        if name in ("hb_train.mixture", "hb_train.side_effects"):  # these have no options of the user
+            continue
         module = import_module(name)
-        parse: Any = parse_arguments if name == "hb_metrics.measure" else getattr(module, "parse", None)
         try:
-            parsed = parse and parse(words)
+            parsed: Any = parse_arguments(words) if name == "hb_metrics.measure" else module.parse(words)
             if name == "hb_train.tune":
                 parsed[1].push_to_hub = is_published
                 print(f"{parsed[0].method}: {module.check_model(*parsed)}")

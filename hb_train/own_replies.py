@@ -120,8 +120,15 @@ def reply(arguments: ReplyArguments) -> None:
 
 def _own_replies(arguments: ReplyArguments, asked: list[Answer], engine: LocalEngine, layout: Layout) -> pa.Table:
     """Generates the model's replies, and records the run in its folder."""
-    changes = {name: getattr(arguments, name) for name in ("temperature", "max_new_tokens")}
-    decoding, _ = engine.decoding("sample", "whole", top_k=0, top_p=1.0, min_new_tokens=1, **changes)
+    decoding, _ = engine.decoding(
+        "sample",
+        "whole",
+        temperature=arguments.temperature,
+        top_k=0,
+        top_p=1.0,
+        min_new_tokens=1,
+        max_new_tokens=arguments.max_new_tokens,
+    )
     ids, texts, systems, *_ = zip(*asked, strict=True)
     table = pa.table({"id": ids, "text": texts, "system": pa.array(systems, pa.string()), "own_id": ids})
     check_system(table, layout)

@@ -204,7 +204,10 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     tag, context = arguments.tag(), record.context
     record_of_tuning = BiasTuning(
         tag=tag,
-        **{name: getattr(record, name) for name in elsewhere},
+        context=context,
+        asked_with=record.asked_with,
+        alpha=record.alpha,
+        beta=record.beta,
         labels={name: value for name, value in record.content.items() if name not in elsewhere},
         training=training,
         tag_in_template=save_tuned_model(
