@@ -22,12 +22,12 @@ from hb_metrics.command.report import write as report
 from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.layout.numbers import slot
 from hb_metrics.measurements.results import read_run
-from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.loading import load_tokenizer
+from hb_metrics.run.record import GenerationSettings
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import Tables
 from hb_metrics.run_tables import main as print_replies
-from hb_train.bias_labels import Asked, rendered_prompts, replies_to_label
+from hb_train.bias_labels import rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import SHORT, chat_tokenizer, untrained_model
 from tests.hb_metrics.run.test_answer_files import lines, write
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
@@ -340,6 +340,7 @@ def test_labelled_replies_are_learnt_after_their_system_message(settings, model)
     table = read_prompts(settings("slotted", "--terms", "deaf"))
     personas = pa.array([[]] * len(table), pa.list_(pa.string()))
     rows = table.select(["text", "system"]).append_column("personas", personas)
-    asked = Asked(load_tokenizer(model), "chat", ChatOptions(system_prompt="Be kind."))
-    for system, prompt in zip(table["system"].to_pylist(), rendered_prompts(rows, asked, None), strict=True):
+    made = GenerationSettings("chat", None, "", system_prompt="Be kind.")
+    prompts = rendered_prompts(rows, load_tokenizer(model), made, None)
+    for system, prompt in zip(table["system"].to_pylist(), prompts, strict=True):
         assert prompt.startswith(f"s{system or 'Be kind.'}<|eot_id|>u")
