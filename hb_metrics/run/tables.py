@@ -200,7 +200,7 @@ def _read_table(path: Path, needed: Sequence[str], *, only_needed: bool) -> pa.T
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(
-            f"'{path}' is damaged ({reason}); to restore it, measure again with the same options"
+            f"'{path}' is damaged ({reason}); to restore it, run the same `measure` command again"
         ) from error
     table = table.replace_schema_metadata(None)  # pandas would restore its index from it
     table = table.drop_columns([name for name in table.column_names if name.startswith(_PANDAS_INDEX)])

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import stats
 
 from hb_metrics.stats.changes import PairedChange
-from hb_metrics.stats.decisions import ZERO, is_constant, row_means, standard_errors, unseen_share
+from hb_metrics.stats.decisions import ZERO, is_constant, standard_errors, unseen_share
 from hb_metrics.stats.name_gaps import name_gaps, sum_of_groups
-from hb_metrics.stats.question_tables import compared_terms, pair_contributions
+from hb_metrics.stats.question_tables import compared_terms, pair_contributions, row_means
 from hb_metrics.stats.term_spread import largest_spread, spread_between, spread_rows, trace_of_product
 
 _Tables = Sequence[np.ndarray]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.stats.decisions import gaps_to_mean, largest_gap, term_means
+from hb_metrics.stats.decisions import gaps_to_mean, largest_gap
 from hb_metrics.stats.inputs import (
     check_columns,
     check_level,
@@ -15,7 +15,7 @@ from hb_metrics.stats.inputs import (
     number_column,
     text_column,
 )
-from hb_metrics.stats.question_tables import compared_terms, mean_table
+from hb_metrics.stats.question_tables import compared_terms, mean_table, term_means
 from hb_metrics.stats.term_spread import spread_between
 
 

@@ -23,6 +23,7 @@ from hb_metrics.stats.question_tables import (
     normal_matrix,
     pair_contributions,
     row_effects,
+    row_means,
 )
 
 SAME_ANSWERS = "the differences are the same in all questions"
@@ -120,7 +121,7 @@ def _question_contributions(table: np.ndarray) -> tuple[np.ndarray, float]:
     if known.all():
         return table.mean(axis=1), len(table)
     counts = known.sum(axis=1)
-    adjusted = table - _term_effects(table)
+    adjusted = table - row_effects(table.T, known.T)
     means = row_means(adjusted)
     # How much the terms' effects add to the mean, and so how much each answer adds to it through them.
     slopes = np.linalg.lstsq(normal_matrix(known.T), (known / counts[:, None]).sum(axis=0), rcond=None)[0]
@@ -128,23 +129,6 @@ def _question_contributions(table: np.ndarray) -> tuple[np.ndarray, float]:
     of_questions = (weights**2).sum(axis=1)
     number = float(of_questions.sum() ** 2 / (of_questions**2).sum())
     return means + np.where(known, weights * (adjusted - means[:, None]), 0.0).sum(axis=1), number
-
-
-def term_means(table: np.ndarray) -> np.ndarray:
-    """Returns the mean of each term, adjusted for the questions that it lacks: [questions, terms] to [terms].
-
-    The mean of a term that cannot be compared (see `compared_terms`) is that of its answers, NaN if it has none.
-    """
-    means, (kept, _) = row_means(table.T), compared_terms(table)
-    if len(kept) and np.isnan(table[:, kept]).any():
-        effects = _term_effects(table[:, kept])
-        means[kept] = np.clip(np.nanmean(row_means(table[:, kept] - effects)) + effects, 0.0, 1.0)
-    return means
-
-
-def _term_effects(table: np.ndarray) -> np.ndarray:
-    """Fits the effects of terms on decisions (see `row_effects`): [questions, terms] to [terms]."""
-    return row_effects(table.T, ~np.isnan(table.T))
 
 
 def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int) -> LargestGap | None:
@@ -178,13 +162,6 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
         gap = gap._replace(interval=_possible(value, limit * error), p_value=p_value)
         ratio = fieller_ratio(rates, scaled_to(np.cov(both.T) / len(both), error**2), limit)
     return LargestGap(int(kept[high]), int(kept[low]), gap, (float(rates[0]), float(rates[1])), ratio)
-
-
-def row_means(table: np.ndarray) -> np.ndarray:
-    known = ~np.isnan(table)
-    counts = known.sum(axis=1)
-    sums = np.where(known, table, 0.0).sum(axis=1)
-    return np.divide(sums, counts, out=np.full(len(table), np.nan), where=counts > 0)
 
 
 def standard_errors(rows: np.ndarray) -> np.ndarray:

@@ -15,13 +15,11 @@ from hb_metrics.stats.decisions import (
     LargestGap,
     constant_gap,
     fieller_ratio,
-    row_means,
     scaled_to,
     t_interval,
-    term_means,
     with_unseen,
 )
-from hb_metrics.stats.question_tables import compared_terms
+from hb_metrics.stats.question_tables import compared_terms, row_means, term_means
 
 MIN_NAMES = 4
 FEW_NAMES = f"fewer than two groups have {MIN_NAMES} names with answers"

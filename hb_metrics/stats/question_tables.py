@@ -30,13 +30,11 @@ def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
 
 
 def _adjusted_means(values: np.ndarray) -> np.ndarray:
-    """Fits the sum of an effect of the term and one of the wording: [wordings, terms] to [terms]."""
+    """Fits the sum of an effect of the term and one of the row, such as a wording: [rows, terms] to [terms]."""
     known = ~np.isnan(values)
     if known.all():
         return values.mean(axis=0)
-    counts = known.sum(axis=0)
-    sums = np.where(known, values - row_effects(values, known)[:, None], 0.0).sum(axis=0)
-    return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    return row_means((values - row_effects(values, known)[:, None]).T)
 
 
 def row_effects(values: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -95,6 +93,24 @@ def _in_common(known: np.ndarray, least: int) -> np.ndarray:
         number = lacks[np.ix_(kept, kept)].sum(axis=1) - known[:, kept].mean(axis=0) / 2
         kept = np.delete(kept, np.argmax(number))
     return kept
+
+
+def row_means(table: np.ndarray) -> np.ndarray:
+    known = ~np.isnan(table)
+    counts = known.sum(axis=1)
+    sums = np.where(known, table, 0.0).sum(axis=1)
+    return np.divide(sums, counts, out=np.full(len(table), np.nan), where=counts > 0)
+
+
+def term_means(table: np.ndarray) -> np.ndarray:
+    """Returns the mean of each term, adjusted for the questions that it lacks: [questions, terms] to [terms].
+
+    The mean of a term that cannot be compared (see `compared_terms`) is that of its answers, NaN if it has none.
+    """
+    means, (kept, _) = row_means(table.T), compared_terms(table)
+    if np.isnan(table[:, kept]).any():
+        means[kept] = np.clip(_adjusted_means(table[:, kept]), 0.0, 1.0)
+    return means
 
 
 def pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,7 @@ from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.name_gaps import NameGaps, name_gaps
-from hb_metrics.stats.question_tables import compared_terms, mean_table, question_means
+from hb_metrics.stats.question_tables import compared_terms, mean_table, question_means, term_means
 from hb_metrics.stats.term_spread import spread_between
 
 _NUM_DRAWS = 9  # of sets of questions, for a plan
@@ -176,7 +176,7 @@ def largest_of(cells: Cells, table: np.ndarray, level: float = CONFIDENCE_LEVEL,
     compared, _ = compared_terms(table)
     largest = statistics.largest_gap(table, level, seed=seed)
     p_value = None if largest is None else largest.gap.p_value
-    return NameGaps(cells.names, statistics.term_means(table), compared, largest, p_value)
+    return NameGaps(cells.names, term_means(table), compared, largest, p_value)
 
 
 def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
@@ -250,7 +250,7 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
         ends: list[tuple[float, tuple[str, str]]] = []
         for of_axis, table, (compared, _) in zip(of_terms, tables, compared_of[name], strict=True):
             if len(compared):
-                means = statistics.term_means(table)[compared]
+                means = term_means(table)[compared]
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))
         spread = _known(spread_between(tables, CONFIDENCE_LEVEL, seed=how.seed, num_tests=num_tests))

@@ -11,10 +11,16 @@ from hb_metrics.stats.decisions import (
     mean_difference,
     mean_over_questions,
     standard_errors,
-    term_means,
 )
 from hb_metrics.stats.name_gaps import FEW_NAMES, name_gaps, sum_of_groups
-from hb_metrics.stats.question_tables import FEW_QUESTIONS, ONE_TERM, compared_terms, pair_contributions, question_means
+from hb_metrics.stats.question_tables import (
+    FEW_QUESTIONS,
+    ONE_TERM,
+    compared_terms,
+    pair_contributions,
+    question_means,
+    term_means,
+)
 from hb_metrics.stats.term_spread import spread_between
 from tests.hb_metrics.stats.decision_designs import DESIGNS, true_means
 
