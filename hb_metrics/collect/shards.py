@@ -199,7 +199,7 @@ def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
             f"'{late}', which a process of this run wrote, is not visible on {socket.gethostname()} after {LATEST} "
             "seconds; set --output_dir to a folder that all machines share, and run the same command again to resume"
         )
-    table = pa.concat_tables([_read(shard.path, schema) for shard in shards])
+    table = pa.concat_tables([_read(shard.path) for shard in shards]).replace_schema_metadata(None)
     order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
     return table.take(pa.array(order))
 
@@ -233,21 +233,22 @@ def _fault(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[b
     if not shard.path.exists():
         return "is missing"
     try:
-        stored_ids = _read(shard.path, schema)["id"].to_pylist()
-        columns = pq.read_schema(shard.path)  # the file's own columns, because `_read` fills missing ones with nulls
+        stored = _read(shard.path)
     except PermissionError:  # the file may be valid, so it must not be renamed
         raise
-    except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         return f"is damaged ({str(error).partition(chr(10))[0]})"
-    stored_marks = columns.metadata or {}
+    if not stored.schema.equals(schema):
+        return "has unexpected columns"
+    stored_marks = stored.schema.metadata or {}
     faults = {
-        "has unexpected columns": not columns.equals(schema),
-        "has unexpected rows": stored_ids != [ids[row] for row in shard.rows],
+        "has unexpected rows": stored["id"].to_pylist() != [ids[row] for row in shard.rows],
         "belongs to another run": stored_marks.get(SHARD_RUN) != marks[SHARD_RUN],
         "was computed from texts that have changed since then": stored_marks.get(_INPUTS) != marks[_INPUTS],
     }
     return next((fault for fault, is_so in faults.items() if is_so), None)
 
 
-def _read(path: Path, schema: pa.Schema) -> pa.Table:
-    return pq.read_table(path, schema=schema, page_checksum_verification=True, memory_map=False)
+def _read(path: Path) -> pa.Table:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        return file.read()

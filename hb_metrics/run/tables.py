@@ -187,14 +187,14 @@ def _check_run(files: Sequence[Path]) -> None:
 
 def _read_table(path: Path, needed: Sequence[str], *, only_needed: bool) -> pa.Table:
     try:
-        known = pq.read_schema(path).names
-        for name in needed:
-            if name not in known:
-                raise ValueError(
-                    f"'{path}' has no column '{name}', so another version or program wrote it; measure again in a "
-                    "new folder"
-                )
-        table = pq.read_table(path, columns=list(needed) if only_needed else None, page_checksum_verification=True)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for name in needed:
+                if name not in file.schema_arrow.names:
+                    raise ValueError(
+                        f"'{path}' has no column '{name}', so another version or program wrote it; measure again in a "
+                        "new folder"
+                    )
+            table = file.read(columns=list(needed) if only_needed else None)
     except PermissionError:  # the content may be valid
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:

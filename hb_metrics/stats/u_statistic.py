@@ -340,4 +340,4 @@ def _squared_norms(residuals: np.ndarray, others: np.ndarray, counts: np.ndarray
 
 
 def _starts(counts: np.ndarray) -> np.ndarray:
-    return np.append(0, np.cumsum(counts)[:-1])
+    return np.cumsum(counts) - counts
