@@ -5,9 +5,12 @@ import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+from hb_cli.main import our_requirements
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts", "hb_cli")  # each may import those before it
@@ -154,3 +157,16 @@ def test_metric_imports_only_own_and_shared_files(folder):
             assert not relative, path
             if module.split(".")[0] in PACKAGES:
                 assert module.startswith((f"{own}.", f"{shared}.")), path
+
+
+def test_every_package_that_is_imported_is_a_requirement():
+    """Otherwise, `holistic-bias` could not name the extra that installs it."""
+    imported = {name.partition(".")[0] for path in SOURCES for name, is_relative in imports_of(path) if not is_relative}
+    others = imported - set(sys.stdlib_module_names) - {*PACKAGES, "holistic_bias"}
+    # These come with the package on the right, without which the code that imports them does not run.
+    with_others = {"anyio": "inspect_ai", "httpx": "huggingface_hub", "httpx2": "huggingface_hub"}
+    with_others |= {"sklearn": "alt_profanity_check", "tokenizers": "transformers", "gradio": "evaluate"}
+    installed = packages_distributions()
+    named = {name: with_others.get(name) or installed.get(name, [name])[0].replace("-", "_").lower() for name in others}
+    assert not {name for name, package in named.items() if package not in our_requirements()}
+    assert with_others.keys() <= imported
