@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: measure tune debias install test test-long test-lowest bench lint format check-terms clean
 measure: $(READY)  # a --quick run ends before several processes would have started
-	$(if $(QUICK),$(BIN)/python,$(BIN)/accelerate launch) hb_metrics/measure.py --model "$(MODEL)" --dataset_config $(DATASET_CONFIG) $(QUICK) $(ARGS)
+	$(if $(QUICK),$(BIN)/python,$(BIN)/accelerate launch --quiet) hb_metrics/measure.py --model "$(MODEL)" --dataset_config $(DATASET_CONFIG) $(QUICK) $(ARGS)
 tune: $(READY)-tune
 	$(BIN)/python -m hb_train.tune --compare --model "$(MODEL)" --dataset_config $(DATASET_CONFIG) $(ARGS)
 debias: $(READY)-tune

@@ -208,10 +208,11 @@ def _trust(options: argparse.Namespace) -> list[str]:
 
 def run_step(module: str | Path, *words: str | Path) -> None:
     """Runs a script in its own process. Exits if the script fails, with its status if a gate failed."""
-    launcher = [] if module in NOT_LAUNCHED else ["-m", "accelerate.commands.launch"]
-    command = [sys.executable, *launcher, "-m", *map(str, (module, *words))]
-    print(f"$ {shlex.join(command[1 + len(launcher) :])}", flush=True)
-    status = subprocess.run(command).returncode
+    # With --quiet, accelerate adds no traceback to the script's own error.
+    launcher = [] if module in NOT_LAUNCHED else ["-m", "accelerate.commands.launch", "--quiet"]
+    command = ["-m", *map(str, (module, *words))]
+    print(f"$ python {shlex.join(command)}", flush=True)
+    status = subprocess.run([sys.executable, *launcher, *command]).returncode
     if status:
         message = f"{module} exited with status {status}; to resume, run the same command again"
         raise SystemExit(GATE_STATUS if status == GATE_STATUS else message)
