@@ -146,6 +146,8 @@ def test_the_interval_of_a_ratio_contains_the_ratios_that_a_test_does_not_reject
     for bound in found.ratio.interval:
         rest = table[:, 0] - bound * table[:, 1]
         assert abs(rest.mean()) / stats.sem(rest) == pytest.approx(quantile)
+    same = largest_gap(np.tile([0.2, 0.5], (12, 1)), seed=0).ratio
+    assert (same.value, same.interval) == (pytest.approx(0.4), None)
 
 
 @pytest.mark.parametrize("gap", [0.1, 0.25])
