@@ -11,7 +11,7 @@ from hb_dataset.command_line import safe_terminal
 def test_a_command_goes_on_if_nobody_reads_its_output(monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)
-    with open(writer, "w") as stream:
+    with os.fdopen(writer, "w") as stream:
         monkeypatch.setattr("sys.stdout", stream)
         with safe_terminal():
             print("a line\n" * 10_000)
