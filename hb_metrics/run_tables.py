@@ -161,8 +161,8 @@ class RunTables:
         frame = frame.rename(columns={"text": "prompt"}).join(likeliest, on="id")
         for name, columns in ((BIAS_VALUES_FILE, ["bias_value"]), (REFUSALS_FILE, ["refusal", "disclaimer"])):
             measured = tables.read(name, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
-            for column in columns:
-                frame[column] = None if measured is None else frame["id"].map(measured[column])
+            for column in columns:  # at later turns, the type remains that of missing values of the first turn
+                frame[column] = frame["id"].map({} if measured is None else measured[column])
         frame["offensive"] = frame["id"].map(_offensive(tables))
         names = _names("replies")
         for rubric in self.record.judge if turn == 1 and JUDGE in self.record.content else []:
