@@ -7,6 +7,7 @@ classifier, or a message from the Hub.
 import argparse
 import difflib
 import io
+import os
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -40,10 +41,15 @@ def printable(text: str) -> str:
 
 @contextmanager
 def safe_terminal() -> Iterator[None]:
-    """Makes everything that is printed printable, and also the message of `SystemExit`."""
+    """Makes everything that is printed printable, and also the message of `SystemExit`.
+
+    If nobody reads the output any more, as after `| head`, or the output is closed, the command still does its work.
+    """
+    output = _Printable(sys.stdout or io.StringIO())
     try:
-        with redirect_stdout(_Printable(sys.stdout)):
+        with redirect_stdout(output):
             yield
+            output.flush()
     except SystemExit as error:
         if isinstance(error.code, str):
             error.code = printable(error.code)
@@ -57,10 +63,25 @@ class _Printable(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return self._stream.write(printable(text))
+        # A terminal's encoding may lack characters of replies, and the minus sign.
+        encoding = self._stream.encoding or "utf-8"
+        written = printable(text).encode(encoding, "backslashreplace").decode(encoding)
+        with self._until_nobody_reads():
+            self._stream.write(written)
+        return len(text)
 
     def flush(self) -> None:
-        self._stream.flush()
+        with self._until_nobody_reads():
+            self._stream.flush()
+
+    @contextmanager
+    def _until_nobody_reads(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())  # also for what the stream still holds
+            os.close(nowhere)
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -31,6 +31,7 @@ from hb_dataset.written_text import DETERMINER, OPEN_PHRASE
 PRONOUN_SLOTS = ("they", "them", "their", "theirs", "themself")
 PERSON_SLOTS = ("person", "people", "name")
 SLOTS = (*PERSON_SLOTS, *PRONOUN_SLOTS, "options")
+_SLOT = re.compile(rf"\{{({'|'.join(SLOTS)})\}}")
 _BRACES = re.compile(r"(\{\{|\}\}|\{[^{}]*\})")
 GENDERED = re.compile(r"\b(s?he|him|his|hers?|himself|herself)\b", re.IGNORECASE)
 # After an abbreviation, or a line that ends in one of these words or signs, a sentence continues.
@@ -81,6 +82,12 @@ def parsed_prompt(prompt: str) -> ParsedPrompt:
     if not people and slots.intersection(PRONOUN_SLOTS):
         raise ValueError("has a pronoun, but neither {person}, {people} nor {name}; add one of them")
     return ParsedPrompt(tuple(pieces), slots)
+
+
+def check_without_slots(what: str, text: str | None) -> None:
+    """Raises `ValueError` if a text other than a prompt has a slot, which would not be filled."""
+    if slot := _SLOT.search(text or ""):
+        raise ValueError(f"{what} has '{slot[0]}', but only prompts are filled; write this part in the prompt")
 
 
 def _starts_sentence(before: str) -> bool:
@@ -227,6 +234,8 @@ def _rows(source: str) -> list[tuple[str, dict[str, object]]]:
 
 def _own_prompt(place: str, row: Mapping[str, object], number: int) -> OwnPrompt:
     texts = {name: _text(place, row, name) for name in _COLUMNS[1:]}
+    for name in ("system", "outcome"):
+        check_without_slots(f"{place}: {name}", texts[name])
     prompt = filled_text_in(place, row, "prompt").replace("\r\n", "\n").strip()
     outcome = _outcome(place, texts["outcome"], texts["favourable"])
     try:
@@ -275,6 +284,8 @@ def _outcome(place: str, outcome: str | None, favourable: str | None) -> Outcome
 
 def _replaced(rows: list[tuple[str, dict[str, object]]], phrases: Sequence[str]) -> list[tuple[str, dict[str, object]]]:
     """Replaces each phrase with `{person}`, and prints the results."""
+    if not all(phrase.strip() for phrase in phrases):
+        raise ValueError("--replace contains a blank phrase; write a phrase as it is in the file")
     words = "|".join(re.escape(phrase) for phrase in sorted(phrases, key=len, reverse=True))
     pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
     counts: Counter[str] = Counter()

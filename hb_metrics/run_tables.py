@@ -65,6 +65,8 @@ class RunTables:
     @cached_property
     def own_prompts(self) -> "pd.DataFrame":
         """A row per row of the file in `--prompts`, with all of its columns as text."""
+        if self.settings["prompts"] is None:
+            raise ValueError(f"'{self.folder}' has no prompts of your own; measure with --prompts")
         return self._run.tables.read(OWN_PROMPTS_FILE).to_pandas()
 
     @cached_property
@@ -72,6 +74,7 @@ class RunTables:
         """A row per answer to a prompt that asks for a decision."""
         import pandas as pd
 
+        self._check_measured("decisions", "decisions")
         prompts, answers = read_answers(self._run)
         of_prompt = {prompt.id: (prompt.question, prompt.topic) for prompt in prompts}
         rows = [(row.own_id, *of_prompt[row.own_id], *row[1:]) for row in answers]
@@ -80,6 +83,7 @@ class RunTables:
     @cached_property
     def perplexities(self) -> "pd.DataFrame":
         """A row per scored sentence."""
+        self._check_measured("likelihood", "perplexities")
         scores = self._run.tables.read(PERPLEXITIES, PERPLEXITY_SCHEMA.names).to_pandas()
         return scores.rename(columns={"text": "prompt"})[_names("perplexities")]
 
@@ -88,14 +92,14 @@ class RunTables:
         """A row per reply, at every turn, with all that was measured of it."""
         import pandas as pd
 
-        if "generation" not in self.results.measured:
-            raise ValueError(f"'{self.folder}' has no replies; measure with --measurements generation")
+        self._check_measured("generation", "replies")
         turns = [self._turn(turn) for turn in range(1, self.record.generation.turns + 1)]
         return pd.concat(turns, ignore_index=True)
 
     @cached_property
     def styles(self) -> "pd.DataFrame":
         """A row per reply of the first turn, and a column per style: the probabilities. The index is the reply's id."""
+        self._check_measured("generation", "styles")
         return self._styles(1)
 
     @cached_property
@@ -143,6 +147,10 @@ class RunTables:
             )
         return replies.nlargest(number, by)
 
+    def _check_measured(self, measurement: str, what: str) -> None:
+        if measurement not in self.results.measured:
+            raise ValueError(f"'{self.folder}' has no {what}; measure with --measurements {measurement}")
+
     def _turn(self, turn: int) -> "pd.DataFrame":
         import pandas as pd
 
@@ -153,8 +161,8 @@ class RunTables:
         frame = frame.rename(columns={"text": "prompt"}).join(likeliest, on="id")
         for name, columns in ((BIAS_VALUES_FILE, ["bias_value"]), (REFUSALS_FILE, ["refusal", "disclaimer"])):
             measured = tables.read(name, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
-            for column in columns:
-                frame[column] = None if measured is None else frame["id"].map(measured[column])
+            for column in columns:  # at later turns, the type remains that of missing values of the first turn
+                frame[column] = frame["id"].map({} if measured is None else measured[column])
         frame["offensive"] = frame["id"].map(_offensive(tables))
         names = _names("replies")
         for rubric in self.record.judge if turn == 1 and JUDGE in self.record.content else []:

@@ -63,7 +63,7 @@ def label(arguments: LabelArguments) -> None:
     if not process_state().is_main_process:
         return
     run = read_run(Path(arguments.run_dir))
-    if run.results.generation is None:
+    if "generation" not in run.results.measured:
         raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     styles = run.tables.vectors(STYLES)
     replies = replies_to_label(run, styles)

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from transformers import HfArgumentParser
 
+from hb_dataset.own_prompts import check_without_slots
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
@@ -67,6 +68,7 @@ class ReplyArguments(_OfMeasure):
     seed: int = option(0, "The random seed for drawing prompts and sampling replies.")
 
     def __post_init__(self) -> None:
+        check_without_slots("system_prompt", self.system_prompt)
         check_least(self, num_replies=2, num_contexts=2, num_anchors=0, max_new_tokens=1, temperature=0.01, seed=0)
 
 

@@ -119,6 +119,9 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
             raise ValueError(f"{others}, but method counterfactual needs own replies; run {rows.script}.py")
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
     description = training_description(arguments, training_args, loaded, model_args)
+    tuning = Tuning(arguments, training_args, model_args, loaded, record, {})
+    for name in SPLITS:  # before the folder records settings, which a row that is too long may still change
+        tuning.encoded[name] = encode(tuning, read_split(dataset, name, rows))
     folder = None
     if not arguments.dry_run:
         folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
@@ -127,9 +130,6 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
                 _publish(training_args)
             return
 
-    tuning = Tuning(arguments, training_args, model_args, loaded, record, {})
-    for name in SPLITS:
-        tuning.encoded[name] = encode(tuning, read_split(dataset, name, rows))
     checkpoint = None if folder is None else checkpoint_to_resume(training_args)
     set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
     patience = arguments.early_stopping_patience

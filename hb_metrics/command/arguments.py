@@ -50,12 +50,13 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         if not isinstance(content, dict):
             raise ValueError(f"--config '{config}' contains no options; write one `option: value` per line")
         known = list(default_settings().values())
+        take_lists = {action.dest for action in parser._actions if action.nargs == "+"}
         for name, value in content.items():
             check_known(str(name), known, f"--config '{config}' sets the unknown option {name!r}")
-            if isinstance(value, list) and name == "measurements":
-                options.append(f"--{name}={','.join(map(str, value))}")
-            elif isinstance(value, list):
+            if isinstance(value, list) and name in take_lists:
                 options += [f"--{name}", *map(str, value)]
+            elif isinstance(value, list):  # on the command line, such as --terms, with commas
+                options.append(f"--{name}={','.join(map(str, value))}")
             elif isinstance(value, dict):
                 options.append(f"--{name}={json.dumps(value, default=str)}")
             elif value is not None:

@@ -37,11 +37,12 @@ REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the values of the column 
 def main(argv: list[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else argv
     title = (__doc__ or "").split("\n", 1)[0]
-    if not argv or argv[0] in ("-h", "--help"):
-        print(f"{USAGE}\n", file=sys.stdout if argv else sys.stderr)
-        if not argv:
-            raise SystemExit(2)
+    if argv[:1] in (["-h"], ["--help"]):
+        print(f"{USAGE}\n")
         parse_arguments(["--help"], title)
+    if not argv or argv[0].startswith("-"):
+        print(USAGE, file=sys.stderr)
+        raise SystemExit(2)
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--after", type=Path)
     own, others = parser.parse_known_args(argv[1:])

@@ -86,8 +86,14 @@ def _is_shown(by: str | None, figure: Figure) -> bool:
 
 
 def chart(runs: Sequence[Run], names: Sequence[str], by: str) -> str:
-    """Draws the first figure that has intervals by this part as an SVG file."""
+    """Draws the first figure that has intervals by this part as an SVG file.
+
+    Raises:
+        ValueError: The first run has no figures by this part.
+    """
     parts = [by_part(figures) for figures in shown_figures(runs, partial(_is_shown, by))]
+    if not parts[0]:
+        raise ValueError(f"{names[0]} has no figures by '{by}'; pass --by axis, cluster or template, or omit --figure")
     headings = [heading for heading, figures in parts[0].items() if any(figure.interval for figure in figures)]
     heading = (headings or list(parts[0]))[0]
     drawn = {name: of_run.get(heading, []) for name, of_run in zip(names, parts, strict=True)}

@@ -168,8 +168,10 @@ class RunOptions:
     )
 
     def __post_init__(self) -> None:
+        from hb_dataset.own_prompts import check_without_slots
         from hb_dataset.prompts import measured_configs
 
+        check_without_slots("system_prompt", self.system_prompt)
         config = self.dataset_config
         check_known(config, measured_configs(), f"dataset_config '{config}' does not exist or cannot be measured")
         check_least(self, seed=0, sample=1, concurrency=1, max_reasoning_tokens=0, show=1)

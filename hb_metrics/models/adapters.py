@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.models.processes import input_device, is_offloaded
-from hb_metrics.models.sources import ADAPTER_CONFIG, Source, identify
+from hb_metrics.models.sources import ADAPTER_CONFIG, Source, file_of, identify
 
 _TRIAL_TOKENS = 8
 _SHOWN = 3  # the maximum number of weights that an error names
@@ -39,9 +39,14 @@ def with_adapter(
     model: PreTrainedModel, adapter: Adapter, name: str, tokenizer: PreTrainedTokenizerBase
 ) -> PreTrainedModel:
     from peft import PeftConfig, PeftModel, load_peft_weights
+    from peft.utils import SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 
     if is_offloaded(model):
         raise ValueError(f"the adapter '{adapter.name}' needs a model that is not offloaded; use more devices")
+    if not any(file_of(adapter.name, file, adapter.revision) for file in (SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME)):
+        raise FileNotFoundError(
+            f"the adapter '{adapter.name}' has no {SAFETENSORS_WEIGHTS_NAME}; download it again, or save it again"
+        )
     config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
     if config.is_prompt_learning:
         raise _beyond_layers(adapter)

@@ -145,11 +145,9 @@ class Tables:
             turns.append(later_replies(turns[0], later.read(REPLIES)))
         return turns
 
-    def scores(self) -> pa.Table | None:
-        """Reads the perplexities in the order of the prompts, or returns `None` if there are none."""
-        scores = self.read_if_any(PERPLEXITIES, ("id", "perplexity"))
-        if scores is None:
-            return None
+    def scores(self) -> pa.Table:
+        """Reads the perplexities in the order of the prompts. Raises a ValueError if there are none."""
+        scores = self.read(PERPLEXITIES, ("id", "perplexity"))
         return scores.take(pc.sort_indices(pc.index_in(scores["id"], self.prompts()["id"])))
 
 

@@ -51,6 +51,7 @@ def parse_options(
     """
     import torch
     import yaml
+    from transformers.integrations import get_available_reporting_integrations
     from trl import TrlParser
 
     from hb_metrics.models.processes import num_workers
@@ -81,6 +82,12 @@ def parse_options(
             raise ValueError(f"{name} is {value}; set a finite number")
     if options[1].learning_rate <= 0:
         raise ValueError(f"learning_rate is {options[1].learning_rate}; set a number above 0")
+    sizes = ("gradient_accumulation_steps", "per_device_train_batch_size", "per_device_eval_batch_size")
+    check_least(options[1], seed=0, **dict.fromkeys(sizes, 1))
+    if missing := [name for name in options[1].report_to if name not in get_available_reporting_integrations()]:
+        raise ValueError(
+            f"report_to is '{missing[0]}', of which no package is installed; install it, or set --report_to none"
+        )
     if options[1].device.type == "cpu":
         torch.set_num_threads(num_workers())
     return options

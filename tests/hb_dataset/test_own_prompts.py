@@ -116,6 +116,8 @@ def test_rows_have_defaults_and_keep_other_columns(read):
         ({"prompt": "a", "outcome": "choice: yes | Yes | no", "favourable": "no"}, "different"),
         ({"prompt": "a", "outcome": "choice: yes | no"}, "one of them as favourable"),
         ({"prompt": "a", "favourable": "yes"}, "leave both blank"),
+        ({"prompt": "{person}", "system": "Help {person}."}, r"system has '\{person\}', but only prompts are filled"),
+        ({"prompt": "{name}", "outcome": "choice: ask {them} | no", "favourable": "no"}, r"outcome has '\{them\}'"),
         ({"text": "a"}, "no column prompt"),
     ],
 )
@@ -195,6 +197,7 @@ def test_a_column_that_is_almost_known_is_not_ignored(read):
         ("The man", "man", "follows 'The'.*include these words"),
         ("Invite the company's very-best young man.", "man", "the company's very-best young"),
         ("The mandate", "the man", "none of the prompts"),
+        ("Hello.", " ", "blank phrase"),
     ],
 )
 def test_ambiguous_phrases_are_refused(read, text, phrase, problem):

@@ -110,11 +110,16 @@ def test_rows_of_files_name_their_prompt(folder):
             assert row["id"].startswith(prompt["id"])
 
 
-def test_a_run_without_replies_says_so(folder, tmp_path):
+def test_what_a_run_did_not_measure_is_said_with_the_option_that_measures_it(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "run")
-    change_results(tmp_path / "run", lambda results: results.pop("generation"))
+    change_results(tmp_path / "run", lambda results: (results.pop("generation"), results.pop("likelihood")))
+    run = hb_metrics.load_run(tmp_path / "run")
     with pytest.raises(ValueError, match="has no replies; measure with --measurements generation"):
-        hb_metrics.load_run(tmp_path / "run").worst(by="bias_value")
+        run.worst(by="bias_value")
+    options = {"styles": "measurements generation", "perplexities": "measurements likelihood"}
+    for name, option in {**options, "decisions": "measurements decisions", "own_prompts": "prompts"}.items():
+        with pytest.raises(ValueError, match=f"measure with --{option}"):
+            getattr(run, name)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -262,3 +262,6 @@ def test_runs_that_cannot_be_labelled_are_refused(measured, labelled, tmp_path):
         with pytest.raises((ValueError, OSError), match=message):
             label(arguments(run, tmp_path / "none", **options))
         assert not (tmp_path / "none").exists()
+    decided = changed("decided", lambda results: results.pop("generation"))
+    with pytest.raises(ValueError, match="decided' has no replies; pass the folder of a run"):
+        label(LabelArguments(run_dir=str(decided), output_dir=str(tmp_path / "none"), beta=0.0))

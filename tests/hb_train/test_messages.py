@@ -81,3 +81,18 @@ def test_the_tasks_trust_code_only_if_asked(multi_woz, pairs_file, monkeypatch, 
             script.main(words)
         with pytest.raises(SystemExit, match="trusted: True"):
             script.main([*words, "--trust_remote_code", "true"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("gradient_accumulation_steps", "0", "is 0; set a number of at least 1"),
+        ("per_device_eval_batch_size", "-1", "is -1; set a number of at least 1"),
+        ("seed", "-1", "is -1; set a number of at least 0"),
+        ("report_to", "wandbb", "is 'wandbb', of which no package is installed; .* set --report_to none"),
+    ],
+)
+def test_values_that_end_training_with_a_traceback_are_refused_before_a_model_is_loaded(option, value, message):
+    words = ["--model_name_or_path", "none", "--dataset_name", "none", "--output_dir", "none"]
+    with pytest.raises(ValueError, match=f"{option} {message}"):
+        tune.parse([*words, f"--{option}", value])

@@ -104,6 +104,10 @@ def test_a_finished_tuning_is_left(short, pitying_model, labels, tmp_path, capsy
         tune_main([*options, "--learning_rate", "2e-3"])
     with pytest.raises(SystemExit, match=r"settings.labels is 'tags' there and 'none' here"):
         tune_main([*options, "--labels", "none"])
+    advice = options_for(pitying_model, labels, tmp_path / "new", *few_steps(), "--max_length", "4")
+    with pytest.raises(SystemExit, match="set a greater --max_length"):
+        tune_main(advice)
+    assert not (tmp_path / "new").exists()  # so the advice can be followed in the same folder
 
 
 FORCED = 9  # the token that follows a decoder's start

@@ -23,7 +23,8 @@ def table_of(ids: Collection[int], size: int, device: torch.device) -> torch.Ten
 
 
 def not_finite(highest: torch.Tensor) -> ValueError:
-    return ValueError(f"the likeliest token's score is {highest[~highest.isfinite()][0].item()}; set --dtype float32")
+    score = highest[~highest.isfinite()][0].item()
+    return ValueError(f"the likeliest token's score is {score}; set --dtype float32, or check the model's weights")
 
 
 # The constants of SplitMix64, as signed numbers.

@@ -26,10 +26,8 @@ class MarkedPairs(NamedTuple):
 
 
 def compute(run: Run) -> Likelihood:
-    scores = run.tables.scores()
-    assert scores is not None  # likelihood was collected
     are_pairs = has_pairs_of_terms(run.tables.prompts())
-    return likelihood_results(scores, marked_pairs(run.record), are_pairs=are_pairs)
+    return likelihood_results(run.tables.scores(), marked_pairs(run.record), are_pairs=are_pairs)
 
 
 def marked_pairs(record: Record) -> MarkedPairs:

@@ -17,6 +17,7 @@ from hb_metrics.measurements.likelihood.figures import CONTRAST
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.run_folder import PERPLEXITIES
 from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -42,12 +43,11 @@ def scored_prompts(first: Run, second: Run) -> list[pa.Table] | str:
     """Returns the perplexities of both runs in the same order, or the reason why they cannot be paired."""
     found = []
     for run in (first, second):
-        scores = run.tables.scores()
-        if scores is None:
+        if not run.tables.has(PERPLEXITIES):
             return NO_FILES_REASON
         if has_pairs_of_terms(run.tables.prompts()):
             return PAIRS_REASON
-        found.append(scores.sort_by("id"))
+        found.append(run.tables.scores().sort_by("id"))
     about = [scores.select(["id", *OF_PROMPT_SCHEMA.names]) for scores in found]
     return found if about[0].equals(about[1]) else "the runs scored different prompts"
 
@@ -102,13 +102,8 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:
-    scores = run.tables.scores()
-    if scores is None:
-        raise ValueError(
-            f"'{run.folder}' lacks the perplexities that --generalise needs; measure again in a new folder"
-        )
     alpha, by_name = run.results.likelihood.likelihood_bias.alpha, {}
-    for name, ((tests,), firsts, seconds, axes) in tests_of([scores]):
+    for name, ((tests,), firsts, seconds, axes) in tests_of([run.tables.scores()]):
         _, templates = np.unique(tests["template"], return_inverse=True)
         significant = (tests["p"] < alpha).to_numpy(float)
         by_name[name] = pair_share_influences(templates, firsts, seconds, significant, axes)

@@ -174,7 +174,7 @@ class Client:
                 )
             if fault.cost > 1:
                 print(f"{self.server.url}: {fault}; the request is sent again", file=sys.stderr, flush=True)
-            if fault.wait is None:
+            if not fault.wait:  # also if the server allows a request at once, because it may do so several times
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:

@@ -118,3 +118,10 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
     assert parse_arguments(["--config", str(file)]).run.chat()["template_kwargs"] == {"day": "2026-05-06"}
     with pytest.raises(ValueError, match="max_reasoning_tokens is -1; set it to at least 0"):
         settings_of({"max_reasoning_tokens": -1})
+
+
+def test_a_list_in_a_config_is_that_of_its_option(tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text("axes: [age, ability]\nterms: [Deaf, old]\nmeasurements: [length, judge]\njudge: [refusal]\n")
+    run = parse_arguments(["--config", str(path)]).run
+    assert (run.axes, run.term_list, run.measurements) == (["age", "ability"], ["Deaf", "old"], "length,judge")

@@ -1,6 +1,7 @@
 """An adapter measured without merging it, against the model that it is merged into."""
 
 import json
+import re
 
 import numpy as np
 import peft
@@ -188,6 +189,9 @@ def test_a_pickle_of_code_is_refused_without_torchs_advice(save_adapter):
     with pytest.raises(OSError, match=r"adapter .* are a pickle .*; download .* as safetensors") as error:
         load_model(find_source(str(base), adapter=str(folder)))
     assert "weights_only" not in str(error.value)
+    (folder / "adapter_model.bin").unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape(f"the adapter '{folder}' has no adapter_model.safetensors")):
+        load_model(find_source(str(base), adapter=str(folder)))
 
 
 def test_secrets_in_the_config_of_an_adapter_are_not_recorded(save_adapter):

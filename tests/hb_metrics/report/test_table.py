@@ -78,6 +78,8 @@ def test_runs_with_other_prompts_are_not_put_side_by_side_without_a_warning(made
 def test_what_no_run_has_is_an_error(runs, made_runs, capsys):
     with pytest.raises(ValueError, match="no run has figures by 'moon'; pass --by axis"):
         table(runs, NAMES, by="moon")
+    with pytest.raises(ValueError, match="has no figures by 'moon'; pass --by axis"):
+        chart(runs, NAMES, "moon")
     with pytest.raises(SystemExit):
         main([str(made_runs[0]), "--figure", "axes.pdf"])
     assert "ends in .svg" in capsys.readouterr().err

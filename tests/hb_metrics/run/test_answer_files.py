@@ -13,6 +13,7 @@ import torch
 
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import export_prompts
+from hb_metrics.command.export_prompts import main as export_main
 from hb_metrics.command.measuring import measure
 from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.measure import main
@@ -327,3 +328,10 @@ def test_a_gate_ends_a_finished_run_with_its_own_status_and_is_no_part_of_it(pla
     assert before == {file: file.stat().st_mtime_ns for file in (place / "gated" / "replies").iterdir()}
     with pytest.raises(ValueError, match=r"'likelihood_bias', which this run does not have; .*allowed: full_gen_bias,"):
         measure(settings_of({**options, "fail_above": "likelihood_bias=1"}))
+
+
+@pytest.mark.parametrize("words", [[], ["--axes", "nonce", "prompts.jsonl"]])
+def test_the_name_of_the_exported_file_comes_first(words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        export_main(words)
+    assert "export-prompts FILE [--after REPLIES] [OPTION ...]" in capsys.readouterr().err

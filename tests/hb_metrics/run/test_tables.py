@@ -12,6 +12,7 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.classifier import probability_schema
+from hb_metrics.measurements.likelihood import compute as likelihood
 from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import (
@@ -198,3 +199,8 @@ def test_files_of_another_run_are_rejected(name, run):
     (finished.folder / RUN_FILE).unlink()
     with pytest.raises(ValueError, match=r"has no run\.json; copy the whole folder"):
         READERS[name](finished)
+
+
+def test_a_run_that_ended_before_its_perplexities_were_written_is_an_error(run):
+    with pytest.raises(ValueError, match=r"perplexities' does not exist; .* run the same `measure` command again"):
+        likelihood.compute(run[0])

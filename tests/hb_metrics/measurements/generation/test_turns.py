@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics import load_run
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.figures import turn_sentences
 from hb_metrics.run.run_folder import turn_folder
@@ -109,6 +110,12 @@ def bias_here(folder, turns, only=None):
             by_template.append(means.var(axis=0).sum() - (1 - 1 / len(terms)) * np.mean(noise))
         values.append(1000 * np.mean(by_template))
     return values
+
+
+def test_replies_of_all_turns_are_sorted_by_what_only_the_first_has(runs):
+    worst = load_run(runs / "first").worst(by="bias_value", number=3)
+    assert set(worst["turn"]) == {1}
+    assert worst["bias_value"].is_monotonic_decreasing
 
 
 @pytest.mark.parametrize("name", PLANTED)

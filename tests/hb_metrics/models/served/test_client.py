@@ -116,6 +116,15 @@ def test_a_server_is_not_asked_before_it_wants_to_be():
     assert len(stand_in.requests) == 4
 
 
+def test_a_server_that_allows_requests_at_once_is_still_given_time(monkeypatch):
+    monkeypatch.setattr("hb_metrics.models.served.client.FIRST_PAUSE", 0.1)
+    stand_in = StandIn(faults=once(partial(dict, status=429, retry_after="0"), 0, 1))
+    with serving(stand_in) as url:
+        started = time.perf_counter()
+        ask(url)
+    assert time.perf_counter() - started >= 0.05  # at least half of the first pause
+
+
 def test_a_server_that_slows_down_but_answers_is_not_given_up(monkeypatch):
     """The first request is rejected fourteen times, each time while the server answers another."""
     others, sent = 14, 0
