@@ -117,7 +117,9 @@ def variance_slope(variance: Covariance, value: float, plain: float) -> float:
 
 def agreeing_values(value: float, at_zero: float, slope: float, t: float) -> tuple[float, float]:
     """Returns the lowest and the highest true value that are at most `t` standard errors from `value`."""
-    # The variance is at_zero + slope·value if the value is above 0, and at_zero otherwise.
+    # The variance is at_zero + slope·value if the value is above 0, and at_zero otherwise. No true value is below 0, so
+    # an estimate below 0 is noise. If few replies differ, their variance may seem to be much smaller.
+    at_zero = max(at_zero, min(value, 0.0) ** 2 / 2)
     shift, below = t**2 * slope / 2, t * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
     low = value - below if value <= below else value + shift - half
