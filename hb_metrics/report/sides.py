@@ -115,9 +115,13 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
 
 
 def _told(changes: RunChanges, rows: dict[str, ChangeRow]) -> dict[str, ChangeRow]:
-    """Returns the rows of the verdict: those of the table, then all others of the whole run that are tested."""
+    """Returns the rows of the verdict: those of the table, then all others of the whole run that are tested.
+
+    If all answers of both runs have a decision, those without one are left out.
+    """
     names = dict.fromkeys([*SIDES, *(row.name for row in changes.main)])
-    return {SHOWN_AS.get(name, name): rows[name] for name in names if name in rows}
+    told = {SHOWN_AS.get(name, name): rows[name] for name in names if name in rows}
+    return {name: row for name, row in told.items() if row.is_paired or (row.change.first, row.change.second) != (0, 0)}
 
 
 def sides_lines(sides: Sides) -> list[str]:
