@@ -110,7 +110,10 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
     sentences = [_sentence(*of_run) for of_run in zip(compared, told, effects, strict=True)]
     is_known = any(BIAS in of_run for of_run in by_name)
     names = [compared[0].before, *(changes.after for changes in compared)]
-    verdicts = [better_or_worse([*of_run.values()]) for of_run in told]
+    verdicts = [
+        better_or_worse([*of_run.values(), *changes.moved_parts])
+        for changes, of_run in zip(compared, told, strict=True)
+    ]
     return Sides(names, rows if is_known else [], sentences, verdicts)
 
 
