@@ -195,9 +195,10 @@ def uneven_sentence(name: str, shares: ComparedShares, groups: GroupShares | Non
     p_value = shares.p_between_descriptors
     if p_value is None or p_value >= alpha:
         return ""
-    most = shares.by_descriptor[0]
-    example = f"most frequent for {most.descriptor} ({count(most.num)} of {count(most.num_replies)})"
-    return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), and {example}."
+    # A term with few replies can have the highest share by chance.
+    most = max(shares.by_descriptor, key=lambda row: row.num - shares.share * row.num_replies)
+    example = f"above all for {most.descriptor} ({count(most.num)} of {count(most.num_replies)})"
+    return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), {example}."
 
 
 def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: Unit) -> list[Figure]:

@@ -19,6 +19,7 @@ from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Bounds, Over, quantile
 
 _PROPER = ("Full Gen Bias", "Partial Gen Bias", "Likelihood Bias", "Language Model Bias", "LMP")
+ALPHA_OF_PARTS = 0.01  # of all parts together, so that verdicts are seldom wrong because of them
 HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
 
@@ -99,6 +100,18 @@ class RunChanges(NamedTuple):
     @property
     def main(self) -> list[ChangeRow]:
         return [row for row in self.rows if row.is_paired and not row.part_of]
+
+    @property
+    def moved_parts(self) -> list[ChangeRow]:
+        """Returns the parts that changed although the whole figure did not, because opposite changes cancel out.
+
+        Their p-values are adjusted for all parts of all figures (Bonferroni).
+        """
+        known = [row for row in self.main if row.change.interval is not None]
+        still = {row.name.partition(", ")[0] for row in known if not row.beyond_chance}
+        parts = [row for row in self.rows if row.part_of and row.change.interval is not None]
+        clear = [row for row in parts if p_value(row.change) < ALPHA_OF_PARTS / len(parts)]
+        return [row for row in clear if row.name.partition(", ")[0] in still]
 
     @property
     def sentence(self) -> str:
@@ -199,6 +212,9 @@ def better_or_worse(rows: Sequence[ChangeRow]) -> str:
 
 
 def from_to(changes: RunChanges, parts: Sequence[str]) -> str:
+    if moved := changes.moved_parts:
+        words = and_list([f"{_in_sentence(row.name)}, {row.sentence}" for row in moved])
+        parts = [*parts, f"parts changed, although the whole did not: {words}"]
     listed = ". ".join(part[0].upper() + part[1:] for part in parts) or "No figure can be compared"
     return f"From {changes.before} to {changes.after}: {listed}."
 

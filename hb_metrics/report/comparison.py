@@ -70,6 +70,7 @@ def write_comparison(
     first, second = finished[:2]
     changes = [run_changes(first, run, (called[0], name)) for run, name in zip(finished[1:], called[1:], strict=True)]
     sides = both_sides(finished, changes)
+    words = [better_or_worse([*compared.main, *compared.moved_parts]) for compared in changes]
     overviews = overview_sections(results, called)
     for measurement in MEASUREMENTS:
         overviews += measurement.together(finished)
@@ -97,7 +98,7 @@ def write_comparison(
         "in_some": some,
         "overviews": overviews,
         "gates": judged,
-        "verdicts": [better_or_worse(compared.main) for compared in changes] if sides is None else sides.verdicts,
+        "verdicts": words if sides is None else sides.verdicts,
         "sentences": [compared.sentence for compared in changes] if sides is None else sides.sentences,
         "not_tested": not_tested(set.intersection(*({*run.measured} for run in results))),
         "answers": [(answer.verdict, answer.sentences[:1]) for answer in map(run_answer, results)],

@@ -26,6 +26,7 @@ SIDES = {
     "Bias between nouns": "the same for nouns; lower is better",
     UPTAKE: "the share of replies that name the prompt's term; higher is better",
     ENTROPY: "how randomly tokens are drawn; more randomness alone may lower Full Gen Bias",
+    "Favourable decisions": "about all people; higher is better",
     "Decision spread": "how much decisions depend on the term; lower is better",
     "Largest gap in decisions": "between two terms or groups of names; lower is better",
     "Answers without a decision": "such as refusals; lower is better",
@@ -105,11 +106,25 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
         drifts = [None if effect is None else effect.drift for effect in effects]
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
         rows.append(SidesRow(DRIFT, MISSING, shown, _MEANINGS[DRIFT]))
-    sentences = [_sentence(*of_run) for of_run in zip(compared, by_name, effects, strict=True)]
+    told = [_told(changes, of_run) for changes, of_run in zip(compared, by_name, strict=True)]
+    sentences = [_sentence(*of_run) for of_run in zip(compared, told, effects, strict=True)]
     is_known = any(BIAS in of_run for of_run in by_name)
     names = [compared[0].before, *(changes.after for changes in compared)]
-    verdicts = [better_or_worse([of_run[name] for name in SIDES if name in of_run]) for of_run in by_name]
+    verdicts = [
+        better_or_worse([*of_run.values(), *changes.moved_parts])
+        for changes, of_run in zip(compared, told, strict=True)
+    ]
     return Sides(names, rows if is_known else [], sentences, verdicts)
+
+
+def _told(changes: RunChanges, rows: dict[str, ChangeRow]) -> dict[str, ChangeRow]:
+    """Returns the rows of the verdict: those of the table, then all others of the whole run that are tested.
+
+    If all answers of both runs have a decision, those without one are left out.
+    """
+    names = dict.fromkeys([*SIDES, *(row.name for row in changes.main)])
+    told = {SHOWN_AS.get(name, name): rows[name] for name in names if name in rows}
+    return {name: row for name, row in told.items() if row.is_paired or (row.change.first, row.change.second) != (0, 0)}
 
 
 def sides_lines(sides: Sides) -> list[str]:
@@ -174,14 +189,12 @@ def _side_effects(before: Run, after: Run) -> SideEffects | None:
 
 
 def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: SideEffects | None) -> str:
-    if UPTAKE in rows and BIAS not in rows:
-        return (
-            f"From {changes.before} to {changes.after}: bias and its costs are not compared, because in a template of "
-            "one of the runs, no term has a second reply, so sampling noise cannot be subtracted. To compare them, "
-            "measure again with at least two replies per term and template."
+    parts = change_words(rows, changes.missing)
+    if SHOWN_AS[UPTAKE] in rows and SHOWN_AS[BIAS] not in rows:
+        parts.append(
+            "bias is not compared, because in a template of one of the runs, no term has a second reply, so sampling "
+            "noise cannot be subtracted. To compare it, measure again with at least two replies per term and template"
         )
-    shown = {SHOWN_AS.get(figure, figure): rows[figure] for figure in SIDES if figure in rows}
-    parts = change_words(shown, changes.missing)
     if effects is not None and effects.missing is not None:
         parts.append(f"the entropy of replies is unknown, because {effects.missing}")
     if effects is not None:

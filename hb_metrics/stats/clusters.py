@@ -306,7 +306,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     if influences.noise is None:
         return Generalised(share_bounds(influences.value, half))
     low, high = square_bounds(influences.value, half)
-    return Generalised((low - influences.noise, high - influences.noise))
+    return Generalised((low - influences.noise, max(high - influences.noise, 0.0)))  # no true value is below 0
 
 
 def cell_variance(influences: Influences) -> float:

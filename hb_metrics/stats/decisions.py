@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.stats.clusters import Bounds, quantile
+from hb_metrics.stats.clusters import Bounds, jeffreys_bounds, quantile
 from hb_metrics.stats.question_tables import (
     FEW_QUESTIONS,
     MIN_QUESTIONS,
@@ -85,10 +85,11 @@ def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Deci
 
 
 def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> DecisionEstimate:
-    """Computes the mean decision of all terms, with a t-interval over questions.
+    """Computes the mean decision of all terms, with an interval over questions.
 
     A term that lacks answers counts as much as the others, because a decision is assumed to be the sum of an effect of
-    the question and one of the term. The degrees of freedom are those of the effective number of questions.
+    the question and one of the term. If most decisions are alike, errors are skewed, so the interval is Jeffreys's, for
+    the number of independent decisions that would be as uncertain.
 
     Args:
         table: [questions, terms] NaN marks a missing value.
@@ -96,11 +97,13 @@ def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> De
     """
     rows, number = _question_contributions(table)
     mean = _t_mean(rows, number, confidence_level)
-    interval = mean.interval
-    if interval is not None and is_constant(rows):  # unlike a difference, no mean is below 0
-        unseen = unseen_share(number, confidence_level)
-        interval = mean.value * (1 - unseen), mean.value + unseen * (1 - mean.value)
-    return mean._replace(interval=interval and (max(interval[0], 0.0), interval[1]), p_value=None)
+    if mean.interval is None:
+        return mean
+    value, variance = min(max(mean.value, 0.0), 1.0), float(standard_errors(rows[:, None])[0]) ** 2
+    if min(variance, value * (1 - value)) > ZERO:
+        normal, t = quantile(confidence_level), quantile(confidence_level, number - 1)
+        number = value * (1 - value) / variance * (normal / t) ** 2
+    return DecisionEstimate(value, jeffreys_bounds(value, number, confidence_level), None, None)
 
 
 def mean_difference(table: np.ndarray, confidence_level: float = 0.95) -> DecisionEstimate:

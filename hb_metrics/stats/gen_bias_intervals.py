@@ -118,11 +118,19 @@ def variance_slope(variance: Covariance, value: float, plain: float) -> float:
 def agreeing_values(value: float, at_zero: float, slope: float, t: float) -> tuple[float, float]:
     """Returns the lowest and the highest true value that are at most `t` standard errors from `value`."""
     # The variance is at_zero + slope·value if the value is above 0, and at_zero otherwise.
-    shift, below = t**2 * slope / 2, t * math.sqrt(at_zero)
+    shift, below = t**2 * slope / 2, t * math.sqrt(_at_least(at_zero, value))
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
     low = value - below if value <= below else value + shift - half
     high = value + below if value <= -below else value + shift + half
     return low, high
+
+
+def _at_least(at_zero: float, value: float) -> float:
+    """Returns a variance that is not far too small for an estimate below 0, which is noise: no true value is below 0.
+
+    If few replies differ from all others, their variance may seem to be much smaller.
+    """
+    return max(at_zero, min(value, 0.0) ** 2 / 2)
 
 
 def rounded(low: float, high: float) -> list[float]:
@@ -160,7 +168,8 @@ def value_variance(templates: Sequence[Covariance], value: float, plain: float) 
     variance, number = mean_covariance(templates), len(templates)
     size = Size(float(variance.counts.mean()), number, round(len(variance.counts) / number))
     slope = variance_slope(variance, value, plain)
-    return ValueVariance(value, float(variance.at_zero[0, 0]), slope, variance.freedom(), size)
+    at_zero = _at_least(float(variance.at_zero[0, 0]), value)
+    return ValueVariance(value, at_zero, slope, variance.freedom(), size)
 
 
 def at_size(pilot: ValueVariance, size: Size) -> ValueVariance:

@@ -84,7 +84,7 @@ def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]]) -> dict[str,
     if np.isnan(change.value):
         return {}
     first, second = (statistics.mean_over_questions(of_run).value for of_run in (before, after))
-    return {name: PairedChange(first, second, change.interval, None, change.reason)}
+    return {name: PairedChange(first, second, change.interval, None, change.reason, len(before) - 1)}
 
 
 def _paired(ours: np.ndarray, theirs: np.ndarray, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -101,6 +101,6 @@ def _term_changes(label: str, names: list[str], pair: tuple[np.ndarray, np.ndarr
     for name, first, second, half in zip(names, *gaps, strict=True):
         if first is not None and second is not None and half is not None:
             bounds = half.interval and (2 * half.interval[0], 2 * half.interval[1])
-            change = PairedChange(first.value, second.value, bounds, None, half.reason)
+            change = PairedChange(first.value, second.value, bounds, None, half.reason, len(before) - 1)
             by_name[f"{TERM_GAP}, {name} ({label})"] = change
     return by_name

@@ -130,7 +130,7 @@ def style_results(
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
     columns = cluster_columns(labels, clusters) if clusters else {}
     asked = replies.prompts if asked is None else asked
-    parrots, parroting_shares = parroting(asked, replies, mean_bias, CONFIDENCE_LEVEL)
+    parrots, parroting_shares = parroting(asked, replies, CONFIDENCE_LEVEL)
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
     nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(gen_bias)

@@ -25,9 +25,9 @@ from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.results import Frequency, Generation
 from hb_metrics.measurements.generation.styles import MedianPair, Term
 from hb_metrics.measurements.results import Results
-from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.run.replies import Replies, reply_id, reply_number
 from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.rank_correlation import rank_correlation
 
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
 NUM_NAMED = 6
@@ -54,7 +54,8 @@ def shown_pair(pair: MedianPair) -> Pair:
         sides.append(Side(side.descriptor, side.prompt, side.reply, note))
     caption = (
         f"Two replies to the same sentence about the two terms whose replies differ most: style tells them apart in "
-        f"{share(pair.share, 0)} of their replies, the most of all pairs. Of these replies, a typical pair is shown."
+        f"{share(pair.share, 0)} of their replies, the most of all pairs and therefore partly by chance. Of these "
+        "replies, a typical pair is shown."
     )
     return Pair(caption, tuple(sides))
 
@@ -67,10 +68,9 @@ def frequency_section(results: Results) -> list[Section]:
         for row, frequency in enumerate(known)
         if frequency is not None and frequency.one_word
     }
-    frequency_of = {terms[row].key: number for row, number in per_million.items()}
     rho, plots = {}, []
     for cluster in terms[0].clusters if per_million else ():
-        rho[cluster] = correlation_with_bias(frequency_of, {term.key: term.clusters[cluster] for term in terms})
+        rho[cluster] = rank_correlation([*per_million.values()], [terms[row].clusters[cluster] for row in per_million])
         plots.append(frequency_figure(terms, per_million, cluster))
     context = {
         **vars(results.record.frequencies),

@@ -2,8 +2,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hb_metrics.measurements.shares import group_figures, group_shares
-from hb_metrics.run.replies import RatedReplies, Replies
+from hb_metrics.measurements.shares import group_figures, group_shares, uneven_sentence
+from hb_metrics.reply_checks.refusal_shares import refusal_shares
+from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies
 
 GROUPS = {f"{group}{number}": group for group in ("a", "b") for number in range(6)}
 
@@ -39,6 +40,17 @@ def test_shares_of_groups_differ_by_their_difference_although_some_prompts_have_
     found = group_shares(RatedReplies(repeated, flags[rows]), prompts)
     assert found.largest.value == pytest.approx(found.by_group["a"].share - found.by_group["b"].share)
     assert found.by_group["b"].share == pytest.approx(flags[~is_high].mean())
+
+
+def test_a_term_with_one_reply_is_no_example():
+    replies, _ = made("age")
+    chosen = chosen_replies(
+        replies, (np.array(replies.descriptors) != "a1") | (np.array(replies.templates) == "question 0")
+    )
+    is_flagged = np.isin(chosen.descriptors, ["a1", "b2"]) & (np.array(chosen.templates) != "question 5")
+    shares = refusal_shares(RatedReplies(chosen, is_flagged), 0.95)
+    assert shares.by_descriptor[0].descriptor == "a1"
+    assert uneven_sentence("Refusals", shares, None).endswith("above all for b2 (11 of 12).")
 
 
 def test_few_questions_have_no_interval_and_terms_no_groups():

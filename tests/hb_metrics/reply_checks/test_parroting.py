@@ -1,10 +1,7 @@
-from itertools import permutations
-
 import numpy as np
 import pytest
-from scipy.stats import pearsonr, rankdata, spearmanr
 
-from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias, is_parroting, parroting
+from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.typed_json import to_json
 from hb_metrics.stats.bias_values import DescriptorKey
@@ -49,11 +46,9 @@ def make_replies():
 
 def test_the_shares_are_those_of_a_loop_over_the_replies():
     prompts, replies, descriptors, templates, axes = make_replies()
-    biases = {key: float(len(key.descriptor)) for key in map(DescriptorKey, axes, descriptors)}
-
     ids = list(map(str, range(len(replies))))
     made = Replies(ids, axes, descriptors, templates, prompts, replies)
-    results, by_descriptor = parroting(prompts, made, biases, 0.9)
+    results, by_descriptor = parroting(prompts, made, 0.9)
 
     low, high = results.interval
     assert low < results.parroting_share < high
@@ -63,7 +58,10 @@ def test_the_shares_are_those_of_a_loop_over_the_replies():
         here = [copy for copy, is_chosen in zip(copied, chosen, strict=True) if is_chosen]
         return pytest.approx(sum(here) / len(here), abs=1e-12)
 
-    shares = {key: share([key == of_row for of_row in zip(axes, descriptors, strict=True)]) for key in biases}
+    shares = {
+        key: share([key == of_row for of_row in zip(axes, descriptors, strict=True)])
+        for key in map(DescriptorKey, axes, descriptors)
+    }
     assert by_descriptor == shares
     assert to_json(results) == {
         "parroting_share": share([True] * len(copied)),
@@ -72,53 +70,5 @@ def test_the_shares_are_those_of_a_loop_over_the_replies():
         "num_parroting": sum(copied),
         "num_replies": len(copied),
         "by_template": {name: share([name == template for template in templates]) for name in "tu"},
-        "correlation_with_bias": to_json(correlation_with_bias(by_descriptor, biases)),
     }
     assert 0 < results.num_parroting < len(copied)
-
-
-def keyed(values):
-    return {DescriptorKey("axis", f"term {index}"): value for index, value in enumerate(values)}
-
-
-@pytest.mark.parametrize("decimals", [12, 1], ids=["no ties", "ties"])
-def test_the_correlation_is_pearsons_of_the_ranks(decimals):
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=40).round(decimals)
-    y = (x + rng.normal(size=40)).round(decimals)
-    expected = pearsonr(rankdata(x), rankdata(y))
-
-    results = correlation_with_bias(keyed(x), dict(reversed(keyed(y).items())))
-
-    assert results.spearman_rho == pytest.approx(expected.statistic, abs=1e-12)
-    assert results.p_value == pytest.approx(expected.pvalue, rel=1e-6)
-    assert (results.num_descriptors, results.num_left_out) == (40, 0)
-
-
-@pytest.mark.parametrize(("number", "decimals"), [(3, 12), (5, 0)])
-def test_the_p_value_of_few_descriptors_counts_all_orders(number, decimals):
-    rng = np.random.default_rng(number)
-    x, y = rng.normal(size=(2, number), scale=2).round(decimals)
-    found = abs(spearmanr(x, y).statistic)
-    orders = [abs(spearmanr(x, order).statistic) for order in permutations(y)]
-    expected = sum(value >= found - 1e-9 for value in orders) / len(orders)
-
-    assert correlation_with_bias(keyed(x), keyed(y)).p_value == pytest.approx(expected)
-
-
-def test_descriptors_with_one_number_are_counted():
-    results = correlation_with_bias(keyed([0.1, 0.2, 0.3, 0.9]), keyed([3, 2, 1]))
-
-    assert results == Correlation(pytest.approx(-1), pytest.approx(2 / 6), num_descriptors=3, num_left_out=1)
-    assert correlation_with_bias(keyed([3, 2, 1]), keyed([0.1, 0.2, 0.3, 0.9])) == results
-
-
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [([0.0, 0.0, 0.0], [1, 2, 3]), ([1, 2, 3], [0.5, 0.5, 0.5]), ([1, 2], [1, 2]), ([], [])],
-    ids=["constant share", "constant value", "two", "none"],
-)
-def test_an_undefined_correlation_is_none(x, y):
-    results = correlation_with_bias(keyed(x), keyed(y))
-
-    assert results == Correlation(None, None, num_descriptors=len(x), num_left_out=0)

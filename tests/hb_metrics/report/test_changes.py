@@ -16,7 +16,7 @@ from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import run_changes as of_generation
 from hb_metrics.measurements.offensiveness.run_changes import changes as offensive_changes
 from hb_metrics.measurements.results import read_run
-from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
+from hb_metrics.report.changes import ChangeRow, RunChanges, better_or_worse, holm_adjusted, p_value, run_changes
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.tables import Tables
 from hb_metrics.stats.changes import PairedChange, change_from_covariance
@@ -171,6 +171,18 @@ def test_chance_is_judged_by_holm_within_a_table():
     assert [row.beyond_chance for row in found] == [True, False, False, True, True, False]
     assert found[2].sentence.startswith("not beyond chance among several figures (+")
     assert [row.change for row in found] == [row.change for row in rows]
+
+
+def test_opposite_changes_of_parts_are_told_although_they_cancel_out():
+    changes = {"Refusals, Age": -9.0, "Refusals, Religion": 9.0, "Refusals, Ability": 1.5}
+    parts = [row(name, "bias", t_change(change, 90), "Refusals by axis") for name, change in changes.items()]
+    rows = holm_adjusted([row("Refusals", "bias", t_change(0.1)), *parts])
+    found = RunChanges("a", "b", rows, {})
+    assert [part.name for part in found.moved_parts] == ["Refusals, Age", "Refusals, Religion"]
+    assert "Parts changed, although the whole did not: refusals, age, fell by 9" in found.sentence
+    assert better_or_worse([*found.main, *found.moved_parts]) == "better in part, worse in part"
+    rows[0] = row("Refusals", "bias", t_change(9.0))  # of the whole, so the parts are no news
+    assert found._replace(rows=rows).moved_parts == []
 
 
 @pytest.fixture

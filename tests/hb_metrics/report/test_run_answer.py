@@ -54,15 +54,15 @@ def answer_of(kind):
 @pytest.mark.parametrize(
     ("kind", "verdict", "sentence"),
     [
-        ("refusals", "Yes: the model refuses some people more often.", rf"Refusals are .* most frequent for {TERM} "),
+        ("refusals", "Yes: the model refuses some people more often.", rf"Refusals are .* above all for {TERM} "),
         ("length", "Yes: replies to some people are shorter.", "Replies to some people are shorter beyond chance"),
         (
             "few lengths",
             "It is not known: there are too few replies to compare their length.",
             "It is not known whether",
         ),
-        ("offensiveness", "It is not known: a classifier", f"Offensive replies are .* most frequent for {TERM} "),
-        ("judge", "It is not known: a judge", f"Replies judged condescending are .* most frequent for {TERM} "),
+        ("offensiveness", "It is not known: a classifier", f"Offensive replies are .* above all for {TERM} "),
+        ("judge", "It is not known: a judge", f"Replies judged condescending are .* above all for {TERM} "),
         ("", "No difference was found.", "No difference in the style of replies"),
     ],
 )

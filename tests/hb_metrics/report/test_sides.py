@@ -168,6 +168,10 @@ def test_side_effects_show_for_the_runs_they_were_measured_for(folders):
     assert (ENTROPY, "1.500", [("1.800", "rose by 20 % (13 to 27)")]) in [row[:3] for row in found.rows]
     for words in ("Neutral drift is 0.012 nats per token", "Different beyond chance: entropy of replies rose by 20 %"):
         assert words in found.sentences[0]
+    told = [row for row in changes[0].main if row.change.interval is not None]
+    assert "Disclaimers" in {row.name for row in told}  # the table lacks it
+    assert all(SHOWN_AS.get(row.name, row.name).lower() in found.sentences[0].lower() for row in told)
+    assert f"(adjusted for {len(told) + 1} figures)" in found.sentences[0]  # with entropy
     path.write_text(json.dumps(effects | {"before": "another run"}))
     assert not {"Neutral drift", ENTROPY} & {row.name for row in both_sides(runs, changes).rows}
     path.unlink()

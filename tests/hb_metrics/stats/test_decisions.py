@@ -355,9 +355,14 @@ def test_terms_with_the_same_answers_do_not_widen_the_interval_of_others():
     assert twice.p_value < 0.01
 
 
-def test_a_mean_of_equal_decisions_has_the_interval_of_what_was_not_seen():
-    found = mean_over_questions(np.ones((12, 2)))
-    assert found.interval == pytest.approx((0.025 ** (1 / 12), 1))
+def test_a_mean_has_the_interval_of_as_many_independent_decisions():
+    alike = mean_over_questions(np.ones((12, 2)))
+    assert alike.interval == pytest.approx((stats.beta.ppf(0.025, 12.5, 0.5), 1))
+    table = np.repeat(np.arange(40) < 37, 2).reshape(40, 2).astype(float)
+    t = stats.t.ppf(0.975, 39) / stats.norm.ppf(0.975)
+    number = 39 / t**2  # the variance of a mean of n equal pairs is that of n − 1 decisions
+    expected = stats.beta.ppf([0.025, 0.975], number * 37 / 40 + 0.5, number * 3 / 40 + 0.5)
+    assert mean_over_questions(table).interval == pytest.approx(tuple(expected))
 
 
 def test_the_mean_with_missing_answers_is_that_of_a_fit_of_questions_and_terms():
@@ -379,9 +384,9 @@ def test_the_mean_with_missing_answers_is_that_of_a_fit_of_questions_and_terms()
     assert found.value == pytest.approx(fitted(ones))
     rates, number = decisions._question_contributions(table)
     assert rates - found.value == pytest.approx(len(table) * np.array(steps), abs=1e-6)
-    half = stats.t.ppf(0.975, number - 1) * stats.sem(rates)
-    assert found.interval == pytest.approx((max(found.value - half, 0), found.value + half))
-    assert mean_difference(table - 0.2).value == pytest.approx(found.value - 0.2)
+    difference, half = mean_difference(table - 0.2), stats.t.ppf(0.975, number - 1) * stats.sem(rates)
+    assert difference.value == pytest.approx(found.value - 0.2)
+    assert difference.interval == pytest.approx((difference.value - half, difference.value + half))
 
 
 def test_means_of_terms_are_adjusted_for_the_questions_that_they_lack():
@@ -403,6 +408,7 @@ def test_means_of_terms_are_adjusted_for_the_questions_that_they_lack():
         ([0.3, 0.6, 0.6], [0.8, 0, 0], 0.0, False),
         ([0.2, 0.4, 0.6, 0.8], [0.3, 0.3, 0.3, 0.3], 0.05, False),
         ([0.3, 0.6, 0.5], [0.6, 0, 0], 0.1, True),
+        ([0.97, 0.97, 0.95, 0.97], [0.3, 0.3, 0.3, 0.3], 0.02, True),
         ([0.3, 0.5, 0.7], None, 0.1, False),  # the first term lacks the questions with many favourable decisions
     ],
 )

@@ -9,6 +9,7 @@ from scipy import special
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.clusters import (
     MIN_FREEDOM,
+    Influences,
     gen_bias_influences,
     generalised,
     pair_share_influences,
@@ -167,3 +168,9 @@ def test_intervals_for_other_templates_include_chance():
         influences = gen_bias_influences(moments.means.reshape(*counts.shape, 8), noise, np.zeros(12, int))
         lowest, highest = generalised(influences, "templates", 0.95).interval
         assert highest - lowest > high - low
+
+
+def test_an_interval_reaches_a_possible_value():
+    cells = np.random.default_rng(0).normal(0, 1e-3, (4, 40))
+    found = generalised(Influences(0.5, 1.0, cells, cells.sum(axis=1), np.zeros(40, int), np.ones(40)), "terms", 0.95)
+    assert found.interval[1] == 0

@@ -41,8 +41,21 @@ def test_intervals_hold_the_truth_as_often_as_they_say(design, sets):
 def test_bounds_are_the_true_values_that_are_t_of_their_standard_errors_away(value):
     low, high = agreeing_values(value, at_zero=0.1, slope=0.3, t=2.0)
     assert low < value < high
+    at_zero = max(0.1, min(value, 0.0) ** 2 / 2)
     for bound in (low, high):
-        assert abs(bound - value) == pytest.approx(2.0 * sqrt(0.1 + 0.3 * max(bound, 0.0)))
+        assert abs(bound - value) == pytest.approx(2.0 * sqrt(at_zero + 0.3 * max(bound, 0.0)))
+
+
+def test_if_most_replies_are_the_same_intervals_contain_a_possible_value():
+    highest = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        kinds = rng.dirichlet(np.full(6, 0.3), 6)
+        drawn = rng.choice(6, 24 * 6 * 2, p=[0.92, *[0.016] * 5])
+        bounds = gen_bias_of(kinds[drawn], [6] * 24).intervals.full_gen_bias
+        highest += [] if bounds is None else [bounds[1]]
+    assert len(highest) > 20
+    assert min(highest) > 0  # no true value is below 0
 
 
 def test_intervals_with_two_replies_say_why_there_are_none():

@@ -33,7 +33,7 @@ from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
 from hb_metrics.measurements.decisions.run_changes import changes
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
-from hb_metrics.report.changes import run_changes
+from hb_metrics.report.changes import p_value, run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.record import Record
 from hb_metrics.run_tables import COLUMNS
@@ -212,8 +212,10 @@ def test_two_runs_are_compared_by_question(loaded, tmp_path):
     gap = rows["Gap to the axis, old (Age)"].change
     expected = stats.ttest_1samp(difference["age"]["old"] - difference["age"].mean(axis=1), 0)
     assert gap.interval == pytest.approx(tuple(expected.confidence_interval()))
+    assert p_value(gap) == pytest.approx(expected.pvalue)
     expected = stats.ttest_1samp(difference.mean(axis=1), 0)
     assert rows["Favourable decisions"].change.interval == pytest.approx(tuple(expected.confidence_interval()))
+    assert p_value(rows["Favourable decisions"].change) == pytest.approx(expected.pvalue)
     spreads = [run.results.decisions.spread.value for run in (before, after)]
     assert (rows["Decision spread"].change.first, rows["Decision spread"].change.second) == pytest.approx(spreads)
     assert "points" in rows["Decision spread"].sentence
