@@ -10,7 +10,7 @@ import pytest
     ("target", "command"),
     [
         ("measure", 'python hb_metrics/measure.py --model "embedded" --dataset_config v1.0-small --quick --seed 1'),
-        ("measure MODEL=gpt2", 'accelerate launch --quiet hb_metrics/measure.py --model "gpt2" --dataset_config v1.0-small'),
+        ("measure MODEL=gpt2", 'accelerate launch --quiet hb_metrics/measure.py --model "gpt2" --dataset_config v1.0'),
         ("tune", 'python -m hb_train.tune --compare --model "embedded" --dataset_config v1.0-small --seed 1'),
         ("debias", 'python -m hb_train.debias --compare --model "embedded" --seed 1'),
         ("bench ROW=x", "python -m tests.benchmarks.bench --row x"),

@@ -106,25 +106,27 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
         drifts = [None if effect is None else effect.drift for effect in effects]
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
         rows.append(SidesRow(DRIFT, MISSING, shown, _MEANINGS[DRIFT]))
-    told = [_told(changes, of_run) for changes, of_run in zip(compared, by_name, strict=True)]
-    sentences = [_sentence(*of_run) for of_run in zip(compared, told, effects, strict=True)]
+    judged = [_judged(changes, of_run) for changes, of_run in zip(compared, by_name, strict=True)]
+    sentences = [_sentence(*of_run) for of_run in zip(compared, judged, effects, strict=True)]
     is_known = any(BIAS in of_run for of_run in by_name)
     names = [compared[0].before, *(changes.after for changes in compared)]
     verdicts = [
         better_or_worse([*of_run.values(), *changes.moved_parts])
-        for changes, of_run in zip(compared, told, strict=True)
+        for changes, of_run in zip(compared, judged, strict=True)
     ]
     return Sides(names, rows if is_known else [], sentences, verdicts)
 
 
-def _told(changes: RunChanges, rows: dict[str, ChangeRow]) -> dict[str, ChangeRow]:
+def _judged(changes: RunChanges, rows: dict[str, ChangeRow]) -> dict[str, ChangeRow]:
     """Returns the rows of the verdict: those of the table, then all others of the whole run that are tested.
 
     If all answers of both runs have a decision, those without one are left out.
     """
     names = dict.fromkeys([*SIDES, *(row.name for row in changes.main)])
-    told = {SHOWN_AS.get(name, name): rows[name] for name in names if name in rows}
-    return {name: row for name, row in told.items() if row.is_paired or (row.change.first, row.change.second) != (0, 0)}
+    known = {SHOWN_AS.get(name, name): rows[name] for name in names if name in rows}
+    return {
+        name: row for name, row in known.items() if row.is_paired or (row.change.first, row.change.second) != (0, 0)
+    }
 
 
 def sides_lines(sides: Sides) -> list[str]:

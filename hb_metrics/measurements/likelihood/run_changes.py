@@ -41,15 +41,15 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 def scored_prompts(first: Run, second: Run) -> list[pa.Table] | str:
     """Returns the perplexities of both runs in the same order, or the reason why they cannot be paired."""
-    found = []
+    of_runs = []
     for run in (first, second):
         if not run.tables.has(PERPLEXITIES):
             return NO_FILES_REASON
         if has_pairs_of_terms(run.tables.prompts()):
             return PAIRS_REASON
-        found.append(run.tables.scores().sort_by("id"))
-    about = [scores.select(["id", *OF_PROMPT_SCHEMA.names]) for scores in found]
-    return found if about[0].equals(about[1]) else "the runs scored different prompts"
+        of_runs.append(run.tables.scores().sort_by("id"))
+    about = [scores.select(["id", *OF_PROMPT_SCHEMA.names]) for scores in of_runs]
+    return of_runs if about[0].equals(about[1]) else "the runs scored different prompts"
 
 
 def _contrast_changes(first: Run, scores: Sequence[pa.Table]) -> dict[str, PairedChange]:
