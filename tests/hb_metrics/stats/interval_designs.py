@@ -138,7 +138,7 @@ ALL = [
             ("axes of unlike spread", constant(8), 0.4, WIDE_AND_CALM),
             ("axes of unlike spread, 10 % one reply", some(8, 0.1, 1), 0.4, WIDE_AND_CALM),
             ("axes of unlike spread and style", constant(8), 0.4, {**WIDE_AND_CALM, "axis_style": 1.5}),
-            ("unlike axes of six, no effect", constant(8), 0.0, SIXES),
+            ("unlike axes of six, no effect", constant(8), 0.0, {**SIXES, "too_wide": 0.05}),
             ("unlike axes of six, large effect", constant(8), 1.2, SIXES),
             ("unlike axes of six, 10 % two replies", some(8, 0.1, 2), 0.4, SIXES),
         )

@@ -33,7 +33,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say(design, sets):
     # Chance in the simulation itself: four standard errors of it with few sets, one with many.
     errors = 1 if sets >= SETS else 4
     margin = errors * sqrt(0.05 * 0.95 / sets)
-    assert 0.93 - margin <= result.coverage <= 0.97 + margin, result
+    # No true value is below 0, so intervals for 0 are hardly ever too low.
+    most = 0.97 if design.effect else 0.99
+    assert 0.93 - margin <= result.coverage <= most + margin, result
     assert abs(result.width - 1) <= 0.15 + errors / sqrt(2 * sets) + design.too_wide, result
 
 
