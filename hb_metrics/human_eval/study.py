@@ -82,6 +82,8 @@ def study_page(template: str, data: dict[str, Any], **more: Any) -> str:
 
 def beside_answers(answers: Path, name: str) -> Path:
     """Returns the path of a study's file. The file is in the folder of the file `answers`, or in its parent folder."""
+    if not answers.is_file():
+        raise FileNotFoundError(f"'{answers}' does not exist; pass a file that a rater saved")
     folder = answers.resolve().parent
     return folder / name if (folder / name).is_file() else folder.parent / name
 

@@ -5,7 +5,7 @@ import pytest
 from nltk.metrics.agreement import AnnotationTask
 from scipy import stats
 
-from hb_metrics.human_eval.analyse import analyse, question_results, win_rate
+from hb_metrics.human_eval.analyse import analyse, main, question_results, win_rate
 from hb_metrics.human_eval.export import QUESTIONS
 from hb_metrics.human_eval.ratings import Rating, Ratings, read_ratings
 from hb_metrics.human_eval.study import Design
@@ -83,6 +83,11 @@ def test_without_a_rating_there_is_no_analysis(study):
     for ratings in ([], ratings_of([("a", 0, True)])):
         with pytest.raises(ValueError, match=r"no rating is left of .* set a higher --max_failed_checks"):
             analyse(study, Ratings(ratings, [("a", False), ("a", False)], 0, 0))
+
+
+def test_ratings_that_do_not_exist_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"ratings\.jsonl' does not exist; pass a file that a rater saved"):
+        main([str(tmp_path / "ratings.jsonl")])
 
 
 LARGE = 200_000
