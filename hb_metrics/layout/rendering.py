@@ -17,7 +17,10 @@ from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import Plot
 
 _PACKAGE = Path(__file__).parents[1]
-_FILTERS = ("slot", "axis_label", "term_names", "share", "bias", "signed_share", "fixed", "count", "p_value", "p_words")
+_FILTERS = (
+    "and_list", "axis_label", "bias", "count", "fixed", "p_value", "p_words",
+    "share", "signed_share", "slot", "term_names",
+)  # fmt: skip
 # The name of a template contains its folder, such as "report/report.html.jinja" or "judge/section.html.jinja".
 _LOADER = jinja2.FileSystemLoader([_PACKAGE / "layout", _PACKAGE, _PACKAGE / "measurements"], encoding="utf-8")
 _ENVIRONMENT = jinja2.Environment(

@@ -74,6 +74,7 @@ def test_the_overview_has_every_figure_of_every_run(tuning_runs, tmp_path):
                 bounds = f" {figure.shown_interval}" if figure.interval else ""
                 assert by_axis[figure.label][column] == figure.shown + bounds
     assert "Partial Gen Bias by cluster of the runs" in page.tables
+    assert "What changes from before to no_bias, bias and self-chat?" in page.text
 
 
 def test_a_run_without_debiasing_is_compared_by_plain_values(copied, tmp_path):
