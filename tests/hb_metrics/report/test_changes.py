@@ -230,7 +230,7 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
 def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
     with pytest.raises(SystemExit, match="--generalise accepts only one run, but 2 were passed"):
         main([str(folder), str(folder), "--generalise", "terms"])
-    lacks = {"perplexities": "lacks the perplexities", "style_probabilities": "or the style vectors"}
+    lacks = {"perplexities": "perplexities' does not exist", "style_probabilities": "or the style vectors"}
     for missing, message in lacks.items():
         damaged = tmp_path / missing
         shutil.copytree(folder, damaged)
