@@ -15,10 +15,22 @@ from hb_metrics.measurements.generation.nouns import nouns_of
 from hb_metrics.measurements.generation.results import refusals_table
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.report.changes import run_changes
+from hb_metrics.report.changes import ChangeRow, RunChanges, run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.markdown import overview_markdown
-from hb_metrics.report.sides import BIAS, EFFECTS_FILE, ENTROPY, LOWEST, SHOWN_AS, SIDES, both_sides, sides_lines
+from hb_metrics.report.sides import (
+    BIAS,
+    EFFECTS_FILE,
+    ENTROPY,
+    LOWEST,
+    SHOWN_AS,
+    SIDES,
+    UPTAKE,
+    _judged,
+    _lowest,
+    both_sides,
+    sides_lines,
+)
 from hb_metrics.run.run_folder import run_digest
 from hb_metrics.stats.changes import PairedChange
 from tests.hb_metrics.made_results import (
@@ -133,6 +145,21 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
     assert words.startswith(f"{axis_label(lowest)}, {shares[0][lowest]:.1%} before: ")
     assert nothing == "0.0%"
     assert "before: fell by 100 %" in gone
+
+
+def test_an_axis_is_lowest_by_the_share_that_it_keeps_and_not_by_its_size():
+    shares = {"rare": (0.1, 0.08), "half": (0.4, 0.2), "none": (0.0, 0.0)}
+    rows = [
+        ChangeRow(f"{UPTAKE}, {axis}", "share", "by axis", PairedChange(*of_axis, None, None, None), True)
+        for axis, of_axis in shares.items()
+    ]
+    assert _lowest(rows) == rows[1]
+
+
+@pytest.mark.parametrize(("share", "names"), [(0.0, []), (0.2, ["Answers without a decision"])])
+def test_figures_that_were_and_remain_0_are_no_unknown_change(share, names):
+    row = ChangeRow("Answers without a decision", "share", "", PairedChange(0.0, share, None, None, None), False)
+    assert [*_judged(RunChanges("before", "after", [row], {}), {row.name: row})] == names
 
 
 def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):

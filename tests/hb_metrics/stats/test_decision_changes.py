@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.measurements.decisions.run_changes import _term_changes, gap_changes
-from hb_metrics.stats.decision_changes import largest_gap_change, name_gap_change, spread_change
+from hb_metrics.stats.decision_changes import _covariance, largest_gap_change, name_gap_change, spread_change
 from hb_metrics.stats.question_tables import FEW_QUESTIONS
 
 
@@ -76,6 +76,17 @@ def test_the_change_in_the_gap_of_two_terms_is_a_paired_t_test():
     assert of_spread * 2**0.5 == pytest.approx(expected.confidence_interval(), abs=0.002)
 
 
+def test_the_covariance_of_two_spreads_is_that_of_u_statistics():
+    """With the squared norm of the covariances estimated as by Bai and Saranadasa (1996)."""
+    shared = np.random.default_rng(8).normal(0, 2, (12, 3))
+    rows, others = shared + np.random.default_rng(9).normal([[[0.5, -0.5, 2]], [[1, 0, -1]]], 1, (2, 12, 3))
+    whole = np.cov(rows.T, others.T)
+    first, second, across = whole[:3, :3], whole[3:, 3:], whole[:3, 3:]
+    norm = 11**2 / (13 * 10) * ((across**2).sum() - np.trace(first) * np.trace(second) / 11)
+    expected = 4 * rows.mean(axis=0) @ across @ others.mean(axis=0) / 12 + 2 * norm / (12 * 11)
+    assert _covariance(rows, others) == pytest.approx(expected)
+
+
 def test_the_largest_gap_of_several_axes_changes_by_the_widest_of_each_run():
     tables = [draw(np.random.default_rng(seed), (APART * seed, APART / 2), 20) for seed in (1, 2)]
     tables = dict(zip("ab", tables, strict=True))
@@ -113,6 +124,7 @@ def test_changes_to_and_from_equal_decisions_are_bounded_by_what_was_not_seen(be
             assert (change.interval[1] < 0) == is_better
             assert (change.interval[0] > 0) != is_better
         assert gap.interval[0] <= changed - unseen <= changed + unseen <= gap.interval[1]
+        assert of_names.interval[0] <= of_names.change - unseen <= of_names.change + unseen <= of_names.interval[1]
 
 
 def test_a_change_that_all_questions_and_names_show_is_bounded_by_what_was_not_seen():
