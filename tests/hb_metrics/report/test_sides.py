@@ -140,7 +140,9 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
         axes = np.array(replies.axes)
         shares.append({axis: named[axes == axis].mean() for axis in sorted(set(replies.axes))})
     lowest = min(shares[0], key=lambda axis: shares[1][axis] / shares[0][axis])
-    (value, words), (nothing, gone), *_ = next(row.after for row in sides.rows if row.name == LOWEST)
+    names = [row.name for row in sides.rows]
+    assert names.count(LOWEST) == 1
+    (value, words), (nothing, gone), *_ = sides.rows[names.index(LOWEST)].after
     assert value == f"{shares[1][lowest]:.1%}"
     assert words.startswith(f"{axis_label(lowest)}, {shares[0][lowest]:.1%} before: ")
     assert nothing == "0.0%"
