@@ -196,6 +196,7 @@ def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what
     unseen = 1 - 0.025 ** (1 / 12)  # in a larger share of questions, 12 would have shown another difference
     half = 2 * unseen * gap or unseen  # these questions have the opposite difference, or one of any size
     assert (low, high) == pytest.approx((gap - half, gap + unseen * min(2 * gap or 1, 1 - gap)))
+    assert largest_gap(np.ones((12, 3)), seed=0).gap.p_value == 1  # of three pairs, each with the p-value 1
     assert (found.value, found.interval) == (gap, pytest.approx((low, high)))
     spread = spread_between([table], seed=0)  # of two decisions, the difference divided by the root of 2
     assert spread.interval == pytest.approx((max(gap - half, 0) / 2**0.5, min(gap + half, 1) / 2**0.5))
