@@ -113,6 +113,10 @@ class RunChanges(NamedTuple):
         clear = [row for row in parts if p_value(row.change) < ALPHA_OF_PARTS / len(parts)]
         return [row for row in clear if row.name.partition(", ")[0] in still]
 
+    def verdict(self, rows: Sequence[ChangeRow]) -> str:
+        """Returns whether these rows, and the parts that moved without the whole, became better or worse."""
+        return better_or_worse([*rows, *self.moved_parts])
+
     @property
     def sentence(self) -> str:
         return from_to(self, change_words({row.name: row for row in self.main}, self.missing))

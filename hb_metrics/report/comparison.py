@@ -10,7 +10,7 @@ from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.both_runs import generation_details
 from hb_metrics.measurements.results import Results, Run, read_run
-from hb_metrics.report.changes import better_or_worse, changes_section, comparable_figures, run_changes
+from hb_metrics.report.changes import changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.page import not_tested, run_answer
 from hb_metrics.report.sides import Sides, both_sides, sides_section
@@ -70,7 +70,6 @@ def write_comparison(
     first, second = finished[:2]
     changes = [run_changes(first, run, (called[0], name)) for run, name in zip(finished[1:], called[1:], strict=True)]
     sides = both_sides(finished, changes)
-    words = [better_or_worse([*compared.main, *compared.moved_parts]) for compared in changes]
     overviews = overview_sections(results, called)
     for measurement in MEASUREMENTS:
         overviews += measurement.together(finished)
@@ -98,7 +97,7 @@ def write_comparison(
         "in_some": some,
         "overviews": overviews,
         "gates": judged,
-        "verdicts": words if sides is None else sides.verdicts,
+        "verdicts": [compared.verdict(compared.main) for compared in changes] if sides is None else sides.verdicts,
         "sentences": [compared.sentence for compared in changes] if sides is None else sides.sentences,
         "not_tested": not_tested(set.intersection(*({*run.measured} for run in results))),
         "answers": [(answer.verdict, answer.sentences[:1]) for answer in map(run_answer, results)],

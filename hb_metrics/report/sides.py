@@ -13,7 +13,7 @@ from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
 from hb_metrics.layout.terminal import filled, plain_text
 from hb_metrics.measurements.results import Run
-from hb_metrics.report.changes import ChangeRow, RunChanges, better_or_worse, change_words, from_to, holm_adjusted
+from hb_metrics.report.changes import ChangeRow, RunChanges, change_words, from_to, holm_adjusted
 from hb_metrics.run.run_folder import read_json, run_digest
 from hb_metrics.stats.changes import PairedChange
 
@@ -110,10 +110,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
     sentences = [_sentence(*of_run) for of_run in zip(compared, judged, effects, strict=True)]
     is_known = any(BIAS in of_run for of_run in by_name)
     names = [compared[0].before, *(changes.after for changes in compared)]
-    verdicts = [
-        better_or_worse([*of_run.values(), *changes.moved_parts])
-        for changes, of_run in zip(compared, judged, strict=True)
-    ]
+    verdicts = [changes.verdict([*of_run.values()]) for changes, of_run in zip(compared, judged, strict=True)]
     return Sides(names, rows if is_known else [], sentences, verdicts)
 
 
