@@ -79,7 +79,10 @@ class PairedReplies(NamedTuple):
 
 
 def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies | None:
-    """Pairs the replies of two runs. Returns `None` if the runs have different terms or templates."""
+    """Pairs the replies of two runs. Returns `None` if the runs have different terms or templates.
+
+    The prompts of a term and template to which a run has no reply are left out, because other cells differ anyway.
+    """
     rows = []
     for replies, values in (before, after):
         columns = zip(replies.axes, replies.descriptors, replies.templates, map(float, values), strict=True)
@@ -87,7 +90,10 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     about = [({row[:2] for row in run.values()}, {row[2] for row in run.values()}) for run in rows]
     if about[0] != about[1]:
         return None
-    known = {**rows[0], **rows[1]}
+    cells = [{row[:3] for row in run.values()} for run in rows]
+    known = {prompt: row for prompt, row in {**rows[0], **rows[1]}.items() if row[:3] in cells[0] & cells[1]}
+    if not known:
+        return None
     axes, descriptors, templates, _ = zip(*known.values(), strict=True)
     values = np.array([[run[prompt][3] if prompt in run else np.nan for prompt in known] for run in rows])
     terms, keys = descriptor_codes(descriptors, axes)

@@ -47,8 +47,8 @@ _MEANINGS = {
 }
 READING = (
     "Changes in percent are relative to the first value, and those in points are differences between shares. Brackets "
-    "contain intervals, which are paired by prompt. Decisions are compared where both runs have one. Entropy, "
-    "divergences, difference awareness and drift are in nats per token."
+    "contain intervals, which are paired by prompt. Only what both runs have is compared: decisions, and replies to "
+    "the same term and template. Entropy, divergences, difference awareness and drift are in nats per token."
 )
 
 

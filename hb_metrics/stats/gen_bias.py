@@ -186,8 +186,8 @@ def gen_bias(
     )
 
 
-def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
-    """Computes the plain values, with the intervals, and the debiased values.
+def plain_and_debiased(cells: CellSums, confidence_level: float | None) -> tuple[GenBias, GenBias | None]:
+    """Computes the plain values, with intervals unless `confidence_level` is `None`, and the debiased values.
 
     The debiased values are `None` if there is a template in which no cell has a second reply, because the sampling
     noise is then unknown.

@@ -207,18 +207,21 @@ def change_half_width(run: ValueVariance, confidence_level: float) -> float | No
     return quantile(confidence_level, 2 * run.freedom) * math.sqrt(variance)
 
 
+CellKey = tuple[str, str | None, str]  # a template, an axis and a descriptor
+
+
 class CellReplies(NamedTuple):
     """A run's style vectors by cell.
 
     Attributes:
         vectors: [replies, styles]
         ids: [replies] The ids of the prompts. The same prompt has the same id in both runs.
-        cells: The rows of each cell: a template, an axis and a descriptor.
+        cells: The rows of each cell.
     """
 
     vectors: np.ndarray
     ids: np.ndarray
-    cells: Mapping[tuple[str, str | None, str], Sequence[int]]
+    cells: Mapping[CellKey, Sequence[int]]
 
 
 def gen_bias_covariances(
@@ -277,7 +280,7 @@ def _counts(rows: Sequence[np.ndarray]) -> np.ndarray:
 def turn_changes(
     first: np.ndarray,
     last: np.ndarray,
-    cells: Sequence[tuple[str, str | None, str]],
+    cells: Sequence[CellKey],
     values: Mapping[str | None, tuple[float, float]],
     confidence_level: float,
 ) -> dict[str | None, PairedChange]:
@@ -292,7 +295,7 @@ def turn_changes(
         values: The debiased Full Gen Bias (×1000) of both turns, by axis.
         confidence_level: The confidence level of the intervals.
     """
-    rows: dict[tuple[str, str | None, str], list[int]] = {}
+    rows: dict[CellKey, list[int]] = {}
     for row, key in enumerate(cells):
         rows.setdefault(key, []).append(row)
     before, after = (CellReplies(vectors, np.arange(len(cells)), rows) for vectors in (first, last))

@@ -1,6 +1,7 @@
 """Computes the changes between two runs, and the intervals for other terms or templates."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,14 +17,15 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means, reply_share_changes
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import RatedReplies, Replies, nonempty_replies
+from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonempty_replies
 from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
 from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, uncertainty
-from hb_metrics.stats.gen_bias_intervals import CellReplies, gen_bias_change, gen_bias_covariances
+from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
+from hb_metrics.stats.gen_bias_intervals import CellKey, CellReplies, gen_bias_change, gen_bias_covariances
 
 
 class _Replies(NamedTuple):
@@ -50,7 +52,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason)
-    before, after = _replies(first, tables[0]), _replies(second, tables[1])
+    cells = [_cells_of(of_run.replies) for of_run in named]
+    shared = _shared(*cells)
+    before, after = _replies(first, tables[0], shared), _replies(second, tables[1], shared)
     if before is None or after is None:
         return FigureChanges(by_name, NO_FILES_REASON)
     clusters, unlike = generations[0].gen_bias.clusters or {}, None
@@ -59,8 +63,11 @@ def changes(first: Run, second: Run) -> FigureChanges:
     labels = [style.style for style in generations[0].styles]
     columns = cluster_columns(labels, clusters) if clusters else {}
     covariances = gen_bias_covariances(before.by_cell, after.by_cell, columns)
+    debiased = [generation.debiased for generation in generations]
+    if cells != [shared, shared]:
+        debiased = [_debiased(run.by_cell, labels, clusters) for run in (before, after)]
     for name, path, axis, metric in _figures(generations[0], list(columns)):
-        values = [value_at(generation.debiased, path) for generation in generations]
+        values = [value_at(of_run, path) for of_run in debiased]
         if axis in covariances and None not in values:
             scale, covariance = generations[0].gen_bias.scale, covariances[axis][metric]
             by_name[name] = gen_bias_change(values[0], values[1], covariance, scale, CONFIDENCE_LEVEL)
@@ -111,19 +118,45 @@ def _unlike(first: Run, second: Run) -> str | None:
     return None
 
 
-def _replies(run: Run, table: pa.Table) -> _Replies | None:
+def _replies(run: Run, table: pa.Table, chosen: Collection[CellKey]) -> _Replies | None:
+    """Reads the replies in the chosen cells."""
     if not run.tables.has(STYLES):
         return None
     styles, replies = run.tables.vectors(STYLES), nonempty_replies(table)
     if set(replies.ids) != set(styles.ids):
         return None
+    rows = zip(replies.templates, replies.axes, replies.descriptors, strict=True)
+    replies = chosen_replies(replies, np.array([row in chosen for row in rows], bool))
     vectors = styles.of(replies.ids).astype(np.float32, copy=False)
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
-    cells: dict[tuple[str, str | None, str], list[int]] = grouped(
+    cells: dict[CellKey, list[int]] = grouped(
         ((template, *term), row) for row, (template, term) in enumerate(zip(replies.templates, terms, strict=True))
     )
     kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
     return _Replies(CellReplies(vectors, np.array(replies.ids), cells), kernels)
+
+
+def _cells_of(replies: Replies) -> set[CellKey]:
+    return set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
+
+
+def _shared(before: set[CellKey], after: set[CellKey]) -> set[CellKey]:
+    """Returns the cells of both runs, in templates with at least two of them.
+
+    Figures of other cells may differ, even if the runs' models are the same.
+    """
+    shared = before & after
+    numbers = Counter(template for template, _, _ in shared)
+    return {cell for cell in shared if numbers[cell[0]] > 1}
+
+
+def _debiased(run: CellReplies, labels: Sequence[str], clusters: Mapping[str, Sequence[str]]) -> GenBias | None:
+    """Computes the debiased values. The result is `None` if there are no cells, or if the sampling noise is unknown."""
+    cells = CellSums(labels, clusters) if clusters else CellSums()
+    for (template, axis, descriptor), rows in run.cells.items():
+        names = ([name] * len(rows) for name in (descriptor, template, str(axis)))
+        cells.add(run.vectors[rows], *names)
+    return plain_and_debiased(cells, None)[1] if run.cells else None
 
 
 def _figures(generation: Generation, clusters: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], str | None, int]]:

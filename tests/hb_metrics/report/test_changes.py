@@ -124,6 +124,25 @@ def test_other_terms_do_not_compare(copied):
     assert changes_of(copied).missing == {"Generation bias": reason, "Offensiveness": reason}
 
 
+def test_a_run_that_lacks_cells_differs_only_where_both_have_replies(copied):
+    before, after = copied[0], shutil.copytree(copied[0], copied[0].parent / "lacking")
+    replies, rng = Tables(after).replies(), np.random.default_rng(0)
+    cells = sorted({*zip(replies.axes, replies.descriptors, replies.templates, strict=True)})
+    lost = {cell for cell, is_lost in zip(cells, rng.random(len(cells)) < 0.2, strict=True) if is_lost}
+    about = zip(replies.ids, zip(replies.axes, replies.descriptors, replies.templates, strict=True), strict=True)
+    kept_ids = {identifier for identifier, cell in about if cell not in lost}
+    assert 0.1 * len(cells) < len(lost)
+    assert len(kept_ids) < 0.9 * len(replies.ids)
+    for folder in ("replies", "style_probabilities", "offensiveness/replies"):
+        for path in (after / folder).glob("*.parquet"):
+            table = pq.read_table(path)
+            pq.write_table(table.filter(pa.array([name in kept_ids for name in table["id"].to_pylist()])), path)
+    rows = changes_of([before, after]).rows
+    assert len({row.name for row in rows if row.name.startswith(("Full Gen Bias", "Offensive", "Bias between"))}) > 5
+    for row in rows:
+        assert row.change.first == pytest.approx(row.change.second, abs=1e-12), row.name
+
+
 def test_without_the_files_there_is_a_reason(copied):
     for name in ("style_probabilities", "offensiveness", "perplexities", "dialogue", "replies"):
         shutil.rmtree(copied[1] / name)
