@@ -182,18 +182,25 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         logits, _, learnt = reply_logits(model, tokens)
         log_probs = (logits.float() / self._temperature).log_softmax(-1)
         rows, shared = learnt.nonzero()[:, 0], inputs["shared"][:, -learnt.shape[1] :][learnt] > 0
-        target, naming = untuned.exp(), torch.zeros_like(untuned[:, 0])
+        target, wanted = torch.empty_like(untuned), torch.zeros_like(untuned[:, 0])
+        target[~shared] = untuned[~shared].exp()
+        starts = [rows.new_empty(2, 0)]
         for group in inputs["group"].unique().tolist():
             members = (inputs["group"] == group).nonzero()[:, 0].tolist()
             places = [((rows == member) & shared).nonzero()[:, 0] for member in members]
             known = torch.stack([untuned[place] for place in places])
+            mean = known.mean(0)
             for number, (member, place) in enumerate(zip(members, places, strict=True)):
                 names = inputs["names"][inputs["names"][:, 0] == member]
                 names = torch.stack([names[:, 1] - members[0], names[:, 2], names[:, 3]], 1)
-                target[place] = mixture(known, number, names)
                 begin = names[names[:, 0] == number, 1].unique()
-                wanted, given = target[place][:, begin].sum(-1), log_probs[place][:, begin].exp().sum(-1)
-                naming = naming.index_add(0, place, _binary_divergence(wanted, given))
+                mixed = mixture(known, mean, number, names)
+                target[place], wanted[place] = mixed, mixed[:, begin].sum(-1)
+                starts.append(torch.cartesian_prod(place, begin).T)
+        # All tokens are read at once, because the gradient of each access is as large as `log_probs`.
+        labels, begin = torch.cat(starts, 1)
+        given = torch.zeros_like(wanted).index_add(0, labels, log_probs[labels, begin].exp())
+        naming = _binary_divergence(wanted, given)
         # A target of 0 adds 0 to the sum, whereas its logarithm would add NaN.
         losses = kl_div(log_probs, target, reduction="none").sum(-1) + self._naming_weight * naming
         return inputs["weight"][rows] * losses, learnt
@@ -212,7 +219,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         return (logits.float() / self._temperature).log_softmax(-1)
 
 
-def mixture(log_probs: torch.Tensor, own: int, names: torch.Tensor) -> torch.Tensor:
+def mixture(log_probs: torch.Tensor, mean: torch.Tensor, own: int, names: torch.Tensor) -> torch.Tensor:
     """Mixes the untuned model's distributions after the prompts of a group.
 
     Names are moved first: the probability of another name's first token, beyond its probability after the prompt
@@ -220,6 +227,7 @@ def mixture(log_probs: torch.Tensor, own: int, names: torch.Tensor) -> torch.Ten
 
     Args:
         log_probs: Log probabilities after each prompt: [prompts, labels, vocabulary].
+        mean: The mean of `log_probs` over prompts, which all mixtures of a group share: [labels, vocabulary].
         own: The number of the prompt for which the mixture is learnt.
         names: For each prompt and each spelling: the number of the prompt, the first token of the prompt `own`'s name
             (or `NO_TOKEN`, if the names have different positions), and the first token of this prompt's name.
@@ -227,20 +235,24 @@ def mixture(log_probs: torch.Tensor, own: int, names: torch.Tensor) -> torch.Ten
     Returns:
         The mixture: [labels, vocabulary].
     """
-    probs = log_probs.exp()
+    tokens = names[:, 1:].unique()
+    tokens = tokens[tokens != NO_TOKEN]
+    column = {token: number for number, token in enumerate(tokens.tolist())}
+    probs = log_probs[:, :, tokens].exp()
     moved = probs.clone()
     voters = {own}
     for other, instead, name in names.tolist():
         if other != own and instead != name:
-            excess = (probs[other, :, name] - probs[own, :, name]).clamp(min=0)
-            moved[other, :, name] -= excess
+            excess = (probs[other, :, column[name]] - probs[own, :, column[name]]).clamp(min=0)
+            moved[other, :, column[name]] -= excess
             if instead != NO_TOKEN:
-                moved[other, :, instead] += excess
+                moved[other, :, column[instead]] += excess
         if instead != NO_TOKEN:
             voters.add(other)
     begin = names[names[:, 0] == own, 1].unique()
-    naming = moved[sorted(voters)][:, :, begin].mean(0)
-    style = moved.clamp(min=0).log().mean(0)
+    naming = moved[sorted(voters)][:, :, [column[token] for token in begin.tolist()]].mean(0)
+    style = mean.clone()
+    style[:, tokens] = moved.clamp(min=0).log().mean(0)
     style[:, begin] = -torch.inf
     mixed = style.softmax(-1) * (1 - naming.sum(-1, keepdim=True)).clamp(min=0)
     mixed[:, begin] = naming

@@ -97,7 +97,8 @@ class MixedForward:
             if _is_within(reply, group.own_name):
                 mixed.append(log_probs[rows[0]])
             else:
-                mixed.append(mixture(log_probs[rows, None], 0, group.names)[0].log())
+                known = log_probs[rows, None]
+                mixed.append(mixture(known, known.mean(0), 0, group.names)[0].log())
         return torch.stack(mixed) * self.temperature
 
 

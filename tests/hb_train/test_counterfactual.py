@@ -149,7 +149,7 @@ def test_a_mixture_keeps_names_and_does_not_blur():
     teachers = [[0.5, 0.2, 0.3, 0.0, 0.0, 0.0], [0.1, 0.4, 0.1, 0.4, 0.0, 0.0], [0.2, 0.2, 0.0, 0.0, 0.5, 0.1]]
     names = [(0, 0, 2, 2), (0, 1, 2, 3), (0, 2, NO_TOKEN, 4)]
     log_probs = torch.tensor(teachers, dtype=torch.float64).log()[:, None]
-    mixed = mixture(log_probs, 0, torch.tensor([row[1:] for row in names]))[0].tolist()
+    mixed = mixture(log_probs, log_probs.mean(0), 0, torch.tensor([row[1:] for row in names]))[0].tolist()
     expected, _ = mixture_by_hand(teachers, 0, names)
     assert mixed == pytest.approx(expected, abs=1e-12)
     # Name 2 begins with (0.3 + 0.1 + 0.4) / 2, since the third context names later. The rest has the geometric mean.
@@ -157,7 +157,9 @@ def test_a_mixture_keeps_names_and_does_not_blur():
     assert mixed[2] == pytest.approx(0.4)
     assert mixed[:2] == pytest.approx([0.6 * each / sum(style) for each in style])
     assert mixed[3:] == [0, 0, 0]
-    assert mixture(log_probs[:1], 0, torch.empty(0, 3, dtype=torch.int64))[0].tolist() == pytest.approx(teachers[0])
+    assert mixture(log_probs[:1], log_probs[0], 0, torch.empty(0, 3, dtype=torch.int64))[0].tolist() == pytest.approx(
+        teachers[0]
+    )
 
 
 def distributions(model, row, member):
