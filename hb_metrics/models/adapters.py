@@ -71,6 +71,11 @@ def with_adapter(
     base: PreTrainedModel = wrapped.get_base_model()
     if not _changes_only_layers(wrapped, base):
         raise _beyond_layers(adapter)
+    for weight in base.parameters():
+        # If weights are frozen, torch multiplies each row of a slice of states by its own copy of them, which on CPUs
+        # takes up to a thousand times as long.
+        if weight.is_floating_point():
+            weight.requires_grad = True
     return base
 
 

@@ -11,6 +11,7 @@ import transformers
 
 from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.forward import Forward
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.loading import load_model
@@ -82,6 +83,17 @@ def test_an_adapter_measures_as_the_model_it_is_merged_into(name, save_adapter, 
     assert (loaded.digest, loaded.name) == (plain.digest, plain.name)
     assert len(loaded.adapter.digest) == 64
     assert loaded.adapter.trained_on == str(base)
+
+
+def test_weights_are_not_copied_for_each_row(save_adapter):
+    _, folder, _ = save_adapter("llama")
+    model = load_model(folder).model
+    contexts = [[5, 6, 7], [8, 9, 10], [11, 12, 13]]
+    with torch.profiler.profile(record_shapes=True) as profile, torch.inference_mode():
+        number = Forward(model, contexts).first().shape[1]
+    products = [row for row in profile.key_averages(group_by_input_shape=True) if row.key in ("aten::mm", "aten::bmm")]
+    of_outputs = [row.key for row in products if any(number in shape for shape in row.input_shapes)]
+    assert of_outputs == ["aten::mm"]
 
 
 def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, prompts):
