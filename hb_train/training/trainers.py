@@ -30,7 +30,12 @@ class ReplyTraining:
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        check_whole_weights(self.accelerator)  # type: ignore[attr-defined]
+        trainer: Any = self
+        check_whole_weights(trainer.accelerator)
+        output = trainer.model.get_output_embeddings()
+        if output is not None:
+            # Otherwise, torch would multiply a slice of states by a copy of the frozen weights for each row.
+            output.register_forward_pre_hook(_contiguous)
         self.compute_metrics = self._reply_metrics  # an argument that TRL 2 will remove from its trainers
 
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
@@ -106,6 +111,10 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
 
 class ReplySeq2SeqTrainer(ReplyTraining, Trainer):
     """Trains encoder-decoder models, which TRL's trainer does not."""
+
+
+def _contiguous(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(states.contiguous() for states in inputs)
 
 
 def reply_logits(model: PreTrainedModel, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

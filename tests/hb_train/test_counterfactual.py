@@ -230,6 +230,18 @@ def test_an_adapter_is_taught_by_the_model_without_it(save_small_model, tmp_path
     assert min(own) > 0
 
 
+def test_frozen_output_weights_are_not_copied_for_each_row(save_small_model, tmp_path):
+    loaded = load_model(str(save_small_model("llama")))
+    rows, number = encoded(loaded), loaded.model.config.vocab_size
+    adapted = get_peft_model(loaded.model, LoraConfig(target_modules=["q_proj"]))
+    trainer = trainer_of(adapted, None, loaded, tmp_path, rows)
+    with torch.profiler.profile(record_shapes=True) as profile:
+        trainer.compute_loss(adapted, collate_groups(rows)).backward()
+    products = [row for row in profile.key_averages(group_by_input_shape=True) if row.key in ("aten::mm", "aten::bmm")]
+    of_outputs = {row.key for row in products if any(number in shape for shape in row.input_shapes)}
+    assert of_outputs == {"aten::mm"}
+
+
 @pytest.mark.parametrize(
     "wrap", [lambda model: get_peft_model(model, LoraConfig(target_modules=["q_proj"])), torch.nn.DataParallel]
 )
