@@ -59,7 +59,7 @@ class ReplyArguments(_OfMeasure):
     leave_out: str | None = option(
         None, "Exclude the descriptors of this config, and all that share a stem with them, as unseen ones."
     )
-    num_replies: int = option(960, "The number of groups of prompts. The model replies to one prompt of each group.")
+    num_replies: int = option(480, "The number of groups of prompts. The model replies to one prompt of each group.")
     num_contexts: int = option(4, "The number of prompts in a group. They differ only in the descriptor.")
     num_anchors: int = option(240, "The number of anchors.")
     max_new_tokens: int = option(96, "The maximum length of a reply, in tokens.")
