@@ -23,6 +23,7 @@ from hb_metrics.collect.replies.prompt_replies import ReplyPlan, reply_to_rows
 from hb_metrics.collect.replies.requests import select_prompts
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import RunOptions
+from hb_metrics.models.adapters import keep_slices_whole
 from hb_metrics.models.loading import LoadedModel, model_kind
 from hb_metrics.run.replies import Replies, is_empty
 from hb_metrics.run.run_folder import plural_forms, with_plurals
@@ -85,6 +86,7 @@ class GenBiasCallback(TrainerCallback):
         if isinstance(prompts, str):
             prompts = with_plurals(load_table(prompts), config_vocabulary(prompts))
         self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
+        keep_slices_whole(trainer.model)
         with torch.random.fork_rng(devices=[]):  # the classifier must not change what training draws
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
 

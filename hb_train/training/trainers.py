@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from transformers import EvalPrediction, PreTrainedModel, Trainer
 from trl import SFTTrainer
 
+from hb_metrics.models.adapters import keep_slices_whole
 from hb_train.training.encoding import IGNORED
 from hb_train.training.runs import check_whole_weights
 
@@ -32,10 +33,7 @@ class ReplyTraining:
         super().__init__(**settings)
         trainer: Any = self
         check_whole_weights(trainer.accelerator)
-        output = trainer.model.get_output_embeddings()
-        if output is not None:
-            # Otherwise, torch would multiply a slice of states by a copy of the frozen weights for each row.
-            output.register_forward_pre_hook(_contiguous)
+        keep_slices_whole(trainer.model)
         self.compute_metrics = self._reply_metrics  # an argument that TRL 2 will remove from its trainers
 
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
@@ -111,10 +109,6 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
 
 class ReplySeq2SeqTrainer(ReplyTraining, Trainer):
     """Trains encoder-decoder models, which TRL's trainer does not."""
-
-
-def _contiguous(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    return tuple(states.contiguous() for states in inputs)
 
 
 def reply_logits(model: PreTrainedModel, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
