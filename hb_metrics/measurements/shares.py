@@ -81,7 +81,7 @@ class PairedReplies(NamedTuple):
 def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies | None:
     """Pairs the replies of two runs. Returns `None` if the runs have different terms or templates.
 
-    The prompts of a term and template to which a run has no reply are left out, because other cells differ anyway.
+    A term in a template is left out if only one run replied to it. Otherwise, the runs' means would be of other cells.
     """
     rows = []
     for replies, values in (before, after):
@@ -90,8 +90,8 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     about = [({row[:2] for row in run.values()}, {row[2] for row in run.values()}) for run in rows]
     if about[0] != about[1]:
         return None
-    cells = [{row[:3] for row in run.values()} for run in rows]
-    known = {prompt: row for prompt, row in {**rows[0], **rows[1]}.items() if row[:3] in cells[0] & cells[1]}
+    shared = set.intersection(*({row[:3] for row in run.values()} for run in rows))
+    known = {prompt: row for prompt, row in {**rows[0], **rows[1]}.items() if row[:3] in shared}
     if not known:
         return None
     axes, descriptors, templates, _ = zip(*known.values(), strict=True)

@@ -29,6 +29,7 @@ from hb_metrics.stats.gen_bias_intervals import CellKey, CellReplies, gen_bias_c
 
 
 class _Replies(NamedTuple):
+    replies: Replies
     by_cell: CellReplies
     nouns: dict[str | None, Kernels]
 
@@ -52,9 +53,12 @@ def changes(first: Run, second: Run) -> FigureChanges:
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason)
-    cells = [_cells_of(of_run.replies) for of_run in named]
+    cells = [{*_cells_of(of_run.replies)} for of_run in named]
     shared = _shared(*cells)
-    before, after = _replies(first, tables[0], shared), _replies(second, tables[1], shared)
+    before, after = (
+        _replies(run, table, of_run.replies, shared)
+        for run, table, of_run in zip((first, second), tables, named, strict=True)
+    )
     if before is None or after is None:
         return FigureChanges(by_name, NO_FILES_REASON)
     clusters, unlike = generations[0].gen_bias.clusters or {}, None
@@ -65,7 +69,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     covariances = gen_bias_covariances(before.by_cell, after.by_cell, columns)
     debiased = [generation.debiased for generation in generations]
     if cells != [shared, shared]:
-        debiased = [_debiased(run.by_cell, labels, clusters) for run in (before, after)]
+        debiased = [_debiased(run, labels, clusters) for run in (before, after)]
     for name, path, axis, metric in _figures(generations[0], list(columns)):
         values = [value_at(of_run, path) for of_run in debiased]
         if axis in covariances and None not in values:
@@ -118,26 +122,23 @@ def _unlike(first: Run, second: Run) -> str | None:
     return None
 
 
-def _replies(run: Run, table: pa.Table, chosen: Collection[CellKey]) -> _Replies | None:
-    """Reads the replies in the chosen cells."""
+def _replies(run: Run, table: pa.Table, replies: Replies, chosen: Collection[CellKey]) -> _Replies | None:
+    """Reads the style vectors of a run's non-empty replies, and keeps the replies in the chosen cells."""
     if not run.tables.has(STYLES):
         return None
-    styles, replies = run.tables.vectors(STYLES), nonempty_replies(table)
+    styles = run.tables.vectors(STYLES)
     if set(replies.ids) != set(styles.ids):
         return None
-    rows = zip(replies.templates, replies.axes, replies.descriptors, strict=True)
-    replies = chosen_replies(replies, np.array([row in chosen for row in rows], bool))
+    replies = chosen_replies(replies, np.array([cell in chosen for cell in _cells_of(replies)], bool))
     vectors = styles.of(replies.ids).astype(np.float32, copy=False)
+    cells: dict[CellKey, list[int]] = grouped((cell, row) for row, cell in enumerate(_cells_of(replies)))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
-    cells: dict[CellKey, list[int]] = grouped(
-        ((template, *term), row) for row, (template, term) in enumerate(zip(replies.templates, terms, strict=True))
-    )
     kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
-    return _Replies(CellReplies(vectors, np.array(replies.ids), cells), kernels)
+    return _Replies(replies, CellReplies(vectors, np.array(replies.ids), cells), kernels)
 
 
-def _cells_of(replies: Replies) -> set[CellKey]:
-    return set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
+def _cells_of(replies: Replies) -> list[CellKey]:
+    return list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
 
 
 def _shared(before: set[CellKey], after: set[CellKey]) -> set[CellKey]:
@@ -150,13 +151,14 @@ def _shared(before: set[CellKey], after: set[CellKey]) -> set[CellKey]:
     return {cell for cell in shared if numbers[cell[0]] > 1}
 
 
-def _debiased(run: CellReplies, labels: Sequence[str], clusters: Mapping[str, Sequence[str]]) -> GenBias | None:
+def _debiased(run: _Replies, labels: Sequence[str], clusters: Mapping[str, Sequence[str]]) -> GenBias | None:
     """Computes the debiased values. The result is `None` if there are no cells, or if the sampling noise is unknown."""
+    replies = run.replies
+    if not replies.ids:
+        return None
     cells = CellSums(labels, clusters) if clusters else CellSums()
-    for (template, axis, descriptor), rows in run.cells.items():
-        names = ([name] * len(rows) for name in (descriptor, template, str(axis)))
-        cells.add(run.vectors[rows], *names)
-    return plain_and_debiased(cells, None)[1] if run.cells else None
+    cells.add(run.by_cell.vectors, replies.descriptors, replies.templates, replies.axes)
+    return plain_and_debiased(cells, None)[1]
 
 
 def _figures(generation: Generation, clusters: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], str | None, int]]:
