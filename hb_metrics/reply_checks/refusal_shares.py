@@ -151,19 +151,29 @@ def p_between_axes(
 ) -> float | None:
     """Tests, by shuffling descriptors among the axes, whether all axes have the same share.
 
-    The statistic is the sum over axes of (number − expected number)² / number of replies. The expected number of
-    flagged replies is computed within each template.
+    The statistic is that of a score test: the sum over axes of (sum of weights · z)² / sum of squared weights. z is
+    (number − expected number) / standard deviation of each descriptor, and the expected number of flagged replies is
+    computed within each template. z is shuffled rather than the numbers, because descriptors with more replies vary
+    more, and may all be on one axis.
     """
     names, members = np.unique(np.array(axes), return_inverse=True)
-    totals = np.maximum(sizes.sum(axis=0), 1)
-    beyond = (counts - sizes * (counts.sum(axis=0) / totals)).sum(axis=1)
-    replies = sizes.sum(axis=1)
+    shares = counts.sum(axis=0) / np.maximum(sizes.sum(axis=0), 1)
+    beyond = (counts - sizes * shares).sum(axis=1)
     if len(names) < 2 or len(names) == len(axes) or np.allclose(beyond, 0):
         return None
+    # If log odds differ between descriptors, the square of the binomial variance is multiplied by the variance of log
+    # odds and added.
+    binomial = (sizes * shares * (1 - shares)).sum(axis=1)
+    of_log_odds = max(0.0, (beyond**2 - binomial).sum() / (binomial**2).sum())
+    variance = binomial + of_log_odds * binomial**2
+    known = variance > 0  # in some of the descriptor's templates, replies differ
+    deviation = np.sqrt(np.where(known, variance, 1))
+    standardised, weights = beyond / deviation, binomial / deviation
+    of_axes = np.maximum(np.bincount(members, weights**2, len(names)), np.finfo(float).tiny)
 
     def statistic(order: np.ndarray) -> float:
-        sums = np.bincount(members, beyond[order], len(names))
-        return float((sums**2 / np.bincount(members, replies[order], len(names))).sum())
+        sums = np.bincount(members, weights * standardised[order], len(names))
+        return float((sums**2 / of_axes).sum())
 
     random = seeded_generator(seed, "refusals between axes", "")
     shuffled = np.array([statistic(random.permutation(len(axes))) for _ in range(num_shuffles)])

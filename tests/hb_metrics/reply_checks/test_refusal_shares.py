@@ -85,6 +85,18 @@ def test_the_tests_find_differences_and_nothing_else():
     assert p_between_descriptors(counts, sizes, 999, 0) == p_between_axes(counts, sizes, axes, 999, 0) == 0.001
 
 
+@pytest.mark.parametrize("num_terms", [(2, 30), (1, 15, 15), (2, 3, 20)], ids=str)
+def test_few_terms_with_many_replies_do_not_look_like_an_axis_that_differs(num_terms):
+    """Terms differ at random, and the terms of the smallest axis have ten times as many replies as others."""
+    rng, found = np.random.default_rng(2), []
+    axes = np.repeat(np.arange(len(num_terms)), num_terms)
+    for _ in range(200):
+        sizes = np.tile(np.where(np.arange(len(axes)) < num_terms[0], 30, 3)[:, None], 5)
+        counts = rng.binomial(sizes, rng.beta(0.5, 1.5, (len(axes), 1)))
+        found.append(p_between_axes(counts, sizes, axes.astype(str), 99, 0) <= 0.05)
+    assert 0.005 <= np.mean(found) <= 0.1
+
+
 def test_without_a_difference_to_find_there_is_no_p_value():
     sizes = np.full((4, 3), 8)
     for counts in (sizes * 0, sizes):
