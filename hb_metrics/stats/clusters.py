@@ -113,17 +113,18 @@ def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Un
 
     `first` and `second` [units] contain the clusters' names. Let V_cells be the variance if pairs of clusters are
     independent. The clusters of a kind add the excess of their own variance over V_cells (Cameron, Gelbach and Miller,
-    2011). If there is none, nothing shows that these clusters differ, so their variance is not estimated.
+    2011), and of their own third moment. If there is none, nothing shows that these clusters differ, so their variance
+    is not estimated.
     """
     cells = np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].ravel()
     of_cells, *kinds = (_clustered(influences, clusters) for clusters in (cells, first, second))
-    variance, noise = of_cells.variance, 0.0
-    for kind in kinds:
-        if kind.variance > of_cells.variance:
-            variance += kind.variance - of_cells.variance
-            noise += kind.variance**2 / kind.welch
-    freedom = max(variance**2 / noise, 1.0) if noise else of_cells.welch
-    return Uncertainty(variance, freedom, freedom, min(kind.by_weight for kind in kinds), 0.0)
+    adding = [kind for kind in kinds if kind.variance > of_cells.variance]
+    variance = of_cells.variance + sum(kind.variance - of_cells.variance for kind in adding)
+    third = of_cells.third + sum(kind.third - of_cells.third for kind in adding)
+    noise = sum(kind.variance**2 / kind.welch for kind in adding)
+    welch = max(variance**2 / noise, 1.0) if noise else of_cells.welch
+    freedom = min(welch, *(kind.freedom for kind in adding or (of_cells,)))
+    return Uncertainty(variance, freedom, welch, min(kind.by_weight for kind in kinds), third)
 
 
 def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Uncertainty:

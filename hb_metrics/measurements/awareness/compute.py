@@ -14,7 +14,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
-from hb_metrics.stats.clusters import Bounds, Uncertainty, crossed, share_bounds
+from hb_metrics.stats.clusters import Uncertainty, crossed, mean_bounds, share_bounds
 
 FOLDER = "awareness"
 DIVERGENCES = "divergences"  # a subfolder of shards
@@ -84,13 +84,18 @@ def takes_up(reply: str, words: Sequence[str], descriptor: str) -> bool:
 
 
 def estimate(mean: "ClusterMean | None", confidence_level: float, *, is_share: bool = False) -> MeanEstimate:
-    """Returns a mean with its interval. The interval of a share is symmetric on the logit scale."""
+    """Returns a mean with its interval, which is robust to clustering by term and by question.
+
+    There is no interval if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
+    """
     if mean is None:
         return MeanEstimate(None, None)
-    bounds = mean.interval(confidence_level)
-    if bounds is not None and is_share:
-        bounds = share_bounds(mean.value, (bounds[1] - bounds[0]) / 2)
-    return MeanEstimate(mean.value, bounds)
+    of_mean = mean.uncertainty
+    if mean.num_clusters < MIN_CLUSTERS or not of_mean.variance > 0:
+        return MeanEstimate(mean.value, None)
+    if is_share:
+        return MeanEstimate(mean.value, share_bounds(mean.value, of_mean.half_width(confidence_level)))
+    return MeanEstimate(mean.value, mean_bounds(mean.value, of_mean, confidence_level))
 
 
 class ClusterMean(NamedTuple):
@@ -118,17 +123,6 @@ class ClusterMean(NamedTuple):
     def uncertainty(self) -> Uncertainty:
         known = ~np.isnan(self.influences)
         return crossed(self.influences[known], *self.clusters[:, known])
-
-    def interval(self, confidence_level: float) -> Bounds | None:
-        """Computes a t-interval that is robust to clustering by term and by question.
-
-        Returns:
-            The interval, or `None` if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
-        """
-        if self.num_clusters < MIN_CLUSTERS or not self.uncertainty.variance > 0:
-            return None
-        half = self.uncertainty.half_width(confidence_level)
-        return self.value - half, self.value + half
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:

@@ -64,7 +64,7 @@ def test_crossed_clusters_add_their_excess_over_independent_cells():
     of_figure = crossed(influences, first, second)
     assert excess[0] > 10 * excess[1]
     assert of_figure.variance == pytest.approx(of_cells + sum(excess))
-    assert of_figure.freedom == pytest.approx(of_figure.variance**2 / (variance(first) ** 2 / 18), rel=0.15)
+    assert of_figure.welch == pytest.approx(of_figure.variance**2 / (variance(first) ** 2 / 18), rel=0.15)
     alone = crossed(influences, first, first)
     assert alone.variance == pytest.approx(variance(first))
 
