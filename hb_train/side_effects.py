@@ -27,7 +27,7 @@ from hb_metrics.collect.replies.prompt_replies import reply_entropies, reply_to_
 from hb_metrics.collect.scoring.reply_scoring import drift_per_token
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
-from hb_metrics.measurements.awareness.compute import cluster_mean
+from hb_metrics.measurements.awareness.compute import cluster_mean, estimate
 from hb_metrics.measurements.awareness.figures import cluster_change
 from hb_metrics.measurements.reply_requests import ask, request_replies
 from hb_metrics.measurements.results import Run, read_run
@@ -100,7 +100,7 @@ def neutral_drift(before: Side, after: Side) -> dict[str, object]:
     mean = cluster_mean(values, np.array([rows, rows]))
     return {
         "value": mean.value,
-        "interval": mean.interval(before.run.confidence_level),
+        "interval": estimate(mean, before.run.confidence_level).interval,
         "num_prompts": len(values),
         "num_empty_replies": len(questions) - len(values),
     }
