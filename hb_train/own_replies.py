@@ -28,7 +28,7 @@ from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import check_least, first_line, run_script, some_options
+from hb_train.training.options import USAGE, check_least, first_line, run_script, some_options
 from hb_train.training.runs import model_description
 from hb_train.tuning.labels import held_out_rows, write_splits
 from hb_train.tuning.own_rows import (
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> ReplyArguments:
-    parser = HfArgumentParser(ReplyArguments, description=first_line(__doc__), allow_abbrev=False)
+    parser = HfArgumentParser(ReplyArguments, description=first_line(__doc__), usage=USAGE, allow_abbrev=False)
     return ReplyArguments(**vars(parser.parse_args(argv)))
 
 

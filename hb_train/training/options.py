@@ -24,6 +24,7 @@ _TRAINING = """
     logging_steps logging_strategy logging_first_step log_level disable_tqdm report_to run_name project trackio_space_id
     save_strategy save_steps save_total_limit save_only_model local_rank
 """
+USAGE = "%(prog)s OPTIONS; --help lists all options"  # argparse would print all of them before an error
 # The settings of the scripts that follow Barikeri et al. (2021, 5.1).
 PAPER: Any = {"num_train_epochs": 1, "learning_rate": 5e-5, "lr_scheduler_type": "constant"}
 
@@ -57,7 +58,8 @@ def parse_options(
     from hb_metrics.models.processes import num_workers
 
     trainer, names = classes[1], {*_TRAINING.split(), *more.split()}
-    parser = TrlParser((classes[0], some_options(trainer, names), *classes[2:]), description=first_line(docstring))
+    kinds = (classes[0], some_options(trainer, names), *classes[2:])
+    parser = TrlParser(kinds, description=first_line(docstring), usage=USAGE)
     if not torch.accelerator.is_available():
         defaults = {"use_cpu": True, "bf16": has_fast_bfloat16(), **defaults}
     parser.set_defaults(**{name: value for name, value in defaults.items() if name in names})
