@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hb_metrics.measurements.settings import option
 from hb_metrics.run.run_folder import write_json
-from hb_train.training.models import check_lora, check_trainable, load_base_model
+from hb_train.training.models import check_lora, check_trainable, load_base_model, multiply_lora
 from hb_train.training.options import check_least, check_model_options, parse_options, run_script
 from hb_train.training.runs import (
     MEASURES,
@@ -56,6 +56,7 @@ class TuneArguments:
     labels: Literal["tags", "none"] = option("tags", "For method sft: whether each prompt ends in its tag.")
     anchor_share: float = option(0.33, "For method counterfactual: the anchors' share of the weight of all tokens.")
     naming_weight: float = option(3.0, "For method counterfactual: the weight of the probability that a name begins.")
+    dose: float = option(1.0, "After training, multiply LoRA's change of the weights by this number.")
     merge: bool = option(False, "Save whole weights, into which LoRA is merged, instead of an adapter.")
     dry_run: bool = option(False, "Print the numbers of rows and tokens, and memory and time. Do not train.")
     early_stopping_patience: int = option(
@@ -63,7 +64,7 @@ class TuneArguments:
     )
 
     def __post_init__(self) -> None:
-        check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0)
+        check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0, dose=0)
         if self.anchor_share >= 1:
             raise ValueError(f"anchor_share is {self.anchor_share}; set a number of at least 0 and below 1")
         if self.method != "sft" and self.labels == "none":
@@ -99,6 +100,8 @@ def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, Model
         eval_on_start=True,
     )
     check_model_options(options[2], may_quantize=not options[0].merge)
+    if options[0].dose != 1 and not options[2].use_peft:
+        raise ValueError(f"dose is {options[0].dose}, but only the change of LoRA can be multiplied; set --use_peft")
     return options
 
 
@@ -144,6 +147,10 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     if trainer.state.best_metric is None:
         raise ValueError(f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more")
     check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
+    if arguments.dose != 1:
+        multiply_lora(trainer.accelerator.unwrap_model(trainer.model), arguments.dose)
+        value = trainer.predict(trainer.eval_dataset).metrics[f"test_{trainer.measure}"]
+        print_once(training_args, f"\nvalidation {trainer.measure} {value:.3f} with dose {arguments.dose:g}")
     if trainer.is_world_process_zero():
         _save(folder, trainer, tuning)
         print(f"\nmodel: {folder.resolve()}")
@@ -193,6 +200,7 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
         "labels": arguments.labels,
         "model": tuning.loaded.name,
         "base_model": {"name": tuning.loaded.source, "revision": tuning.loaded.revision},
+        "dose": arguments.dose,
         "is_adapter": tuning.model_args.use_peft and not arguments.merge,
         f"best_validation_{measure}": state.best_metric,
         "best_step": state.best_global_step,

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from torch.nn.functional import kl_div
 from transformers import PreTrainedModel
 from trl import SFTTrainer
 
@@ -32,7 +31,8 @@ from hb_train.tuning.swap import name_starts
 
 NO_TOKEN = -1
 _ARTICLE = re.compile(r"\s?an?\b", re.IGNORECASE)
-_SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
+OF_REVERSE = 0.75  # the weight of KL(model ‖ mixture)
+_SMALLEST = 1e-6  # a smaller probability has the logarithm of this one
 
 
 def encode_groups(
@@ -153,7 +153,9 @@ def _reply_tokens(
 class CounterfactualTrainer(ReplyTraining, SFTTrainer):
     """Trains a model to predict the mixtures of the untuned model's distributions.
 
-    The loss of a reply token is KL(mixture ‖ model) in nats. At tokens that all prompts of a group share, the
+    The loss of a reply token is a weighted mean of KL(mixture ‖ model) and KL(model ‖ mixture) in nats. The first alone
+    makes replies more random: a model that cannot tell which mixture is right spreads over all of them. At tokens that
+    all prompts of a group share, the
     divergence between the probabilities that a name begins is added, with the weight `naming_weight`. If `untuned` is
     `None`, the untuned model is the model without its adapter.
     """
@@ -201,8 +203,10 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         labels, begin = torch.cat(starts, 1)
         given = torch.zeros_like(wanted).index_add(0, labels, log_probs[labels, begin].exp())
         naming = _binary_divergence(wanted, given)
-        # A target of 0 adds 0 to the sum, whereas its logarithm would add NaN.
-        losses = kl_div(log_probs, target, reduction="none").sum(-1) + self._naming_weight * naming
+        ratios = target.clamp(min=_SMALLEST).log() - log_probs
+        # A weighted mean of both divergences: Σ target · ratio, and −Σ probability · ratio.
+        weighted = (1 - OF_REVERSE) * target - OF_REVERSE * log_probs.exp()
+        losses = (weighted * ratios).sum(-1) + self._naming_weight * naming
         return inputs["weight"][rows] * losses, learnt
 
     @torch.no_grad()

@@ -102,3 +102,26 @@ def test_an_adapter_and_whole_weights_are_the_same_model(save_small_model, tmp_p
     tokens = load_tokenizer(str(model)).tokenizer("Hi! I'm a man.", return_tensors="pt")["input_ids"]
     whole = AutoModelForCausalLM.from_pretrained(tmp_path / "whole").eval()
     assert (adapted(tokens).logits - whole(tokens).logits).abs().max() < 1e-4
+
+
+def test_a_dose_multiplies_what_lora_has_learnt(save_small_model, tmp_path, capsys):
+    model = save_small_model("gpt2")
+    replied(model, tmp_path / "rows", "--num_replies", "8", "--num_anchors", "2")
+    given = options_for(model, tmp_path / "rows", tmp_path / "whole weights", "--method", "counterfactual")
+    with pytest.raises(SystemExit, match="dose is 2.5"):
+        tune_main([*given, "--dose", "2.5"])
+    for name, more in (("once", []), ("adapter", ["--dose", "2.5"]), ("whole", ["--dose", "2.5", "--merge", "true"])):
+        options = ["--method", "counterfactual", *LORA, *few_steps(2, "1e-1"), *more]
+        tune_main(options_for(model, tmp_path / "rows", tmp_path / name, *options))
+    assert "with dose 2.5" in capsys.readouterr().out
+    once, dosed = (
+        AutoPeftModelForCausalLM.from_pretrained(tmp_path / name).merge_and_unload().state_dict()
+        for name in ("once", "adapter")
+    )
+    untuned, whole = (AutoModelForCausalLM.from_pretrained(path).state_dict() for path in (model, tmp_path / "whole"))
+    assert any((once[name] - weight).abs().max() > 0.01 for name, weight in untuned.items())
+    for name, weight in untuned.items():
+        assert (dosed[name] - (weight + 2.5 * (once[name] - weight))).abs().max() < 1e-5
+        assert (whole[name] - dosed[name]).abs().max() < 1e-5
+    card = (tmp_path / "adapter" / "README.md").read_text(encoding="utf-8")
+    assert "multiplied by 2.5" in card
