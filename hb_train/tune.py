@@ -7,15 +7,16 @@ With `--method counterfactual`, the model learns to reply to a descriptor as it 
 dataset is a folder that `own_replies.py` has written. With the default method, sft, the model learns labelled replies,
 and the dataset is a folder that `bias_labels.py` has written. Each prompt ends in the tag of its reply.
 
-The output folder contains the selected checkpoint, its card, and the tag and the prompt format for `measure.py --model
-FOLDER`. LoRA (`--use_peft`) is saved as an adapter. To resume interrupted tuning, run the same command again.
+The output folder contains the selected checkpoint (multiplied by the dose), its card, and the tag and the prompt format
+for `measure.py --model FOLDER`. LoRA (`--use_peft`) is saved as an adapter. To resume interrupted tuning, run the same
+command again.
 """
 
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hb_metrics.measurements.settings import option
 from hb_metrics.run.run_folder import write_json
@@ -56,7 +57,7 @@ class TuneArguments:
     labels: Literal["tags", "none"] = option("tags", "For method sft: whether each prompt ends in its tag.")
     anchor_share: float = option(0.33, "For method counterfactual: the anchors' share of the weight of all tokens.")
     naming_weight: float = option(3.0, "For method counterfactual: the weight of the probability that a name begins.")
-    dose: float = option(1.0, "After training, multiply LoRA's change of the weights by this number.")
+    dose: float = option(1.0, "After training, multiply LoRA's change of the weights by this number above 0.")
     merge: bool = option(False, "Save whole weights, into which LoRA is merged, instead of an adapter.")
     dry_run: bool = option(False, "Print the numbers of rows and tokens, and memory and time. Do not train.")
     early_stopping_patience: int = option(
@@ -64,7 +65,7 @@ class TuneArguments:
     )
 
     def __post_init__(self) -> None:
-        check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0, dose=0)
+        check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0, dose=1e-3)
         if self.anchor_share >= 1:
             raise ValueError(f"anchor_share is {self.anchor_share}; set a number of at least 0 and below 1")
         if self.method != "sft" and self.labels == "none":
@@ -100,8 +101,12 @@ def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, Model
         eval_on_start=True,
     )
     check_model_options(options[2], may_quantize=not options[0].merge)
-    if options[0].dose != 1 and not options[2].use_peft:
-        raise ValueError(f"dose is {options[0].dose}, but only the change of LoRA can be multiplied; set --use_peft")
+    model_args, dose = options[2], options[0].dose
+    if dose != 1 and (not model_args.use_peft or model_args.use_dora or model_args.lora_modules_to_save):
+        raise ValueError(
+            f"dose is {dose:g}, but only the change of LoRA can be multiplied; set --use_peft without --use_dora and "
+            "--lora_modules_to_save, or set --dose 1"
+        )
     return options
 
 
@@ -144,15 +149,16 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         return
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
+    dosed = None
     if trainer.state.best_metric is None:
         raise ValueError(f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more")
     check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
     if arguments.dose != 1:
         multiply_lora(trainer.accelerator.unwrap_model(trainer.model), arguments.dose)
-        value = trainer.predict(trainer.eval_dataset).metrics[f"test_{trainer.measure}"]
-        print_once(training_args, f"\nvalidation {trainer.measure} {value:.3f} with dose {arguments.dose:g}")
+        dosed = _validation(trainer)
+        check_finite(training_args, dosed, f"validation {trainer.measure} with dose {arguments.dose:g}")
     if trainer.is_world_process_zero():
-        _save(folder, trainer, tuning)
+        _save(folder, trainer, tuning, dosed)
         print(f"\nmodel: {folder.resolve()}")
         if is_pushed:
             _publish(training_args)
@@ -187,8 +193,17 @@ def check_model(
     return check_lora(model_args, loaded) if model_args.use_peft else "all weights are trained"
 
 
-def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
-    """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
+def _validation(trainer: Any) -> float:
+    """Computes the validation measure of the model in its current state, without a log entry."""
+    trainer.args.bf16_full_eval = trainer.args.fp16_full_eval = False  # these would convert the weights to be saved
+    return float(trainer.predict(trainer.eval_dataset).metrics[f"test_{trainer.measure}"])
+
+
+def _save(folder: Path, trainer: "Trainer", tuning: "Tuning", dosed: float | None) -> None:
+    """Saves the model and its card. The file with the tag is written last, because it marks a finished run.
+
+    `dosed` is the validation measure with the dose, or `None` without a dose.
+    """
     from hb_metrics.models.layout import TUNING_FILE, BiasTuning
     from hb_train.training.saving import save_tuned_model, write_model_card
 
@@ -206,6 +221,7 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
         "best_step": state.best_global_step,
         "num_steps": state.global_step,
         f"validation_{measure}": curve,
+        f"validation_{measure}_with_dose": dosed,
         "num_rows": {name: len(rows) for name, rows in encoded.items()},
     }
     elsewhere = ("context", "asked_with", "alpha", "beta")
@@ -225,7 +241,9 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     write_model_card(folder, record_of_tuning)
     write_json(folder / TUNING_FILE, asdict(record_of_tuning))
     print(f"\nvalidation {measure} {state.best_metric:.3f} at step {state.best_global_step} of {state.global_step}")
-    if not is_gain(curve, measure):
+    if dosed is not None:
+        print(f"with dose {arguments.dose:g}: {dosed:.3f}")
+    if not is_gain(curve, measure, dosed):
         print("it is no lower than before tuning; try fewer steps, a lower --learning_rate or more rows")
 
 

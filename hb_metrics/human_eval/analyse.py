@@ -257,7 +257,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimat
             return Estimate(value, None, f"{counted}; an interval needs {needed} or more")
     of_rate, independent = crossed((wins - value) / number, raters, pairs), number - 1.0
     if of_rate.variance > 0:
-        # Jeffreys's interval is skewed already, so the skewness of ratings does not reduce the degrees of freedom.
+        # Jeffreys's interval allows for rare losses, so only weights of raters and pairs reduce the degrees of freedom.
         ratio = quantile(_LEVEL) / quantile(_LEVEL, of_rate.welch)
         independent = value * (1 - value) * ratio**2 / of_rate.variance
     return Estimate(value, jeffreys_bounds(value, independent, _LEVEL), None)

@@ -2,8 +2,8 @@
 
 Intervals cover variation between replies to the same descriptors and templates (see `reply_shares.py`). There are
 two permutation tests. The test between descriptors shuffles refusals within templates, because refusals that do not
-depend on the descriptor are equally likely in all replies to the same template. The test between axes shuffles
-descriptors among the axes.
+depend on the descriptor are equally likely in all replies to the same template. The test between axes shuffles the
+standardised deviations of descriptors.
 """
 
 from collections.abc import Sequence
@@ -149,35 +149,37 @@ def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: i
 def p_between_axes(
     counts: np.ndarray, sizes: np.ndarray, axes: Sequence[str], num_shuffles: int, seed: int
 ) -> float | None:
-    """Tests, by shuffling descriptors among the axes, whether all axes have the same share.
+    """Tests, by shuffling deviations among descriptors, whether all axes have the same share.
 
-    The statistic is that of a score test: the sum over axes of (sum of weights · z)² / sum of squared weights. z is
-    (number − expected number) / standard deviation of each descriptor, and the expected number of flagged replies is
-    computed within each template. z is shuffled rather than the numbers, because descriptors with more replies vary
-    more, and may all be on one axis.
+    z is a descriptor's number of flagged replies minus the expected number, divided by the standard deviation. The
+    expected number is computed within each template. z is shuffled rather than the numbers, because descriptors with
+    more replies vary more, and may all be on one axis. The statistic is that of a score test: the sum over axes of
+    (Σ weight · z)² / Σ weight². The weight is the binomial variance divided by the standard deviation.
+
+    Returns `None` if there are fewer than two axes, or as many axes as descriptors, among the descriptors in templates
+    where some replies are flagged and others are not.
     """
-    names, members = np.unique(np.array(axes), return_inverse=True)
-    shares = counts.sum(axis=0) / np.maximum(sizes.sum(axis=0), 1)
+    totals = np.maximum(sizes.sum(axis=0), 1)
+    shares = counts.sum(axis=0) / totals
     beyond = (counts - sizes * shares).sum(axis=1)
-    if len(names) < 2 or len(names) == len(axes) or np.allclose(beyond, 0):
+    binomial = (sizes * (1 - sizes / totals) * shares * (1 - shares)).sum(axis=1)
+    known = binomial > 0
+    members, beyond, binomial = np.unique(np.array(axes)[known], return_inverse=True)[1], beyond[known], binomial[known]
+    number = members.max(initial=-1) + 1
+    if number < 2 or number == len(members) or np.allclose(beyond, 0):
         return None
-    # If log odds differ between descriptors, the square of the binomial variance is multiplied by the variance of log
-    # odds and added.
-    binomial = (sizes * shares * (1 - shares)).sum(axis=1)
+    # The variance is binomial + (variance of the log odds between descriptors) · binomial².
     of_log_odds = max(0.0, (beyond**2 - binomial).sum() / (binomial**2).sum())
-    variance = binomial + of_log_odds * binomial**2
-    known = variance > 0  # in some of the descriptor's templates, replies differ
-    deviation = np.sqrt(np.where(known, variance, 1))
+    deviation = np.sqrt(binomial + of_log_odds * binomial**2)
     standardised, weights = beyond / deviation, binomial / deviation
-    of_axes = np.maximum(np.bincount(members, weights**2, len(names)), np.finfo(float).tiny)
+    of_axes = np.bincount(members, weights**2)
 
     def statistic(order: np.ndarray) -> float:
-        sums = np.bincount(members, weights * standardised[order], len(names))
-        return float((sums**2 / of_axes).sum())
+        return float((np.bincount(members, weights * standardised[order]) ** 2 / of_axes).sum())
 
     random = seeded_generator(seed, "refusals between axes", "")
-    shuffled = np.array([statistic(random.permutation(len(axes))) for _ in range(num_shuffles)])
-    return _p_value(statistic(np.arange(len(axes))), shuffled)
+    shuffled = np.array([statistic(random.permutation(len(members))) for _ in range(num_shuffles)])
+    return _p_value(statistic(np.arange(len(members))), shuffled)
 
 
 def _p_value(value: float, shuffled: np.ndarray) -> float:

@@ -123,7 +123,8 @@ def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Un
     third = of_cells.third + sum(kind.third - of_cells.third for kind in adding)
     noise = sum(kind.variance**2 / kind.welch for kind in adding)
     welch = max(variance**2 / noise, 1.0) if noise else of_cells.welch
-    freedom = min(welch, *(kind.freedom for kind in adding or (of_cells,)))
+    tails = sum(kind.variance**2 / kind.freedom for kind in adding)
+    freedom = max(variance**2 / tails, LEAST_FREEDOM) if tails else of_cells.freedom
     return Uncertainty(variance, freedom, welch, min(kind.by_weight for kind in kinds), third)
 
 

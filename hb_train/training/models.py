@@ -80,14 +80,13 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
 def multiply_lora(model: Any, factor: float) -> None:
     """Multiplies LoRA's change of the weights, in the model and in the configuration with which it is saved.
 
-    A model that has learnt for too short a time changes further in the direction that it has learnt (Ilharco et al.,
-    2023, https://arxiv.org/abs/2212.04089).
+    This strengthens what the model has learnt (task vectors, Ilharco et al., 2023, https://arxiv.org/abs/2212.04089).
     """
     from peft.tuners.lora import LoraLayer
 
     for module in model.modules():
         if isinstance(module, LoraLayer):
-            module.scale_layer(factor)
+            module.scaling["default"] *= factor
     model.peft_config["default"].lora_alpha *= factor
 
 

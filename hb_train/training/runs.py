@@ -105,11 +105,15 @@ def validation_curve(history: list[dict[str, float]], measure: str) -> list[dict
     ]
 
 
-def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
-    """Returns whether the curve falls below its value at step 0. Without step 0, the result is true."""
+def is_gain(curve: Sequence[Mapping[str, Any]], measure: str, dosed: float | None = None) -> bool:
+    """Returns whether the curve falls below its value at step 0. Without step 0, the result is true.
+
+    If the model has a dose, its value `dosed` counts instead of those of later steps.
+    """
     by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
     start = by_step.pop(0, math.inf)
-    return min(by_step.values(), default=start) < start or start == math.inf
+    lowest = min(by_step.values(), default=start) if dosed is None else dosed
+    return lowest < start or start == math.inf
 
 
 def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:

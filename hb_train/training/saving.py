@@ -66,6 +66,7 @@ def write_model_card(
     assert tuning is not None
     training, measure = tuning.training, MEASURES[tuning.method]
     base, is_adapter = training["base_model"]["name"], training["is_adapter"]
+    dosed = training.get(f"validation_{measure}_with_dose")
     relation = {"base_model": base, "base_model_relation": "adapter" if is_adapter else "finetune"}
     about = ModelCardData(
         library_name="peft" if is_adapter else "transformers",
@@ -81,7 +82,8 @@ def write_model_card(
         asked_with=any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()),
         measure=measure,
         best=training[f"best_validation_{measure}"],
-        is_gain=is_gain(training.get(f"validation_{measure}", []), measure),
+        dosed=dosed,
+        is_gain=is_gain(training.get(f"validation_{measure}", []), measure, dosed),
         figures=overview_markdown(runs, names).strip() if runs else "Not measured yet.",
     )
     write_text(folder / "README.md", str(card))

@@ -32,7 +32,7 @@ from hb_train.tuning.swap import name_starts
 NO_TOKEN = -1
 _ARTICLE = re.compile(r"\s?an?\b", re.IGNORECASE)
 OF_REVERSE = 0.75  # the weight of KL(model ‖ mixture)
-_SMALLEST = 1e-6  # a smaller probability has the logarithm of this one
+_SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 
 
 def encode_groups(
@@ -155,9 +155,8 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
 
     The loss of a reply token is a weighted mean of KL(mixture ‖ model) and KL(model ‖ mixture) in nats. The first alone
     makes replies more random: a model that cannot tell which mixture is right spreads over all of them. At tokens that
-    all prompts of a group share, the
-    divergence between the probabilities that a name begins is added, with the weight `naming_weight`. If `untuned` is
-    `None`, the untuned model is the model without its adapter.
+    all prompts of a group share, the divergence between the probabilities that a name begins is added, with the weight
+    `naming_weight`. If `untuned` is `None`, the untuned model is the model without its adapter.
     """
 
     measure = "loss"
@@ -203,7 +202,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         labels, begin = torch.cat(starts, 1)
         given = torch.zeros_like(wanted).index_add(0, labels, log_probs[labels, begin].exp())
         naming = _binary_divergence(wanted, given)
-        ratios = target.clamp(min=_SMALLEST).log() - log_probs
+        ratios = target.clamp(min=torch.finfo(target.dtype).tiny).log() - log_probs
         # A weighted mean of both divergences: Σ target · ratio, and −Σ probability · ratio.
         weighted = (1 - OF_REVERSE) * target - OF_REVERSE * log_probs.exp()
         losses = (weighted * ratios).sum(-1) + self._naming_weight * naming

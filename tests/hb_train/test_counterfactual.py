@@ -187,7 +187,7 @@ def loss_by_hand(row, untuned, tuned, naming_weight):
                 shares = [sum(each[token] for token in begin) for each in (target, distribution)]
                 if begin:
                     naming = divergence(*([share, 1 - share] for share in shares))
-            reverse = divergence(distribution, [max(p, 1e-6) for p in target])
+            reverse = divergence(distribution, [max(p, 1e-38) for p in target])
             both = 0.25 * divergence(target, distribution) + 0.75 * reverse
             losses.append(row["weight"] * (both + naming_weight * naming))
     return losses

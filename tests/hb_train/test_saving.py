@@ -108,12 +108,12 @@ def test_a_dose_multiplies_what_lora_has_learnt(save_small_model, tmp_path, caps
     model = save_small_model("gpt2")
     replied(model, tmp_path / "rows", "--num_replies", "8", "--num_anchors", "2")
     given = options_for(model, tmp_path / "rows", tmp_path / "whole weights", "--method", "counterfactual")
-    with pytest.raises(SystemExit, match="dose is 2.5"):
+    with pytest.raises(SystemExit, match="set --use_peft"):
         tune_main([*given, "--dose", "2.5"])
     for name, more in (("once", []), ("adapter", ["--dose", "2.5"]), ("whole", ["--dose", "2.5", "--merge", "true"])):
         options = ["--method", "counterfactual", *LORA, *few_steps(2, "1e-1"), *more]
         tune_main(options_for(model, tmp_path / "rows", tmp_path / name, *options))
-    assert "with dose 2.5" in capsys.readouterr().out
+    assert "\nwith dose 2.5: " in capsys.readouterr().out
     once, dosed = (
         AutoPeftModelForCausalLM.from_pretrained(tmp_path / name).merge_and_unload().state_dict()
         for name in ("once", "adapter")

@@ -97,6 +97,17 @@ def test_few_terms_with_many_replies_do_not_look_like_an_axis_that_differs(num_t
     assert 0.005 <= np.mean(found) <= 0.1
 
 
+def test_descriptors_in_templates_without_refusals_are_no_evidence():
+    """Two thirds of the terms have replies only in templates where nobody is refused."""
+    rng, found, axes = np.random.default_rng(3), [], np.arange(60) % 3
+    in_first = np.arange(60) % 9 < 3
+    for _ in range(200):
+        sizes = np.where(in_first[:, None] == (np.arange(6) < 3), rng.integers(1, 6, (60, 6)), 0)
+        counts = rng.binomial(sizes, np.where(np.arange(6) < 3, 0.1, 0.0))
+        found.append((p_between_axes(counts, sizes, axes.astype(str), 99, 0) or 1) <= 0.05)
+    assert 0.005 <= np.mean(found) <= 0.1
+
+
 def test_without_a_difference_to_find_there_is_no_p_value():
     sizes = np.full((4, 3), 8)
     for counts in (sizes * 0, sizes):
