@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shutil
+from copy import deepcopy
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
 from trl import SFTConfig
 
 from hb_dataset import load_table
@@ -217,6 +218,21 @@ def test_the_loss_is_that_of_a_loop_over_all_prompts(save_small_model, tmp_path)
     assert loss.item() == pytest.approx(total / number, rel=1e-4)
     loss.backward()
     assert all(weight.grad.isfinite().all() for weight in tuned.parameters() if weight.grad is not None)
+
+
+def test_anchors_do_not_move_the_untuned_model(save_small_model, tmp_path):
+    """Also if most of the probability is on very unlikely tokens, as in a large vocabulary."""
+    loaded = load_model(str(save_small_model("gpt2")))
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=60_000, n_embd=8, n_layer=1, n_head=1, n_positions=512)).eval()
+    with torch.no_grad():
+        model.transformer.ln_f.weight.mul_(100)
+    anchors = [row for row in encoded(loaded) if len(row["input_ids"]) == 1]
+    trainer = trainer_of(model, deepcopy(model), loaded, tmp_path, anchors)
+    loss = trainer.compute_loss(model, collate_groups(anchors))
+    loss.backward()
+    assert abs(loss.item()) < 1e-5
+    assert max(weight.grad.abs().max().item() for weight in model.parameters() if weight.grad is not None) < 1e-4
 
 
 def test_an_adapter_is_taught_by_the_model_without_it(save_small_model, tmp_path):
