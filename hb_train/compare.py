@@ -145,7 +145,6 @@ def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Pa
             given = ["--run_dir", run, "--output_dir", rows, *trust, "--beta", "0.0003", *options.label_args]
             steps.append(["hb_train.bias_labels", *given])
         given = ["--config", recipe, "--model_name_or_path", options.model, *trust, "--method", method]
-        given += [] if method == "counterfactual" else ["--dose", "1"]  # the paper's method trains for long enough
         steps.append(["hb_train.tune", *given, "--dataset_name", rows, "--output_dir", model, *options.tune_args])
         measure(method, model)
         if method == "sft" and "none" not in options.tune_args:
