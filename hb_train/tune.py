@@ -149,14 +149,10 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         return
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
-    dosed = None
     if trainer.state.best_metric is None:
         raise ValueError(f"no checkpoint was evaluated in {trainer.state.global_step} steps of training; set more")
     check_finite(training_args, trainer.state.best_metric, f"validation {trainer.measure}")
-    if arguments.dose != 1:
-        multiply_lora(trainer.accelerator.unwrap_model(trainer.model), arguments.dose)
-        dosed = _validation(trainer)
-        check_finite(training_args, dosed, f"validation {trainer.measure} with dose {arguments.dose:g}")
+    dosed = _with_dose(trainer, arguments.dose)
     if trainer.is_world_process_zero():
         _save(folder, trainer, tuning, dosed)
         print(f"\nmodel: {folder.resolve()}")
@@ -193,10 +189,15 @@ def check_model(
     return check_lora(model_args, loaded) if model_args.use_peft else "all weights are trained"
 
 
-def _validation(trainer: Any) -> float:
-    """Computes the validation measure of the model in its current state, without a log entry."""
+def _with_dose(trainer: Any, dose: float) -> float | None:
+    """Multiplies LoRA's change of the weights. Returns the new validation measure, or `None` if the dose is 1."""
+    if dose == 1:
+        return None
+    multiply_lora(trainer.accelerator.unwrap_model(trainer.model), dose)
     trainer.args.bf16_full_eval = trainer.args.fp16_full_eval = False  # these would convert the weights to be saved
-    return float(trainer.predict(trainer.eval_dataset).metrics[f"test_{trainer.measure}"])
+    value = float(trainer.predict(trainer.eval_dataset).metrics[f"test_{trainer.measure}"])
+    check_finite(trainer.args, value, f"validation {trainer.measure} with dose {dose:g}")
+    return value
 
 
 def _save(folder: Path, trainer: "Trainer", tuning: "Tuning", dosed: float | None) -> None:

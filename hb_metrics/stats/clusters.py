@@ -118,14 +118,15 @@ def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Un
     """
     cells = np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].ravel()
     of_cells, *kinds = (_clustered(influences, clusters) for clusters in (cells, first, second))
+    by_weight = min(kind.by_weight for kind in kinds)
     adding = [kind for kind in kinds if kind.variance > of_cells.variance]
+    if not adding:
+        return of_cells._replace(by_weight=by_weight)
     variance = of_cells.variance + sum(kind.variance - of_cells.variance for kind in adding)
     third = of_cells.third + sum(kind.third - of_cells.third for kind in adding)
-    noise = sum(kind.variance**2 / kind.welch for kind in adding)
-    welch = max(variance**2 / noise, 1.0) if noise else of_cells.welch
-    tails = sum(kind.variance**2 / kind.freedom for kind in adding)
-    freedom = max(variance**2 / tails, LEAST_FREEDOM) if tails else of_cells.freedom
-    return Uncertainty(variance, freedom, welch, min(kind.by_weight for kind in kinds), third)
+    welch = variance**2 / sum(kind.variance**2 / kind.welch for kind in adding)
+    freedom = variance**2 / sum(kind.variance**2 / kind.freedom for kind in adding)
+    return Uncertainty(variance, max(freedom, LEAST_FREEDOM), max(welch, 1.0), by_weight, third)
 
 
 def _clustered(influences: np.ndarray, clusters: np.ndarray) -> Uncertainty:

@@ -31,7 +31,7 @@ from hb_train.tuning.swap import name_starts
 
 NO_TOKEN = -1
 _ARTICLE = re.compile(r"\s?an?\b", re.IGNORECASE)
-OF_REVERSE = 0.75  # the weight of KL(model ‖ mixture)
+_OF_REVERSE = 0.75  # the weight of KL(model ‖ mixture)
 _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 
 
@@ -204,7 +204,7 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
         naming = _binary_divergence(wanted, given)
         ratios = target.clamp(min=torch.finfo(target.dtype).tiny).log() - log_probs
         # A weighted mean of both divergences: Σ target · ratio, and −Σ probability · ratio.
-        weighted = (1 - OF_REVERSE) * target - OF_REVERSE * log_probs.exp()
+        weighted = (1 - _OF_REVERSE) * target - _OF_REVERSE * log_probs.exp()
         losses = (weighted * ratios).sum(-1) + self._naming_weight * naming
         return inputs["weight"][rows] * losses, learnt
 

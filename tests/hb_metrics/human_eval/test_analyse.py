@@ -157,8 +157,9 @@ def outcome(kind, design, number):
 def test_intervals_cover_what_unequal_raters_prefer(design, kinds, sets):
     covered = [outcome(KINDS[kind], DESIGNS[design], sets).held for kind in kinds]
     assert min(covered) >= 0.915
-    assert max(covered) <= 0.995  # the narrowest are those of independent ratings, and leaning raters vary less
-    assert 0.925 <= np.mean(covered) <= 0.985  # 6 pairs: 0.982
+    few_pairs = 0.005 if DESIGNS[design][1] <= 12 else 0.0  # intervals of 6 and 12 pairs are wider than necessary
+    assert max(covered) <= 0.99 + few_pairs  # the narrowest are those of independent ratings; leaning raters vary less
+    assert 0.925 <= np.mean(covered) <= 0.98 + few_pairs
 
 
 @pytest.mark.parametrize("name", FAULTS)
