@@ -11,7 +11,7 @@ import pyarrow as pa
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.written_text import sentence_fault
-from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Key, Remark, read_entries, repeat_faults, without
+from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Key, Remarked, read_entries, repeat_faults, without
 
 QUESTIONS_FILE = Path(__file__).parent / "decisions" / "questions.yaml"
 DECISION_SCHEMA = pa.schema(
@@ -37,7 +37,7 @@ Wording = Annotated[str, without(_wording_fault)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class DecisionQuestion:
+class DecisionQuestion(Remarked):
     """A question in two wordings that state the same facts. `favourable` is the answer that the person would prefer."""
 
     topic: Key
@@ -45,8 +45,6 @@ class DecisionQuestion:
     favourable: Literal["yes", "no"]
     wording_1: Wording
     wording_2: Wording
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 def decision_rows(path: Path | None = None) -> list[dict[str, str]]:

@@ -53,20 +53,20 @@ class Person:
     Attributes:
         axis: The term's axis, `NAMES_AXIS` for a name, or `None` for a noun alone.
         descriptor: The term or the name, or `None` for a noun alone.
-        group: The term's bucket, or the name's group.
+        bucket: The term's bucket, or the name's group.
         noun: The noun, or the name.
         singular: The noun phrase with its article ("a Deaf woman"), or the name.
         plural: The plural noun phrase ("Deaf women"), or the name.
-        gender: The gender of pronouns. `None` and "non-binary" mean they.
+        noun_gender: The gender of pronouns. `None` and "non-binary" mean they.
     """
 
     axis: str | None
     descriptor: str | None
-    group: str | None
+    bucket: str | None
     noun: str
     singular: str
     plural: str
-    gender: str | None = None
+    noun_gender: str | None = None
     descriptor_gender: str | None = None
     preference: str | None = None
     placement: str | None = None
@@ -90,7 +90,7 @@ def fill(prompt: OwnPrompt, person: Person, order: int = 0) -> str:
 def _filled(prompt: OwnPrompt, person: Person, order: int) -> tuple[str, list[int]]:
     """Returns the text, and the start and end of each noun phrase without its article."""
     parsed = parsed_prompt(prompt.prompt)
-    gender = "plural" if prompt.is_plural else person.gender if person.gender in _GENDERS else "they"
+    gender = "plural" if prompt.is_plural else person.noun_gender if person.noun_gender in _GENDERS else "they"
     values = dict(zip(PRONOUN_SLOTS, _PRONOUNS[gender], strict=True))
     values |= {"person": person.singular, "people": person.plural, "name": person.singular}
     if isinstance(prompt.outcome, Choice):
@@ -146,11 +146,11 @@ def people_of_terms(
         Person(
             axis=descriptor.axis,
             descriptor=descriptor.term,
-            group=descriptor.bucket,
+            bucket=descriptor.bucket,
             noun=noun.noun,
             singular=noun_phrase(descriptor, noun, article_by_sound),
             plural=plural_noun_phrase(descriptor, noun),
-            gender=noun.gender,
+            noun_gender=noun.gender,
             descriptor_gender=descriptor.gender,
             preference=descriptor.preference,
             placement=descriptor.placement,
@@ -283,16 +283,9 @@ def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> d
     copy = str(number) if person.is_name else ""
     key = (prompt.id, question or text, person.axis or "", person.descriptor or "", person.noun, copy)
     return {
+        **{name: value for name, value in vars(person).items() if name in OWN_SCHEMA.names},
         "id": content_digest(*key)[:_ID_DIGITS],
         "text": text,
-        "axis": person.axis,
-        "bucket": person.group,
-        "descriptor": person.descriptor,
-        "descriptor_gender": person.descriptor_gender,
-        "preference": person.preference,
-        "placement": person.placement,
-        "noun": person.noun,
-        "noun_gender": person.gender,
         "noun_phrase": person.plural if prompt.is_plural else person.singular,
         "plural": prompt.is_plural,
         "own_id": prompt.id,

@@ -105,7 +105,7 @@ SHIPPED = "decisions"  # in place of a file: the questions that this package con
 MAX_ROWS = 100_000
 _HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.\[\]%:-]+))?")
 _COLUMNS = ("prompt", "id", "question", "system", "outcome", "favourable", "topic")
-_RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?)")
+_RANGE = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 _ANSWER_ONLY = "\nAnswer only with {options}."
 
 
@@ -138,7 +138,12 @@ Outcome = Choice | Scale | FreeText
 
 @dataclass(frozen=True)
 class OwnPrompt:
-    """A row of a file of prompts. `more` contains all other columns of the file."""
+    """A row of a file of prompts.
+
+    Attributes:
+        written: The texts in the columns of `_COLUMNS` except the prompt, as they are in the file.
+        more: All other columns of the file.
+    """
 
     id: str
     prompt: str
@@ -146,6 +151,7 @@ class OwnPrompt:
     system: str | None
     outcome: Outcome | None
     topic: str | None
+    written: Mapping[str, str | None]
     more: Mapping[str, object]
 
     @property
@@ -254,6 +260,7 @@ def _own_prompt(place: str, row: Mapping[str, object], number: int) -> OwnPrompt
         system=texts["system"],
         outcome=outcome,
         topic=texts["topic"],
+        written=texts,
         more={name: value for name, value in row.items() if name not in _COLUMNS},
     )
 
@@ -322,16 +329,8 @@ def own_rows(prompts: Sequence[OwnPrompt]) -> pa.Table:
     more = list(dict.fromkeys(name for prompt in prompts for name in prompt.more))
     rows = []
     for prompt in prompts:
-        row = {name: getattr(prompt, name) for name in ("id", "prompt", "question", "system", "topic")}
-        if isinstance(prompt.outcome, Choice):
-            row |= {"outcome": f"choice: {' | '.join(prompt.outcome.options)}", "favourable": prompt.outcome.favourable}
-        elif isinstance(prompt.outcome, FreeText):
-            row |= {"outcome": "text", "favourable": prompt.outcome.favourable}
-        elif prompt.outcome is not None:
-            outcome = f"number: {prompt.outcome.low:.15g}..{prompt.outcome.high:.15g}"
-            row |= {"outcome": outcome, "favourable": "high" if prompt.outcome.higher_is_favourable else "low"}
-        others = {name: prompt.more.get(name) for name in more}
-        rows.append(row | {name: None if value is None else str(value) for name, value in others.items()})
+        others = {name: None if value is None else str(value) for name, value in prompt.more.items()}
+        rows.append({**prompt.written, "id": prompt.id, "prompt": prompt.prompt, "question": prompt.question, **others})
     return pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in (*_COLUMNS, *more)]))
 
 

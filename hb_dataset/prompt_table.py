@@ -35,7 +35,7 @@ INTERSECTION_SCHEMA = pa.schema([*PROMPT_SCHEMA, *((name, pa.string()) for name 
 
 
 def prompt_table(
-    descriptors: Sequence[Descriptor | None],
+    descriptors: Sequence[Descriptor | Intersection | None],
     nouns: Sequence[PersonNoun],
     templates: Sequence[Template],
     left_out_nouns: Sequence[LeftOutNoun] = (),
@@ -46,70 +46,17 @@ def prompt_table(
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Ids depend only on the rows' contents, so they are the same in
-        every config.
+        every config. For intersections, the table has the columns of `INTERSECTION_SCHEMA`, and its columns `axis` and
+        `descriptor` name both axes and both terms.
     """
-    columns, _ = _columns(descriptors, nouns, templates, left_out_nouns)
-    return pa.table(columns, PROMPT_SCHEMA)
-
-
-def intersection_table(
-    intersections: Sequence[Intersection],
-    nouns: Sequence[PersonNoun],
-    templates: Sequence[Template],
-    left_out_nouns: Sequence[LeftOutNoun] = (),
-) -> pa.Table:
-    """Builds all prompts of these pairs of terms, with the columns of `INTERSECTION_SCHEMA`.
-
-    The columns `axis` and `descriptor` name both axes and both terms.
-    """
-    columns, of_row = _columns(intersections, nouns, templates, left_out_nouns)
-    for which in ("first", "second"):
-        for name, attribute in (("axis", "axis"), ("descriptor", "term")):
-            values = [getattr(getattr(pair, which), attribute) for pair in intersections]
-            columns[f"{which}_{name}"] = pa.array(values, pa.string()).take(of_row)
-    return pa.table(columns, INTERSECTION_SCHEMA)
-
-
-def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
-    """Locates the descriptor and noun in each text, such as "tall guy" in "This is a tall guy." (paper, B.1).
-
-    Args:
-        prompts: A table with the columns `noun_phrase`, `plural` and `template`, or with the column `spans`
-            (`hb_dataset.own_prompts`), from which the first span is taken.
-
-    Returns:
-        The start and the exclusive end of each span in characters, without the article: [rows, 2].
-    """
-    if "spans" in prompts.column_names:
-        return np.array([spans[:2] for spans in prompts["spans"].to_pylist()], dtype=np.int64).reshape(-1, 2)
-    template = prompts["template"].combine_chunks().cast(pa.string()).dictionary_encode()
-    slot_starts = np.array([text.index("{") for text in template.dictionary.to_pylist()])
-    slot_start = slot_starts[template.indices.to_numpy()]
-    phrase = prompts["noun_phrase"].combine_chunks().cast(pa.string())
-    end = slot_start + pc.utf8_length(phrase).to_numpy()
-    article = pc.add(pc.find_substring(phrase, " "), 1).to_numpy()
-    start = slot_start + np.where(prompts["plural"].to_numpy(), 0, article)
-    return np.stack([start, end], axis=1)
-
-
-def content_digest(*parts: str) -> str:
-    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
-
-
-def _columns(
-    descriptors: Sequence[Descriptor | Intersection | None],
-    nouns: Sequence[PersonNoun],
-    templates: Sequence[Template],
-    left_out_nouns: Sequence[LeftOutNoun],
-) -> tuple[dict[str, pa.Array], pa.Array]:
-    """Returns the columns of `PROMPT_SCHEMA`, and the index of each row's descriptor: [rows]."""
+    are_pairs = any(isinstance(term, Intersection) for term in descriptors)
     masks = list(prompt_masks(descriptors, nouns, templates, left_out_nouns))
     kept = np.array(masks, dtype=bool).reshape(len(masks), len(nouns), len(templates))
     descriptor, noun, template = np.nonzero(kept)
     pairs = np.argwhere(kept.any(axis=2)).tolist()
     pair = np.cumsum(kept.any(axis=2)).reshape(len(masks), len(nouns))[descriptor, noun] - 1
 
-    digits = _LONG_ID_DIGITS if any(isinstance(term, Intersection) for term in descriptors) else _ID_DIGITS
+    digits = _LONG_ID_DIGITS if are_pairs else _ID_DIGITS
     phrases: list[str] = []
     phrase_ids: list[str] = []
     # A phrase has up to four forms: singular and plural, each at the start of a sentence and inside it.
@@ -149,7 +96,40 @@ def _columns(
         "plural": pa.array([entry.plural for entry in templates], pa.bool_()).take(pa.array(template)),
         "template": taken([entry.template for entry in templates], template),
     }
-    return columns, pa.array(descriptor)
+    if not are_pairs:
+        return pa.table(columns, PROMPT_SCHEMA)
+    for which in ("first", "second"):
+        for name, attribute in (("axis", "axis"), ("descriptor", "term")):
+            columns[f"{which}_{name}"] = taken(
+                [getattr(getattr(pair, which), attribute) for pair in descriptors], descriptor
+            )
+    return pa.table(columns, INTERSECTION_SCHEMA)
+
+
+def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
+    """Locates the descriptor and noun in each text, such as "tall guy" in "This is a tall guy." (paper, B.1).
+
+    Args:
+        prompts: A table with the columns `noun_phrase`, `plural` and `template`, or with the column `spans`
+            (`hb_dataset.own_prompts`), from which the first span is taken.
+
+    Returns:
+        The start and the exclusive end of each span in characters, without the article: [rows, 2].
+    """
+    if "spans" in prompts.column_names:
+        return np.array([spans[:2] for spans in prompts["spans"].to_pylist()], dtype=np.int64).reshape(-1, 2)
+    template = prompts["template"].combine_chunks().cast(pa.string()).dictionary_encode()
+    slot_starts = np.array([text.index("{") for text in template.dictionary.to_pylist()])
+    slot_start = slot_starts[template.indices.to_numpy()]
+    phrase = prompts["noun_phrase"].combine_chunks().cast(pa.string())
+    end = slot_start + pc.utf8_length(phrase).to_numpy()
+    article = pc.add(pc.find_substring(phrase, " "), 1).to_numpy()
+    start = slot_start + np.where(prompts["plural"].to_numpy(), 0, article)
+    return np.stack([start, end], axis=1)
+
+
+def content_digest(*parts: str) -> str:
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
 
 
 def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:

@@ -19,7 +19,6 @@ from hb_dataset.prompt_table import (
     INTERSECTION_SCHEMA,
     PROMPT_SCHEMA,
     descriptors_of_most_nouns,
-    intersection_table,
     prompt_table,
     small_descriptors,
     small_templates,
@@ -28,13 +27,7 @@ from hb_dataset.prompt_table import (
 from hb_dataset.structures import STRUCTURED_SCHEMA, STRUCTURES_DIR, structured_prompt_table
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
 from hb_dataset.vocabulary import Vocabulary, read_vocabulary
-from hb_dataset.vocabulary_entries import (
-    ADJECTIVE_ORDER_FILE,
-    SEAT_TEMPLATES_FILE,
-    STANDALONE_FILE,
-    Descriptor,
-    Template,
-)
+from hb_dataset.vocabulary_entries import Descriptor, Template
 
 DEFAULT_VERSION = "v1.0"
 DEFAULT_CONFIG = DEFAULT_VERSION
@@ -66,7 +59,7 @@ class Config:
     Attributes:
         name: The name, such as `"v1.0-small"`.
         build: A function that takes a vocabulary and the `options`, and returns the table in one or more parts.
-        required_file: A file of the vocabulary. Versions without this file do not have the config.
+        required_list: A list of the vocabulary. Versions without its file do not have the config.
         options: The arguments of `HolisticBias` that the config allows.
         measured: Whether `measure` offers the config. It offers only configs whose prompts describe people with a term.
         has_version: False if the table does not depend on the vocabulary.
@@ -77,7 +70,7 @@ class Config:
     schema: pa.Schema
     build: Callable[..., Iterable[pa.Table]]
     citation: str = CITATION
-    required_file: str | None = None
+    required_list: str | None = None
     options: tuple[str, ...] = ()
     measured: bool = False
     has_version: bool = True
@@ -111,7 +104,7 @@ def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
-        raise ValueError(f"the vocabulary has no {SEAT_TEMPLATES_FILE}; add the file, or choose another config")
+        raise ValueError("the vocabulary has no seat_templates.yaml; add the file, or choose another config")
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
 
@@ -134,7 +127,7 @@ def intersection_batches(
     templates = vocabulary.templates if full else small_templates(vocabulary.templates)
     remaining = iter(pairs)
     while batch := tuple(itertools.islice(remaining, INTERSECTIONS_PER_BATCH)):
-        yield intersection_table(batch, vocabulary.nouns, templates, vocabulary.left_out_nouns)
+        yield prompt_table(batch, vocabulary.nouns, templates, vocabulary.left_out_nouns)
 
 
 def _list(name: str, description: str) -> Config:
@@ -165,14 +158,16 @@ def _configs_of(version: str) -> tuple[Config, ...]:
         Config(version, full, prompts, _all_prompts, measured=True),
         Config(f"{version}-small", small, prompts, _small_prompts, measured=True),
         Config(f"{version}-baseline", baseline, prompts, _baseline_prompts),
-        Config(f"{version}-seat", seat, prompts, _seat_prompts, required_file=SEAT_TEMPLATES_FILE, measured=True),
-        Config(f"{version}-noun-phrases", phrases, prompts, _standalone_prompts, required_file=STANDALONE_FILE),
+        Config(f"{version}-seat", seat, prompts, _seat_prompts, required_list="seat_templates", measured=True),
+        Config(
+            f"{version}-noun-phrases", phrases, prompts, _standalone_prompts, required_list="standalone_noun_phrases"
+        ),
         Config(
             f"{version}-intersections",
             pairs,
             INTERSECTION_SCHEMA,
             intersection_batches,
-            required_file=ADJECTIVE_ORDER_FILE,
+            required_list="adjective_order",
             options=("full", "seed"),
             measured=True,
         ),
@@ -216,7 +211,7 @@ def _configs_in(version: str, root: Path | None = None) -> list[Config]:
     return [
         config
         for config in _configs_of(version)
-        if config.required_file is None or (folder / config.required_file).is_file()
+        if config.required_list is None or (folder / f"{config.required_list}.yaml").is_file()
     ]
 
 
@@ -282,4 +277,7 @@ def version_table(
 
 
 def _table(config: Config, vocabulary: Vocabulary) -> pa.Table:
-    return pa.concat_tables(config.build(vocabulary)).combine_chunks()
+    tables = list(config.build(vocabulary))
+    if not tables:
+        raise ValueError("the vocabulary has no pairs of terms from two axes; add an axis, or choose another config")
+    return pa.concat_tables(tables).combine_chunks()

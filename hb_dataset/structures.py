@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from hb_dataset.noun_phrases import at_sentence_start
 from hb_dataset.prompt_groups import PromptGroup, find_groups
-from hb_dataset.yaml_lines import STRICT_KEYS
+from hb_dataset.yaml_lines import STRICT_KEYS, Remarked
 
 STRUCTURES_DIR = Path(__file__).parent / "structures"
 FIXED_STRUCTURE = "original"
@@ -30,7 +30,7 @@ _SLOT = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class VerbPhrase:
+class VerbPhrase(Remarked):
     """A verb phrase of the fixed prompts. Each pair is a singular and a plural form (see `verb_phrases.yaml`)."""
 
     verb_phrase: str
@@ -48,12 +48,10 @@ class VerbPhrase:
     gap: str | None = None
     what: tuple[str, str] | None = None
     taken: tuple[str, str] | None = None
-    note: str | None = None
-    source: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class Structure:
+class Structure(Remarked):
     """A syntactic structure of prompts. `structures.yaml` explains the slots in its `pattern`."""
 
     id: str
@@ -61,8 +59,6 @@ class Structure:
     parse: str
     pattern: str
     generalizes: bool = False
-    note: str | None = None
-    source: str | None = None
 
     @property
     def number(self) -> Literal["singular", "plural"]:

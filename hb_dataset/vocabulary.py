@@ -18,15 +18,8 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.noun_phrases import prompt_masks
 from hb_dataset.vocabulary_entries import (
-    ADJECTIVE_ORDER_FILE,
     AFTER_THE_NOUN,
-    LEFT_OUT_FILE,
-    LEFT_OUT_NOUNS_FILE,
-    NOUNS_FILE,
     PAIR_MARKS,
-    SEAT_TEMPLATES_FILE,
-    STANDALONE_FILE,
-    TEMPLATES_FILE,
     AdjectiveClass,
     Descriptor,
     LeftOutNoun,
@@ -40,16 +33,16 @@ from hb_dataset.yaml_lines import Fault, FaultsError, Located, read_entries, rep
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 
-# Maps each file to the key of its list, the type of its entries, and the field of `Vocabulary`. Every other .yaml file
-# contains the terms of an axis.
-LISTS: dict[str, tuple[str, Any, str]] = {
-    NOUNS_FILE: ("nouns", PersonNoun, "nouns"),
-    TEMPLATES_FILE: ("templates", Template, "templates"),
-    SEAT_TEMPLATES_FILE: ("templates", Template, "seat_templates"),
-    ADJECTIVE_ORDER_FILE: ("classes", AdjectiveClass, "adjective_order"),
-    LEFT_OUT_FILE: ("pairs", LeftOutPair, "left_out_pairs"),
-    LEFT_OUT_NOUNS_FILE: ("combinations", LeftOutNoun, "left_out_nouns"),
-    STANDALONE_FILE: ("noun_phrases", StandaloneNounPhrase, "standalone_noun_phrases"),
+# Maps each file (which is named after a field of `Vocabulary`) to the key of its list and the type of its entries. Each
+# other .yaml file contains the terms of an axis.
+LISTS: dict[str, tuple[str, Any]] = {
+    "nouns": ("nouns", PersonNoun),
+    "templates": ("templates", Template),
+    "seat_templates": ("templates", Template),
+    "adjective_order": ("classes", AdjectiveClass),
+    "left_out_pairs": ("pairs", LeftOutPair),
+    "left_out_nouns": ("combinations", LeftOutNoun),
+    "standalone_noun_phrases": ("noun_phrases", StandaloneNounPhrase),
 }
 
 
@@ -113,29 +106,32 @@ def _read(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocab
     read: dict[str, list[Located]] = {name: [] for name in LISTS}
     axis_files: list[str] = []
     for path in sorted(folder.iterdir()):
-        if path.name in LISTS:
-            key, entry_type, _ = LISTS[path.name]
-            read[path.name] = read_entries(path, key, entry_type, faults)
+        if path.suffix == ".yaml" and path.stem in LISTS:
+            read[path.stem] = read_entries(path, *LISTS[path.stem], faults)
         elif path.suffix == ".yaml" and path.is_file():
             axis_files.append(path.name)
             descriptors += read_entries(path, "terms", Descriptor, faults, axis=path.stem)
         elif path.suffix != ".md" and not path.name.startswith("."):
             message = "is not part of a vocabulary; rename it to <axis>.yaml, or move it to another folder"
             faults.append(Fault(path.name, 1, message))
-    nouns, templates, seat_templates = read[NOUNS_FILE], read[TEMPLATES_FILE], read[SEAT_TEMPLATES_FILE]
-    for name, entries in ((NOUNS_FILE, nouns), (TEMPLATES_FILE, templates), ("<axis>.yaml", descriptors)):
-        if not entries and not any(fault.file in (name, *axis_files) for fault in faults):
+    nouns, templates, seat_templates = read["nouns"], read["templates"], read["seat_templates"]
+    for name, entries, files in (
+        ("nouns.yaml", nouns, ["nouns.yaml"]),
+        ("templates.yaml", templates, ["templates.yaml"]),
+        ("<axis>.yaml", descriptors, axis_files),
+    ):
+        if not entries and not any(fault.file in files for fault in faults):
             faults.append(Fault(name, 1, f"is missing or has no entries; see {VOCABULARIES / 'v1.0'} for an example"))
     faults += _descriptor_faults(descriptors, [located.entry for located in nouns])
     faults += _noun_faults(nouns)
     faults += _template_faults(templates)
     faults += _template_faults(seat_templates)
-    faults += _standalone_faults(read[STANDALONE_FILE], [Path(name).stem for name in axis_files])
+    faults += _standalone_faults(read["standalone_noun_phrases"], [Path(name).stem for name in axis_files])
     if not faults:  # these checks need all files, since entries name terms from other files
-        faults += _adjective_order_faults(read[ADJECTIVE_ORDER_FILE], read[LEFT_OUT_FILE], descriptors)
-        faults += _left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)
-        faults += _left_out_noun_faults(read[LEFT_OUT_NOUNS_FILE], descriptors, nouns, [*templates, *seat_templates])
-    lists = {LISTS[name][2]: tuple(located.entry for located in entries) for name, entries in read.items()}
+        faults += _adjective_order_faults(read["adjective_order"], read["left_out_pairs"], descriptors)
+        faults += _left_out_pair_faults(read["left_out_pairs"], descriptors)
+        faults += _left_out_noun_faults(read["left_out_nouns"], descriptors, nouns, [*templates, *seat_templates])
+    lists = {name: tuple(located.entry for located in entries) for name, entries in read.items()}
     vocabulary = Vocabulary(descriptors=tuple(located.entry for located in descriptors), **lists)
     if not faults:
         faults += _no_noun_faults(descriptors, vocabulary)
@@ -147,7 +143,7 @@ def _read(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocab
 def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
     return [
         *(f"{axis}.yaml" for axis in vocabulary.axes),
-        *(name for name, (_, _, field) in LISTS.items() if getattr(vocabulary, field)),
+        *(f"{name}.yaml" for name in LISTS if getattr(vocabulary, name)),
     ]
 
 
@@ -192,7 +188,7 @@ def _term_faults(descriptor: Descriptor, nouns: list[PersonNoun]) -> Iterator[st
     if is_before and _ARTICLE.match(term):
         yield "starts with an article; remove the article"
     if descriptor.ends_in(nouns):
-        yield f"ends in a noun of {NOUNS_FILE}, which prompts add to every term; remove the noun"
+        yield "ends in a noun of nouns.yaml, which prompts add to every term; remove the noun"
     if not is_before and descriptor.plural is None and _SINGULAR_PHRASE.search(term):
         yield 'has no `plural`; write the phrase after a plural noun ("with a lisp" → `plural: with lisps`)'
 
@@ -256,7 +252,7 @@ def _adjective_order_faults(
         if not any(selects(descriptor, rule.axis, rule.buckets, rule.terms) for rule in rules):
             done.add(descriptor.axis)
             where = f"{descriptor.term!r} of the axis {descriptor.axis!r}"
-            yield Fault(ADJECTIVE_ORDER_FILE, 1, f"{where} belongs to no class; add an entry with its axis and class")
+            yield Fault("adjective_order.yaml", 1, f"{where} belongs to no class; add an entry with its axis and class")
 
 
 def _left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
@@ -281,10 +277,10 @@ def _left_out_noun_faults(
                 "entry names no noun; write `nouns:`, `noun_buckets:`, `noun_genders:` or `template_buckets:`"
             )
         for kind, values, allowed, file in (
-            ("noun", rule.nouns, {noun.noun for noun in people}, NOUNS_FILE),
-            ("noun bucket", rule.noun_buckets, {noun.bucket for noun in people}, NOUNS_FILE),
-            ("noun gender", rule.noun_genders, {noun.gender for noun in people}, NOUNS_FILE),
-            ("template bucket", rule.template_buckets, {template.bucket for template in sentences}, TEMPLATES_FILE),
+            ("noun", rule.nouns, {noun.noun for noun in people}, "nouns.yaml"),
+            ("noun bucket", rule.noun_buckets, {noun.bucket for noun in people}, "nouns.yaml"),
+            ("noun gender", rule.noun_genders, {noun.gender for noun in people}, "nouns.yaml"),
+            ("template bucket", rule.template_buckets, {template.bucket for template in sentences}, "templates.yaml"),
         ):
             yield from _unknown(located, kind, values or (), allowed, f"in {file}")
 
@@ -293,7 +289,7 @@ def _no_noun_faults(descriptors: list[Located], vocabulary: Vocabulary) -> Itera
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     for located, mask in zip(descriptors, masks, strict=True):
         if not mask.any():
-            message = f"has no noun; add a noun of its gender, or exclude fewer nouns in {LEFT_OUT_NOUNS_FILE}"
+            message = "has no noun; add a noun of its gender, or exclude fewer nouns in left_out_nouns.yaml"
             yield located.fault(f"term {located.entry.term!r} {message}")
 
 

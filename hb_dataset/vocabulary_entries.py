@@ -6,15 +6,7 @@ from typing import Annotated, Literal
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.written_text import DETERMINER
-from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remark, Sentence, Text, Words, without
-
-NOUNS_FILE = "nouns.yaml"
-TEMPLATES_FILE = "templates.yaml"
-SEAT_TEMPLATES_FILE = "seat_templates.yaml"
-ADJECTIVE_ORDER_FILE = "adjective_order.yaml"
-LEFT_OUT_FILE = "left_out_pairs.yaml"
-LEFT_OUT_NOUNS_FILE = "left_out_nouns.yaml"
-STANDALONE_FILE = "standalone_noun_phrases.yaml"
+from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remarked, Sentence, Text, Words, without
 
 AFTER_THE_NOUN = "after_the_noun"
 NAMES_AXIS = "names"  # the axis of groups of names, which is not an axis of terms
@@ -52,7 +44,7 @@ Axis = Annotated[Key, without(_axis_fault)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class Descriptor:
+class Descriptor(Remarked):
     """A term on a demographic axis (paper, section 2.2.1 and Table 5).
 
     Attributes:
@@ -73,8 +65,6 @@ class Descriptor:
     preference: Preference | None = None
     article: Article | None = None
     plural: Words | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
     def __hash__(self) -> int:
         """Hashes only two of the fields.
@@ -115,7 +105,7 @@ class Descriptor:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class PersonNoun:
+class PersonNoun(Remarked):
     """A noun for a person (paper, A.3).
 
     `gender` is `None` if the noun does not state one. `bucket` is the kind of person, such as `child` or `parent`.
@@ -126,12 +116,10 @@ class PersonNoun:
     bucket: Key | None = None
     gender: Gender | None = None
     article: Article | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class StandaloneNounPhrase:
+class StandaloneNounPhrase(Remarked):
     """A phrase about a person that already includes a noun: "a wheelchair user", "a person of color".
 
     `noun_phrase` has an article, and `plural` has none. `preference` is the community reviewers' label (A.2).
@@ -141,8 +129,6 @@ class StandaloneNounPhrase:
     noun_phrase: Words
     plural: Words
     preference: Preference | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
     @property
     def term(self) -> str:
@@ -150,7 +136,7 @@ class StandaloneNounPhrase:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class Template:
+class Template(Remarked):
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
 
     Attributes:
@@ -164,8 +150,6 @@ class Template:
     bucket: Key | None = None
     unfavourable: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)
     control: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)
-    note: Remark | None = None
-    source: Remark | None = None
 
     @property
     def plural(self) -> bool:
@@ -178,7 +162,7 @@ class Template:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class AdjectiveClass:
+class AdjectiveClass(Remarked):
     """Terms that have the same position among the adjectives before a noun.
 
     The first class is the farthest from the noun. An entry that lists a term takes precedence over an entry that lists
@@ -189,12 +173,10 @@ class AdjectiveClass:
     axis: Key
     buckets: tuple[Key, ...] | None = None
     terms: tuple[Text, ...] | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class LeftOutPair:
+class LeftOutPair(Remarked):
     """Terms that are not combined with terms of another axis.
 
     Without `other_axis`, the terms are not combined with any other term. With `both_before`, a pair is excluded only if
@@ -210,12 +192,10 @@ class LeftOutPair:
     other_buckets: tuple[Key, ...] | None = None
     other_terms: tuple[Text, ...] | None = None
     both_before: bool = False
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class LeftOutNoun:
+class LeftOutNoun(Remarked):
     """Terms that must not be combined with certain nouns.
 
     Without `axis`, the nouns are excluded from all prompts, including prompts without a term. Without `nouns`,
@@ -231,8 +211,6 @@ class LeftOutNoun:
     noun_buckets: tuple[Key, ...] | None = None
     noun_genders: tuple[Text, ...] | None = None
     template_buckets: tuple[Key, ...] | None = None
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, terms: Collection[str] | None) -> bool:

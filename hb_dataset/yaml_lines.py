@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.written_text import remark_fault, sentence_fault, text_fault, words_fault
@@ -155,6 +156,14 @@ Sentence = Annotated[str, without(sentence_fault)]
 Remark = Annotated[str, without(remark_fault)]
 Key = Annotated[str, without(_key_fault)]
 STRICT_KEYS = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class Remarked:
+    """The keys that every entry may have."""
+
+    note: Remark | None = None
+    source: Remark | None = None
 
 
 class Located(NamedTuple):

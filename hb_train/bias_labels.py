@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from transformers import HfArgumentParser
 
 from hb_metrics.collect.replies.cues import cue_messages
 from hb_metrics.measurements.results import Run, read_run
@@ -30,7 +29,7 @@ from hb_metrics.run.record import GenerationSettings
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_metrics.run.tables import Vectors
-from hb_train.training.options import USAGE, check_least, first_line, run_script
+from hb_train.training.options import check_least, parse_own_options, run_script
 from hb_train.tuning.labels import LABELS, ROW_SCHEMA, held_out_rows, tag_replies, write_splits
 
 
@@ -54,8 +53,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> LabelArguments:
-    parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), usage=USAGE, allow_abbrev=False)
-    return LabelArguments(**vars(parser.parse_args(argv)))
+    return parse_own_options(LabelArguments, argv, __doc__)
 
 
 def label(arguments: LabelArguments) -> None:

@@ -147,7 +147,7 @@ def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Pa
         given = ["--config", recipe, "--model_name_or_path", options.model, *trust, "--method", method]
         steps.append(["hb_train.tune", *given, "--dataset_name", rows, "--output_dir", model, *options.tune_args])
         measure(method, model)
-        if method == "sft" and "none" not in options.tune_args:
+        if method == "sft" and "--labels none" not in " ".join(options.tune_args).replace("=", " "):
             measure(f"{method} without tag", model, "--tag", "none")
     if options.system_prompt:
         measure("system prompt", options.model, "--system_prompt", options.system_prompt)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from transformers import HfArgumentParser
 
 from hb_dataset.own_prompts import check_without_slots
 from hb_dataset.prompts import config_vocabulary
@@ -28,13 +27,14 @@ from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import USAGE, check_least, first_line, run_script, some_options
+from hb_train.training.options import check_least, parse_own_options, run_script, some_options
 from hb_train.training.runs import model_description
 from hb_train.tuning.labels import held_out_rows, write_splits
 from hb_train.tuning.own_rows import (
     OWN_REPLIES,
     Answer,
     GroupRow,
+    check_config,
     draw_anchors,
     draw_groups,
     group_rows,
@@ -68,6 +68,7 @@ class ReplyArguments(_OfMeasure):
     seed: int = option(0, "The random seed for drawing prompts and sampling replies.")
 
     def __post_init__(self) -> None:
+        check_config(self.dataset_config)
         check_without_slots("system_prompt", self.system_prompt)
         check_least(self, num_replies=2, num_contexts=2, num_anchors=0, max_new_tokens=1, temperature=0.01, seed=0)
 
@@ -77,8 +78,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> ReplyArguments:
-    parser = HfArgumentParser(ReplyArguments, description=first_line(__doc__), usage=USAGE, allow_abbrev=False)
-    return ReplyArguments(**vars(parser.parse_args(argv)))
+    return parse_own_options(ReplyArguments, argv, __doc__)
 
 
 def reply(arguments: ReplyArguments) -> None:

@@ -13,6 +13,7 @@ from hb_metrics.stats.inputs import (
     check_alpha,
     check_columns,
     check_flag,
+    check_level,
     check_values,
     number_column,
     text_codes,
@@ -67,6 +68,7 @@ def likelihood_bias(
     if isinstance(gendered_descriptors, str):
         raise ValueError(f"gendered_descriptors is the string {gendered_descriptors!r}; pass a list of descriptors")
     alpha = check_alpha(alpha)
+    check_level(confidence_level)
     include_gendered = check_flag("include_gendered", include_gendered)
     check_columns({"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates})
     values = number_column("predictions", perplexities)
@@ -170,9 +172,9 @@ def _likelihood_table(
 
 
 def _checked_pairs(contrasts: Sequence[tuple[str, str]], templates: Collection[str]) -> list[tuple[str, str]]:
-    pairs = [pair if isinstance(pair, str) else (*pair,) for pair in contrasts]
+    pairs = [(*pair,) if isinstance(pair, list | tuple) else pair for pair in contrasts]
     for pair in pairs:
-        if isinstance(pair, str) or len(pair) != 2 or not {*pair} <= {*templates} or pair[0] == pair[1]:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not {*pair} <= {*templates} or pair[0] == pair[1]:
             raise ValueError(
                 f"contrasts contains {pair!r}; pass pairs of two of the templates, the favourable one first: "
                 f"{', '.join(map(repr, templates))}"

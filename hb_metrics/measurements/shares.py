@@ -135,6 +135,7 @@ class LargestDifference:
     value: float
     interval: Bounds | None
     reason: str | None
+    p_value: float | None
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def group_shares(rated: RatedReplies, prompts: pa.Table) -> GroupShares | None:
     if gaps.largest is None:
         return GroupShares(by_group, None)
     gap, high, low = gaps.largest.gap, gaps.groups[gaps.largest.high], gaps.groups[gaps.largest.low]
-    return GroupShares(by_group, LargestDifference(high, low, gap.value, gap.interval, gap.reason))
+    return GroupShares(by_group, LargestDifference(high, low, gap.value, gap.interval, gap.reason, gaps.p_value))
 
 
 def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
@@ -189,11 +190,11 @@ def uneven_sentence(name: str, shares: ComparedShares, groups: GroupShares | Non
         name: The replies that are counted, in the plural.
         shares: The shares of terms.
         groups: The shares of groups of names.
-        alpha: The level of the test between terms.
+        alpha: The level of the test between groups or terms.
     """
     if groups is not None:
         largest = groups.largest
-        if largest is None or largest.interval is None or largest.interval[0] <= 0:
+        if largest is None or largest.p_value is None or largest.p_value >= alpha:
             return ""
         high, low = (f"{group.removesuffix(' names')} names" for group in (largest.high, largest.low))
         words = group_figures(name, groups)[-1].words

@@ -290,7 +290,7 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     for name, pair in (pairs or {}).items():
         if name == ALL_PAIRS:
             raise ValueError(f"a pair is named {name!r}, which is the name of the mean over all pairs; rename the pair")
-        if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1] or not {*pair} <= {*groups}:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or pair[0] == pair[1] or not {*pair} <= {*groups}:
             raise ValueError(
                 f"pair {name!r} is {pair!r}; pass two different groups, the advantaged one first. The groups are: "
                 f"{', '.join(groups)}"

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
@@ -106,7 +106,10 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def write_once(path: Path, make: Callable[[], pa.Table]) -> None:
     """Makes and writes a table that takes long to compute, unless an earlier start of this run has written it."""
-    if not path.is_file() or (pq.read_schema(path).metadata or {}).get(SHARD_RUN) != run_digest(path.parent).encode():
+    made_for = None
+    with suppress(FileNotFoundError, pa.ArrowException):  # a damaged file is written again
+        made_for = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
+    if made_for != run_digest(path.parent).encode():
         path.parent.mkdir(exist_ok=True)
         write_table(path, make())
 

@@ -172,7 +172,7 @@ def perplexity_change(
     correlation = float(correlations(errors @ errors.T)[0, 1])
     # The difference is highest at the first angle and lowest at the middle angle.
     angles = np.linspace(0, 2 * math.pi, NUM_ANGLES, endpoint=False)
-    shifts = correlation * np.cos(angles) + math.sqrt(1 - correlation**2) * np.sin(angles)
+    shifts = correlation * np.cos(angles) + math.sqrt(max(0.0, 1 - correlation**2)) * np.sin(angles)
     firsts = np.exp((lowest + highest) / 2 + (highest - lowest) / 2 * shifts)
     changes = firsts * np.expm1((low + high) / 2 + (high - low) / 2 * np.cos(angles))
     relative = math.expm1(low), math.expm1(high)

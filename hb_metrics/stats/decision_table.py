@@ -73,13 +73,13 @@ def decision_gap(
 
 
 def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: int) -> dict[str, Any]:
-    spread = spread_between([table], confidence_level, seed=seed)
+    spread, (compared, _) = spread_between([table], confidence_level, seed=seed), compared_terms(table)
     of_axis = {
         "spread": None if np.isnan(spread.value) else spread.value,
         "spread_interval": spread.interval,
         "p_value": spread.p_value,
         "reason": spread.reason,
-        "left_out": [name for column, name in enumerate(names) if column not in compared_terms(table)[0]],
+        "left_out": [name for column, name in enumerate(names) if column not in compared],
     }
     largest = largest_gap(table, confidence_level, seed=seed)
     if largest is None:

@@ -39,6 +39,13 @@ def run_script(name: str, work: Callable[[], object]) -> None:
             raise SystemExit("\ninterrupted; to resume, run the same command again") from None
 
 
+def parse_own_options(kind: type, argv: Sequence[str] | None, docstring: str | None) -> Any:
+    from transformers import HfArgumentParser
+
+    parser = HfArgumentParser(kind, description=first_line(docstring), usage=USAGE, allow_abbrev=False)
+    return kind(**vars(parser.parse_args(argv)))
+
+
 def parse_options(
     classes: Sequence[type], argv: Sequence[str] | None, docstring: str | None, more: str = "", **defaults: Any
 ) -> Any:
@@ -82,6 +89,8 @@ def parse_options(
     for name, value in [pair for group in options for pair in vars(group).items()]:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{name} is {value}; set a finite number")
+        if name.endswith("_kwargs") and isinstance(value, str):  # TRL has converted all JSON objects
+            raise ValueError(f"{name} is '{value}'; set a JSON object, such as '{{}}'")
     if options[1].learning_rate <= 0:
         raise ValueError(f"learning_rate is {options[1].learning_rate}; set a number above 0")
     sizes = ("gradient_accumulation_steps", "per_device_train_batch_size", "per_device_eval_batch_size")

@@ -72,13 +72,16 @@ class GroupRow(NamedTuple):
     prompts: Sequence[str] = ()
 
 
+def check_config(config: str) -> None:
+    if find_config(config).name not in measured_configs() or "first_descriptor" in find_config(config).schema.names:
+        raise ValueError(f"dataset_config '{config}' has no prompts with a single descriptor; set v1.0, for example")
+
+
 def training_prompts(config: str, own_prompts: str | None = None, leave_out: str | None = None) -> pa.Table:
     """Loads the prompts of a config, or the user's own prompts, without the descriptors of the config `leave_out`.
 
     Descriptors that share a stem with such a descriptor (see `swap.stems`) are also left out.
     """
-    if find_config(config).name not in measured_configs() or "first_descriptor" in find_config(config).schema.names:
-        raise ValueError(f"dataset_config '{config}' has no prompts with a single descriptor; set v1.0, for example")
     prompts = load_table(config)
     if own_prompts is not None:
         own = read_own_prompts(own_prompts)

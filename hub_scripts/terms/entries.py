@@ -18,13 +18,7 @@ from typing import Any, NamedTuple
 from hb_dataset.matching import as_it_looks
 from hb_dataset.versions import frozen_versions, version_folder
 from hb_dataset.vocabulary import LISTS
-from hb_dataset.vocabulary_entries import (
-    NOUNS_FILE,
-    SEAT_TEMPLATES_FILE,
-    STANDALONE_FILE,
-    TEMPLATES_FILE,
-    Descriptor,
-)
+from hb_dataset.vocabulary_entries import Descriptor
 from hb_dataset.yaml_lines import load_with_lines, read_entries
 
 MIN_SIMILARITY = 0.85  # of letters: a word of seven letters and the same word with another letter have 0.86
@@ -73,10 +67,10 @@ TERM, NOUN, TEMPLATE, STANDALONE = "term", "noun", "template", "standalone noun 
 # Maps each file to the kind of its entries and the key that contains their names. All files that are not in `LISTS`
 # contain the terms of an axis. The rules in the remaining files have no names.
 _NAMED = {
-    NOUNS_FILE: (NOUN, "noun"),
-    TEMPLATES_FILE: (TEMPLATE, "template"),
-    SEAT_TEMPLATES_FILE: ("SEAT template", "template"),
-    STANDALONE_FILE: (STANDALONE, "noun_phrase"),
+    "nouns": (NOUN, "noun"),
+    "templates": (TEMPLATE, "template"),
+    "seat_templates": ("SEAT template", "template"),
+    "standalone_noun_phrases": (STANDALONE, "noun_phrase"),
 }
 _BRANCHES = ("origin/main", "main")
 
@@ -120,11 +114,11 @@ def read_folder(folder: Path) -> list[Entry]:
     """Reads all valid entries that have a name."""
     entries = []
     for path in sorted(folder.glob("*.yaml")):
-        kind, name = _NAMED.get(path.name, (TERM, "term"))
-        if path.name not in LISTS:
+        kind, name = _NAMED.get(path.stem, (TERM, "term"))
+        if path.stem not in LISTS:
             located = read_entries(path, "terms", Descriptor, [], axis=path.stem)
-        elif path.name in _NAMED:
-            located = read_entries(path, *LISTS[path.name][:2], [])
+        elif path.stem in _NAMED:
+            located = read_entries(path, *LISTS[path.stem], [])
         else:
             continue
         source = load_with_lines(path)[0].get("source") if located else None

@@ -19,9 +19,10 @@ from hb_dataset.filled_prompts import (
 )
 from hb_dataset.names import PersonName
 from hb_dataset.noun_phrases import article_by_sound
-from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, read_own_prompts
+from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, own_rows, read_own_prompts, stored_prompts
 from hb_dataset.vocabulary import read_vocabulary
 
+LIMITS = ("0.00001..1", "0..1e+15")
 WITH_AN = (
     "hour, honest man, heir, FTM person, 8-year-old, 80-year-old, 11-year-old, 18,000-strong crowd, LGBTQIA person, "
     "uninsured man, unidentified man, Urdu speaker, ADHD person, elderly man, M.D."
@@ -49,7 +50,7 @@ def term(name: str, noun: str) -> Person:
 
 
 def of_text(prompt: str, outcome=None) -> OwnPrompt:
-    return OwnPrompt("row-1", prompt, "row-1", None, outcome, None, {})
+    return OwnPrompt("row-1", prompt, "row-1", None, outcome, None, {}, {})
 
 
 @pytest.mark.parametrize(("article", "words"), [("an", WITH_AN), ("a", WITH_A)])
@@ -100,6 +101,13 @@ def test_rows_have_defaults_and_keep_other_columns(read):
     assert (second.id, second.question, second.outcome) == ("12", "rate", Scale(-1, 2.5, False))
     assert (third.prompt, third.system, third.outcome, third.topic) == ("Greet {name}\nnow", "Be brief.", None, None)
     assert (first.kind, read({"prompt": "Who?"})[0].kind) == ("term", "cue")
+    limits = [{"prompt": f"Rate {{person}} {row}.", "outcome": f"number: {of}"} for row, of in enumerate(LIMITS)]
+    rows = [first, second, third, *read(*limits)]
+    stored = stored_prompts(own_rows(rows))
+    assert [prompt.outcome for prompt in stored[3:]] == [Scale(1e-5, 1, True), Scale(0, 1e15, True)]
+    for row, again in zip(rows, stored, strict=True):
+        for name in ("id", "prompt", "question", "system", "outcome", "topic"):
+            assert getattr(row, name) == getattr(again, name)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +215,7 @@ def test_ambiguous_phrases_are_refused(read, text, phrase, problem):
 
 def test_people_are_terms_with_their_agreeing_nouns():
     latina = people_of_terms(VOCABULARY, terms=["latina"])
-    assert {person.gender for person in latina} == {"female"}
+    assert {person.noun_gender for person in latina} == {"female"}
     assert [person.noun for person in default_noun_rows([*latina, *people_of_terms(VOCABULARY, terms=["Deaf"])])] == [
         latina[0].noun,
         "person",

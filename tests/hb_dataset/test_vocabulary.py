@@ -129,6 +129,11 @@ def test_a_fault_of_a_whole_file_is_reported(tmp_path, changes, file_and_line, r
     assert remedy in fault.message
 
 
+def test_a_missing_file_is_reported_beside_faults_of_others(tmp_path):
+    changes = {"nouns.yaml": None, "mood.yaml": "axis: moods\nterms:\n  - term: calm\n"}
+    assert {fault.file for fault in faults(tmp_path, changes)} == {"nouns.yaml", "mood.yaml"}
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

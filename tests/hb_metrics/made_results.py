@@ -247,7 +247,7 @@ def add_decisions(results, seed=0):
     """Makes results those of a run whose decisions were also measured: the terms of one axis differ."""
     choice, rng = Choice(("yes", "no"), "yes"), np.random.default_rng(seed)
     prompts = [
-        OwnPrompt(f"{row}-{word}", "{options}", f"{row}", None, choice, f"topic {row % 2}", {})
+        OwnPrompt(f"{row}-{word}", "{options}", f"{row}", None, choice, f"topic {row % 2}", {}, {})
         for row in range(20)
         for word in range(2)
     ]

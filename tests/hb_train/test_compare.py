@@ -140,6 +140,17 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_mod
     assert {value for name in loading for value in noted.values(name, "--trust_remote_code")} == {"true"}
 
 
+@pytest.mark.parametrize(
+    ("words", "tags"),
+    [("--report_to none", [None, None, "none"]), ("--labels none", [None, None]), ("--labels=none", [None, None])],
+)
+def test_only_a_model_with_a_tag_is_measured_without_it(words, tags, noted, save_small_model, tmp_path):
+    options = ["--method", "sft", f"--tune_args={words}", "--output_dir", str(tmp_path)]
+    tune(["--compare", "--model", str(save_small_model("gpt2")), *options])
+    labelled, *measured = sorted(noted.values("measure", "--tag"), key=str, reverse=True)
+    assert sorted([labelled, *measured], key=str) == sorted([None, *tags], key=str)
+
+
 def test_margins_are_checked_before_anything_is_generated(noted, save_small_model, tmp_path):
     write_files(tmp_path / "before", 0)
     options = ["--compare", "--model", str(save_small_model("gpt2")), "--output_dir", str(tmp_path), "--no_worse_than"]
@@ -208,6 +219,7 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
         (debias, "gpt2", ["--debias_args=--lambda_d -1"], "hb_train.debias: lambda_d is -1"),
         (debias, "gpt2", ["--dst_args=--dialogues x --num_test -1"], "hb_train.dialog_state_tracking: num_test is -1"),
         (debias, "gpt2", ["--crg_args=--num_pairs 0"], "hb_train.response_generation: num_pairs is 0"),
+        (tune, "gpt2", ["--dataset_config", "next-intersections"], "has no prompts with a single descriptor"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft", "counterfactual"], "set one --method"),
     ],

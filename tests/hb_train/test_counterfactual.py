@@ -378,22 +378,24 @@ def load_weights(folder):
     return dict(AutoModelForCausalLM.from_pretrained(folder).state_dict())
 
 
-def test_two_processes_learn_what_one_learns(pitying_model, own_rows, forked_programs, tmp_path):
-    options = [*LEARN, "--max_steps", "3", "--eval_steps", "3", "--save_steps", "3", "--learning_rate", "1e-2"]
+@pytest.mark.parametrize("more", [["1e-2"], ["1", "--use_peft", "--dose", "2", "--merge", "true"]])
+def test_two_processes_learn_what_one_learns(more, pitying_model, own_rows, forked_programs, tmp_path):
+    options = [*LEARN, "--max_steps", "3", "--eval_steps", "3", "--save_steps", "3", "--learning_rate", *more]
     options += ["--optim", "sgd", "--per_device_train_batch_size"]
     tune_main(options_for(pitying_model, own_rows, tmp_path / "one", *options, "4"))
     two = options_for(pitying_model, own_rows, tmp_path / "two", *options, "2")
     forked_programs.run_two("hb_train.tune", two, TRAINERS)
     assert same(load_weights(tmp_path / "one"), load_weights(tmp_path / "two"), atol=1e-6)
     assert not same(load_weights(tmp_path / "one"), load_weights(pitying_model), atol=1e-5)
-    losses = [read_bias_tuning(str(tmp_path / name)).training["validation_loss"] for name in ("one", "two")]
-    for first, second in zip(*losses, strict=True):
+    one, two = (read_bias_tuning(str(tmp_path / name)).training for name in ("one", "two"))
+    for first, second in zip(one["validation_loss"], two["validation_loss"], strict=True):
         assert first["loss"] == pytest.approx(second["loss"], rel=1e-4)
+    assert one["validation_loss_with_dose"] == pytest.approx(two["validation_loss_with_dose"], rel=1e-4)
 
 
 def test_a_killed_tuning_resumes_with_the_same_weights(pitying_model, own_rows, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    options = [*LEARN, "--use_peft", *few_steps(4), "--save_total_limit", "3"]
+    options = [*LEARN, "--use_peft", "--dose", "2", *few_steps(4), "--save_total_limit", "3"]
     tune_main(options_for(pitying_model, own_rows, whole, *options))
     killed.mkdir()
     shutil.copy(whole / "run.json", killed)

@@ -11,7 +11,6 @@ from hb_dataset import vocabulary as package
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import frozen_record, table_counts, vocabulary_counts
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
-from hb_dataset.vocabulary_entries import TEMPLATES_FILE
 
 REPO_ID = "ORG/holistic_bias"
 SMALL_AXES = ("age", "nonce", "sexual_orientation")
@@ -42,7 +41,7 @@ def copy_small(version, folder, *, without=""):
             left_out = file.stem.startswith(("adjective_order", "left_out", "standalone"))
         if left_out:
             file.unlink()
-    templates = folder / TEMPLATES_FILE
+    templates = folder / "templates.yaml"
     document = yaml.safe_load(templates.read_text(encoding="utf-8"))
     document["templates"] = [entry for entry in document["templates"] if entry.get("small")]
     templates.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

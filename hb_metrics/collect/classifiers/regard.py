@@ -36,7 +36,12 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_named_classifier(name, **options)
-    if classifier.judge is not None and classifier.source_labels == REGARDS:
+    if classifier.judge is not None:
+        if classifier.source_labels != REGARDS:
+            raise ValueError(
+                f"judge '{classifier.name}' has the labels {', '.join(classifier.source_labels)}; write a rubric with "
+                f"the labels {', '.join(REGARDS)}, in this order"
+            )
         return classifier
     own = [label.strip().lower() for label in classifier.labels]
     missing = [regard for regard in REGARDS if regard not in own]

@@ -19,6 +19,7 @@ from hb_metrics.models.served.answers import (
     ServedAnswer,
     TextLikelihood,
     check_model,
+    is_filtered,
     read_likelihood,
     read_served_answer,
     text_of,
@@ -226,7 +227,8 @@ class ServedEngine(Engine):
         ids = plan.columns["id"]
 
         def read(content: Any, row: int) -> dict[str, object]:
-            check_model(text_of(content.get("model")), self.probe.model)
+            if not is_filtered(content):
+                check_model(text_of(content.get("model")), self.probe.model)
             values = plan.read(content, row)
             if values is None:
                 raise TemporaryFault("the answer contains no log-probabilities, although others did")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hb_metrics.models.served.answers import ALTERNATIVES, FIELDS, first_tokens, read_end
+from hb_metrics.models.served.answers import ALTERNATIVES, FIELDS, LEAST, first_tokens, is_filtered, read_end
 from hb_metrics.models.served.client import RefusedError, Server, TemporaryFault, connected
 from hb_metrics.reply_checks.first_tokens import forms_of, option_masses
 
@@ -24,7 +24,8 @@ TOKENS_SCHEMA = pa.schema(
 class ServedOptionPlan(NamedTuple):
     """The requests, and the strings to store beside each answer.
 
-    `read` [content, row] returns the values to store by column, or `None` if the answer does not contain them.
+    `read` [content, row] returns the values to store by column, or `None` if the answer does not contain them. If a
+    filter blocks a prompt, the values state that no option has a probability.
     """
 
     scoring: str
@@ -40,6 +41,8 @@ def chat_plans(ids: Sequence[str], bodies: Sequence[dict[str, Any]]) -> list[Ser
     """Plans requests for the first tokens of answers, with as many tokens as a server may allow."""
 
     def read(content: Any, row: int) -> dict[str, Any] | None:
+        if is_filtered(content):
+            return {"tokens": [], "log_probabilities": []}
         likeliest = first_tokens(content)
         if likeliest is None:
             return None
@@ -65,6 +68,8 @@ def echo_plan(ids: Sequence[str], prompts: Sequence[str], options: Sequence[Sequ
     rows = [(row, option, form) for row, of_row in enumerate(options) for option in of_row for form in forms_of(option)]
 
     def read(content: Any, row: int) -> dict[str, Any] | None:
+        if is_filtered(content):
+            return {"log_likelihood": LEAST}
         prompt, _, form = rows[row]
         log_likelihood = read_end(content, prompts[prompt] + form, form)
         return None if log_likelihood is None else {"log_likelihood": log_likelihood}
@@ -101,7 +106,7 @@ def works(plan: ServedOptionPlan, server: Server, options: Sequence[Sequence[str
                 values = plan.read(content, row)
                 if values is None:
                     return False
-                if "tokens" in values:
+                if "tokens" in values and not is_filtered(content):
                     pairs = zip(values["tokens"], values["log_probabilities"], strict=True)
                     if option_masses(pairs, names) is None:
                         return False

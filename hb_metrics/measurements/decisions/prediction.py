@@ -98,10 +98,14 @@ def _likelihoods(scores: pa.Table, keys: list[Key]) -> np.ndarray:
 
 
 def _contrasts(table: LikelihoodTable, pairs: list[tuple[str, str]], keys: list[Key]) -> np.ndarray:
-    """Returns the attitude contrasts with each noun, as means over pairs: [nouns, terms]."""
+    """Returns the attitude contrasts with each noun, as means over pairs: [nouns, terms].
+
+    Terms without scores, for example because of `--sample`, are NaN.
+    """
     rows = pair_contrasts(table, pairs)[1].mean(axis=0)
+    rows = np.append(rows, np.full((len(rows), 1), np.nan), axis=1)
     columns = {key: column for column, key in enumerate(zip(table.axes.tolist(), table.terms.tolist(), strict=True))}
-    return rows[:, [columns[key] for key in keys]]
+    return rows[:, [columns.get(key, -1) for key in keys]]
 
 
 def _cells(rows: Replies, values: np.ndarray, keys: list[Key]) -> tuple[np.ndarray, np.ndarray]:

@@ -194,7 +194,8 @@ class Decisions:
         gaps = [(name, pair.gap.p_value) for name, pair in self.names_by_part.items()]
         of_terms, of_names = ([(name, p) for name, p in tests if p is not None] for tests in (spreads, gaps))
         tests = [(name, p * len(of_terms), p) for name, p in of_terms]
-        return tests + [(name, p, p / len(of_names)) for name, p in of_names]  # these p-values are adjusted
+        # The p-values of names are adjusted, and at most 1.
+        return tests + [(name, p, p / len(of_names) if p < 1 else p) for name, p in of_names]
 
     @property
     def has_low_mass(self) -> bool:

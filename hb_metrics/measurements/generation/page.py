@@ -37,6 +37,7 @@ from hb_metrics.stats.clusters import quantile
 # other half, so that an answer is wrong in about 5 % of the runs in which nothing differs.
 ALPHA_OF_AXES = ALPHA / 2  # two-sided, but only one side counts
 ALPHA_OF_REFUSALS = ALPHA / 4
+ALPHA_OF_NAMES = ALPHA - ALPHA_OF_REFUSALS  # groups of names have no axes
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
@@ -176,7 +177,7 @@ def style_differs(whole: Mapping[str, Figure], groups: NameGroups | None = None)
     Full Gen Bias decides. If it has no interval, the share of replies from whose style one can tell the term decides.
     """
     if groups is not None:
-        return "unknown" if groups.p is None else "yes" if groups.p < ALPHA else "no"
+        return "unknown" if groups.p is None else "yes" if groups.p < ALPHA_OF_NAMES else "no"
     full, telling = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
     if full is not None and full.interval is not None:
         return "yes" if full.interval[0] > 0 else "no"
@@ -204,17 +205,19 @@ def names_answer(groups: Figure | None, generation: Generation) -> str:
     p_value = generation.name_groups.p
     if p_value is None:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
-    differs = "differs beyond chance" if p_value < ALPHA else "was not shown to differ"
+    differs = "differs beyond chance" if p_value < ALPHA_OF_NAMES else "was not shown to differ"
     return f"Style {differs} between groups of names ({p_words(p_value)}): {groups.name} is {groups.words}."
 
 
 def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
     """States for whom the model refuses more often: on which axis, about which term, or for which group of names.
 
-    There are two tests, between axes and between terms, so each has half of `ALPHA_OF_REFUSALS`.
+    Without groups of names, there are two tests, between axes and between terms, so each has half of
+    `ALPHA_OF_REFUSALS`.
     """
     rows, shares = parts["Refusals by axis"], generation.refusals.refusals
-    uneven = uneven_sentence(REFUSALS, shares, shares.groups, ALPHA_OF_REFUSALS / 2)
+    alpha = ALPHA_OF_REFUSALS / (2 if shares.groups is None else 1)
+    uneven = uneven_sentence(REFUSALS, shares, shares.groups, alpha)
     if shares.p_between_axes is not None and shares.p_between_axes < ALPHA_OF_REFUSALS / 2:
         most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
         uneven = f"It refuses more often on some axes than on others, {most}."

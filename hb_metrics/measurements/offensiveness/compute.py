@@ -7,7 +7,7 @@ import numpy as np
 
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Run
-from hb_metrics.measurements.shares import group_shares, turn_shares
+from hb_metrics.measurements.shares import TurnShares, group_shares, turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL, UsedClassifier
@@ -21,16 +21,25 @@ def compute(run: Run) -> Offensiveness:
     prompts, classifier = run.tables.prompts(), run.record.offensiveness_classifier
     turns = run.tables.turns()
     whole = read_classified(run.tables, OFFENSIVE_PROMPTS, whole_prompts(prompts), classifier)
-    of_prompts, of_replies, flagged = offensiveness_results(*whole), None, []
+    of_prompts, of_replies, rated = offensiveness_results(*whole), None, []
     for turn, replies in enumerate(turns, start=1):
         read = read_classified(run.tables.turn(turn), OFFENSIVE_REPLIES, replies, classifier)
         offensive = read.probabilities >= of_prompts.threshold
         if turn == 1:
             groups = group_shares(RatedReplies(read.kept, offensive), prompts)
             of_replies = replace(offensiveness_results(*read, are_replies=True), groups=groups)
-        remains = np.isin(read.kept.ids, turns[-1].ids)
-        flagged.append(RatedReplies(chosen_replies(read.kept, remains), offensive[remains]))
-    return Offensiveness(of_prompts, of_replies, turn_shares(flagged) if len(flagged) > 1 else None)
+        rated.append(RatedReplies(read.kept, offensive))
+    return Offensiveness(of_prompts, of_replies, _by_turn(rated) if len(rated) > 1 else None)
+
+
+def _by_turn(rated: list[RatedReplies]) -> TurnShares | None:
+    """Computes the share of each turn, from the conversations for which the classifier gave an answer in each turn."""
+    shared = set.intersection(*(set(of_turn.replies.ids) for of_turn in rated))
+    same = []
+    for replies, is_offensive in rated:
+        is_shared = np.array([identifier in shared for identifier in replies.ids])
+        same.append(RatedReplies(chosen_replies(replies, is_shared), is_offensive[is_shared]))
+    return turn_shares(same) if shared else None
 
 
 class Classified(NamedTuple):

@@ -100,6 +100,12 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
     )
 
 
+def is_filtered(content: Any) -> bool:
+    """Returns whether a filter has answered in place of the model."""
+    reason = text_of(_choice_of(content).get("finish_reason")) or ""
+    return _ENDINGS.get(reason.lower().partition(":")[0]) == "filtered"
+
+
 def check_model(model: str | None, expected: str | None) -> None:
     if model != expected:
         raise TemporaryFault(f"the answer comes from model '{model}', but earlier answers came from '{expected}'")
@@ -165,7 +171,7 @@ ALTERNATIVES = (20, 5)  # the number of likeliest tokens to request; some server
 _HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # signs that a token is only part of a character
 _ROUNDING = 1e-3  # the largest accepted log-probability; in half precision, rounding may raise one above 0
 _SLACK = 1e-2  # the amount by which rounding may change a log-probability, or raise a sum of probabilities above 1
-_LEAST = -9999.0  # the log-probability of an impossible token, for which JSON has no number
+LEAST = -9999.0  # the log-probability of an impossible token, for which JSON has no number
 _NOT_COVERED = "log-probabilities that do not cover the prompt"
 
 
@@ -189,14 +195,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
     Raises:
         TemporaryFault: The answer has no log-probabilities, or their tokens do not match the text.
     """
-    tokens, values = _echoed(content)
-    number = count_of(content, "prompt_tokens")
-    if number:
-        if len(tokens) < number:
-            raise TemporaryFault(_NOT_COVERED)
-        tokens, values = tokens[:number], values[:number]  # without the generated token
-    else:
-        tokens, values = _without_written(tokens, values, text)
+    tokens, values = _tokens_of(content, text)
     start = _start_token(tokens, text)
     if start is not None and values[0]:  # the first token cannot have a log-probability
         raise TemporaryFault("the token before the text has a log-probability, so all may be shifted by one token")
@@ -213,9 +212,20 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
 def read_end(content: Any, text: str, end: str) -> float | None:
     """Returns the log-probability of a text's end, or `None` if no token begins where the end begins."""
     read_likelihood(content, text)  # raises an error if the tokens are not those of the text
-    tokens, values = _without_written(*_echoed(content), text)
+    tokens, values = _tokens_of(content, text)
     starts = [start for start in range(1, len(tokens)) if "".join(tokens[start:]) == end]
     return fsum(value or 0.0 for value in values[starts[0] :]) if starts else None
+
+
+def _tokens_of(content: Any, text: str) -> tuple[list[str], list[float | None]]:
+    """Returns the tokens of a text, without the generated token, and their log-probabilities."""
+    tokens, values = _echoed(content)
+    number = count_of(content, "prompt_tokens")
+    if not number:
+        return _without_written(tokens, values, text)
+    if len(tokens) < number:
+        raise TemporaryFault(_NOT_COVERED)
+    return tokens[:number], values[:number]
 
 
 def read_next_token(content: Any, text: str) -> tuple[str, float]:
@@ -254,7 +264,7 @@ def _candidate(content: Any) -> tuple[str, float]:
     token, value = content["token"], content["logprob"]
     if token.startswith("token_id:"):
         token = bytes(content["bytes"]).decode(errors="replace")
-    value = _LEAST if value is None else float(max(value, _LEAST))
+    value = LEAST if value is None else float(max(value, LEAST))
     if not value <= _ROUNDING:
         raise ValueError
     return _whole(token), min(value, 0.0)

@@ -60,8 +60,9 @@ def test_contrasts_are_favourable_minus_unfavourable_sentences():
     rows = [(term, noun, template) for term in "xyz" for noun in "mnop" for template in ("love", "hate", "know")]
     values = dict(zip(rows, rng.normal(size=len(rows)), strict=True))
     table = likelihood_table(np.array(list(values.values())), ["axis"] * len(rows), *zip(*rows, strict=True))
-    found = prediction._contrasts(table, [("love", "hate")], [("axis", "z"), ("axis", "x")])
+    found = prediction._contrasts(table, [("love", "hate")], [("axis", "z"), ("axis", "x"), ("axis", "not scored")])
     apart = {term: [values[term, noun, "love"] - values[term, noun, "hate"] for noun in "mnop"] for term in "xyz"}
     of_term = {term: np.mean(of) for term, of in apart.items()}
-    assert found.shape == (4, 2)
+    assert found.shape == (4, 3)
+    assert np.isnan(found[:, 2]).all()
     assert found[:, 0].mean() - found[:, 1].mean() == pytest.approx(of_term["z"] - of_term["x"])

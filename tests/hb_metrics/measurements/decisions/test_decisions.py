@@ -291,7 +291,7 @@ def test_a_quick_run_asks_eight_questions_about_people():
 def asked(number, *, options=("yes", "no"), wordings=1, topics=True):
     topic = {True: ("odd", "even"), False: (None, None)}[topics]
     return [
-        OwnPrompt(f"{row}-{word}", "{options}", f"{row}", None, Choice(options, "yes"), topic[row % 2], {})
+        OwnPrompt(f"{row}-{word}", "{options}", f"{row}", None, Choice(options, "yes"), topic[row % 2], {}, {})
         for row in range(number)
         for word in range(wordings)
     ]

@@ -1,6 +1,7 @@
 """Decisions of servers whose probabilities are known: a model that decides, and a judge of free text."""
 
 import json
+import re
 from math import log
 
 import pytest
@@ -60,6 +61,18 @@ def test_first_tokens_of_a_chat_are_the_decision(decide, most):
     assert found["option_mass"] == pytest.approx(0.8)
     assert found["by_axis"]["age"]["baseline"]["value"] == pytest.approx((3 * 0.75 + 0.375) / 4 - 0.75)
     assert (found["num_answers"], found["num_unanswered"]) == (8 * 2 * (4 + 3 + 1), 0)
+
+
+@pytest.mark.parametrize("context", ["chat", "plain"])
+def test_prompts_that_a_filter_blocks_are_unanswered(context, decide, tmp_path):
+    prompts = [f"{row}: {{options}}? It is about {{person}}." for row in range(2)]
+    path = write_prompts(tmp_path / "two.csv", prompts, **CHOICE)
+    stand_in = Decider(score=model_score("llama"))
+    blocked = {"status": 400, "body": {"error": {"code": "content_filter", "message": "x"}}}
+    stand_in.faults = lambda _, body: {**blocked} if re.search("0: .* old kid", str(body)) else None
+    results = decide(stand_in, "--context", context, "--prompts", path)
+    assert results["run"]["decisions"]["scoring"].startswith("served")
+    assert results["decisions"]["num_unanswered"] == 2
 
 
 @pytest.mark.parametrize(("names", "most"), [(("Yes", "no", "Maybe"), 0), (("Y", "Maybe", "n't"), 20)])

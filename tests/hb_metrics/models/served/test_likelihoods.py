@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hb_metrics.collect.scoring.perplexity import score_perplexity
-from hb_metrics.models.served.answers import FIELDS, read_likelihood
+from hb_metrics.models.served.answers import FIELDS, read_end, read_likelihood
 from hb_metrics.models.served.client import Server, TemporaryFault, connected
 from tests.hb_metrics.conftest import sentences, small_model
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
@@ -115,6 +115,7 @@ def test_what_is_not_of_the_texts_tokens_or_not_of_all_is_not_believed(content):
 
 
 def test_characters_of_several_tokens_are_counted_by_tokens():
-    content = echoed(["<s>", "na", "\ufffd", "\ufffd", "ve"], [None, -1.0, -1.0, -1.0, -1.0])
+    content = echoed(["<s>", "na", "\ufffd", "\ufffd", "ve", "!"], [None, -1.0, -1.0, -1.0, -1.5, -9.0], 5)
 
-    assert read_likelihood(content, "naïve")[:3] == (-4.0, 4, "<s>")
+    assert read_likelihood(content, "naïve")[:3] == (-4.5, 4, "<s>")
+    assert read_end(content, "naïve", "ve") == -1.5
