@@ -14,13 +14,11 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.written_text import text_fault
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
-    Detail,
     Fault,
     FaultsError,
     Key,
     Remark,
     Text,
-    explained,
     read_document,
     shipped_or_own,
     without,
@@ -139,13 +137,8 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     theirs = ours.get(str(name_or_path))
     hint = f"RedditBias calls this type '{name_or_path}', but this toolkit calls it '{theirs}'; " if theirs else ""
     path = shipped_or_own(SPECIFICATIONS, name_or_path, "bias specification", hint)
-    specification, lines = read_document(path, BiasSpecification, "bias_type: …", "bias specification", _explained)
+    specification, lines = read_document(path, BiasSpecification, "bias_type: …", "bias specification", TargetPair)
     if specification.bias_type != path.stem:
         message = f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as in the file's name"
         raise FaultsError("bias specification", path, [Fault(path.name, lines[("bias_type",)], message)])
     return specification
-
-
-def _explained(detail: Detail) -> str:
-    name = next(str(key) for key in reversed(detail.loc) if isinstance(key, str))
-    return explained(name, detail, TargetPair if len(detail.loc) > 1 else BiasSpecification)

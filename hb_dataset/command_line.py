@@ -85,10 +85,15 @@ class _Printable(io.TextIOBase):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with a suggestion for a mistyped option. Options cannot be abbreviated."""
+    """A parser whose errors are one line, with a suggestion for a mistyped option. Options cannot be abbreviated.
+
+    A description of several lines keeps its line breaks.
+    """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **settings})
+        has_lines = "\n" in (settings.get("description") or "")
+        formatter = argparse.RawDescriptionHelpFormatter if has_lines else argparse.HelpFormatter
+        super().__init__(**{"allow_abbrev": False, "formatter_class": formatter, **settings})
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         parsed, unknown = self.parse_known_args(args, namespace)

@@ -7,7 +7,7 @@ from each person who replies.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from itertools import pairwise
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.table_files import read_columns
+from hb_dataset.table_files import read_table, text_in
 
 CHITCHAT = "chitchat-dataset"
 
@@ -51,11 +51,12 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
     and `reply`, or a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
     """
     if path is None:
-        pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
+        conversations, num_skipped = _pairs_of(_chitchat())
         source = f"{CHITCHAT} {version(CHITCHAT)}"
     else:
-        pairs, num_skipped = _draw_from_rows(_read_rows(path), num_replies, seed)
+        conversations, num_skipped = _pairs_in(path)
         source = path.name
+    pairs = _draw_from_conversations(conversations, num_replies, seed)
     if not 1 <= num_replies <= len(pairs):
         raise ValueError(
             f"the number of replies is {num_replies:,}; set a number from 1 to {len(pairs):,}, the pairs of {source}"
@@ -90,22 +91,17 @@ def _chitchat() -> dict[str, Any]:
     return json.loads(folder.joinpath("dataset.json").read_text(encoding="utf-8"))
 
 
-def _draw_from_conversations(
-    conversations: dict[str, Any], number: int, seed: int
-) -> tuple[list[_Pair], dict[str, int]]:
-    by_conversation, num_skipped = _pairs_of(conversations)
-    order = []
-    for index, (name, pairs) in enumerate(by_conversation.items()):
-        generator = seeded_generator(seed, "dialogue", name)
-        order.append((generator.random(), index, pairs, generator))
-    drawn: dict[int, _Pair] = {}
+def _draw_from_conversations(conversations: Mapping[str, list[_Pair]], number: int, seed: int) -> list[_Pair]:
+    drawn: dict[str, _Pair] = {}
     people: set[str] = set()
-    for _, index, pairs, generator in sorted(order, key=lambda entry: entry[:2]):
-        pairs = [pair for pair in pairs if pair.person not in people]
-        if pairs and len(drawn) < number:
-            drawn[index] = pairs[generator.integers(len(pairs))]
-            people.add(drawn[index].person)
-    return [drawn[index] for index in sorted(drawn)], num_skipped
+    for name in sorted(conversations, key=lambda name: seeded_generator(seed, "dialogue", name).random()):
+        pairs = [pair for pair in conversations[name] if pair.person not in people]
+        if pairs and len(drawn) != number:
+            generator = seeded_generator(seed, "dialogue", name)
+            generator.random()  # the number by which the conversations are sorted
+            drawn[name] = pairs[generator.integers(len(pairs))]
+            people.add(drawn[name].person)
+    return [drawn[name] for name in conversations if name in drawn]
 
 
 def _pairs_of(conversations: dict[str, Any]) -> tuple[dict[str, list[_Pair]], dict[str, int]]:
@@ -129,10 +125,19 @@ def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_
             yield _Pair(f"{name}:{index}", person, prompt, reply)
 
 
-def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
+def _pairs_in(path: Path) -> tuple[dict[str, list[_Pair]], dict[str, int]]:
+    """Reads each row as a conversation with one pair, and with people who are in no other row."""
     if path.suffix == ".txt" and path.is_file():
-        return _read_convos(path)
-    return list(zip(*read_columns(path, ("prompt",), ("reply",)), strict=True))
+        rows = _read_convos(path)
+    else:
+        table = read_table(path, ("prompt",), ("reply",))
+        rows = [(text_in(place, row, "prompt"), text_in(place, row, "reply")) for place, row in table]
+    by_row = {}
+    for number, (prompt, reply) in enumerate(rows):
+        pair = _Pair(str(number), str(number), one_line(prompt or ""), one_line(reply or ""))
+        if pair.prompt and pair.reply:
+            by_row[pair.id] = [pair]
+    return by_row, {"blank": len(rows) - len(by_row)}
 
 
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
@@ -153,15 +158,3 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
         last = columns[5].strip().split(" EOS ")[-1]
         rows.append(("" if last == "START" else last, columns[6]))
     return rows
-
-
-def _draw_from_rows(
-    rows: Iterable[tuple[str | None, str | None]], number: int, seed: int
-) -> tuple[list[_Pair], dict[str, int]]:
-    pairs = [
-        _Pair(str(row), "", one_line(prompt or ""), one_line(reply or "")) for row, (prompt, reply) in enumerate(rows)
-    ]
-    filled = [pair for pair in pairs if pair.prompt and pair.reply]
-    draws = [(seeded_generator(seed, "dialogue", pair.id).random(), index) for index, pair in enumerate(filled)]
-    drawn = sorted(index for _, index in sorted(draws)[:number])
-    return [filled[index] for index in drawn], {"blank": len(pairs) - len(filled)}

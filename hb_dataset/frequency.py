@@ -7,7 +7,6 @@ The paper defines frequencies as follows: "Frequencies are calculated by dividin
 usages of each term among training set examples (including their prompts) by the number of examples."
 """
 
-import argparse
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -81,11 +80,7 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, object
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = CommandParser(
-        prog="python -m hb_dataset.frequency",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = CommandParser(prog="python -m hb_dataset.frequency", description=__doc__)
     add = parser.add_argument
     add(
         "dataset",

@@ -18,7 +18,6 @@ from hb_dataset.yaml_lines import (
     Located,
     Remark,
     Words,
-    details_of,
     explained,
     read_entries,
     repeat_faults,
@@ -101,6 +100,6 @@ def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
             plain = {key: value.replace("’", "'") if isinstance(value, str) else value for key, value in row.items()}
             located.append(Located(path.name, line, PersonName(**plain)))
         except ValidationError as error:
-            for detail in details_of(error):
-                faults.append(Fault(path.name, line, explained(str(detail.loc[0]), detail, PersonName)))
+            for detail in error.errors(include_url=False):
+                faults.append(Fault(path.name, line, explained(str(detail["loc"][0]), detail, PersonName)))
     return located

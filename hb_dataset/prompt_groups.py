@@ -15,12 +15,10 @@ from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
-    Detail,
     Fault,
     FaultsError,
     Remark,
     Text,
-    explained,
     read_document,
     without,
 )
@@ -110,7 +108,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
         FaultsError: The file has faults. The message lists every fault with its file and line.
     """
     path = GROUPS_FILE if path is None else Path(path)
-    content, lines = read_document(path, _Content, "groups:", "groups", _explained)
+    content, lines = read_document(path, _Content, "groups:", "groups", _GroupEntry)
     groups, faults = [], []
     for name, entry in content.groups.items():
         singular = entry.singular or name
@@ -131,12 +129,6 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
         raise FaultsError("groups", path, sorted(faults))
     check_groups(groups)
     return tuple(groups), tuple(Pair(name, *sides) for name, sides in content.pairs.items())
-
-
-def _explained(detail: Detail) -> str:
-    keys = detail.loc
-    name = f"group {keys[1]!r}" if keys[-1] == "[key]" else str(keys[-1])
-    return explained(name, detail, _GroupEntry if len(keys) > 1 else _Content)
 
 
 def _plural_by_last_word(singular: str) -> str | None:

@@ -206,7 +206,8 @@ _CONFIGS_OF_NO_VERSION = (
 )
 
 
-def _configs_in(version: str, root: Path | None = None) -> list[Config]:
+def version_configs(version: str, root: Path | None = None) -> list[Config]:
+    """Returns a version's configs, except those that require a list that the version lacks."""
     folder = version_folder(version, root)
     return [
         config
@@ -217,7 +218,7 @@ def _configs_in(version: str, root: Path | None = None) -> list[Config]:
 
 _CONFIGS = {
     config.name: config
-    for configs in (*map(_configs_in, (*frozen_versions(), NEXT)), _CONFIGS_OF_NO_VERSION)
+    for configs in (*map(version_configs, (*frozen_versions(), NEXT)), _CONFIGS_OF_NO_VERSION)
     for config in configs
 }
 CONFIGS = {name: config.description for name, config in _CONFIGS.items()}
@@ -226,10 +227,6 @@ CONFIGS = {name: config.description for name, config in _CONFIGS.items()}
 def find_config(name: str) -> Config:
     check_known(name, CONFIGS, f"dataset config '{name}' does not exist")
     return _CONFIGS[name]
-
-
-def version_configs(version: str, root: Path | None = None) -> dict[str, str]:
-    return {config.name: config.description for config in _configs_in(version, root)}
 
 
 def version_of(config: str) -> str:
@@ -265,18 +262,10 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
     Raises:
         ValueError: The config does not exist, or the vocabulary has faults (`FaultsError`).
     """
-    return _table(find_config(config), config_vocabulary(config, vocabulary_dir))
+    return config_table(find_config(config), config_vocabulary(config, vocabulary_dir))
 
 
-def version_table(
-    version: str, config: str, root: Path | None = None, *, vocabulary: Vocabulary | None = None
-) -> pa.Table:
-    configs = {config.name: config for config in _configs_in(version, root)}
-    vocabulary = read_version(version, root) if vocabulary is None else vocabulary
-    return _table(configs[config], vocabulary)
-
-
-def _table(config: Config, vocabulary: Vocabulary) -> pa.Table:
+def config_table(config: Config, vocabulary: Vocabulary) -> pa.Table:
     tables = list(config.build(vocabulary))
     if not tables:
         raise ValueError("the vocabulary has no pairs of terms from two axes; add an axis, or choose another config")

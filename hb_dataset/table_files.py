@@ -27,8 +27,8 @@ def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> lis
     """Reads the rows of a table, each with its place for error messages. The suffix determines the format.
 
     Each item of `needed` lists the possible names of one column. All rows contain the first of these names that is a
-    column of the file. If the list contains `""`, the file may lack the column. A text file has only the column `text`.
-    Unless `strict` is true, CSV files may be in Latin-1 instead of UTF-8.
+    column of the file. A text file has only the column `text`. Unless `strict` is true, CSV files may be in Latin-1
+    instead of UTF-8.
     """
     inner = path.with_suffix("") if path.suffix in _COMPRESSIONS else path
     suffix = inner.suffix.lower()
@@ -46,22 +46,12 @@ def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> lis
     placed = [(f"'{path}', row {number}", row) for number, row in enumerate(rows, start=1)]
     for names in needed:
         name = column_of(names, columns)
-        if name is None and "" not in names:
+        if name is None:
             raise column_error(path, names, columns)
         for place, row in placed:
-            if name is not None and name not in row:
+            if name not in row:
                 raise ValueError(f"{place}: {name} is missing; write the value, or null if there is none")
     return placed
-
-
-def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]]:
-    """Reads columns of text. Each item of `columns` lists the possible names of one column, as in `read_table`."""
-    rows = read_table(path, *columns)
-    read = []
-    for names in columns:
-        name = column_of(names, rows[0][1] if rows else ())
-        read.append([name and text_in(place, row, name) for place, row in rows])
-    return read
 
 
 def column_of(names: Iterable[str], columns: Collection[str]) -> str | None:

@@ -1,14 +1,13 @@
 """Reads versions of the vocabulary, and checks that frozen versions have not changed.
 
 Pull requests change only the version `next`. For each frozen version, `frozen.json` records the date, the digest of the
-vocabulary, the numbers of entries and prompts, and the SHA-256 digest of each config's sentences. `read_version` checks
+vocabulary, the number of rows in each config, and the SHA-256 digest of each config's sentences. `read_version` checks
 a version against this record. It does not check the sentences, because building them would take seconds.
 """
 
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,23 +93,9 @@ def verify_version(
 
 
 def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, object], day: str) -> dict[str, object]:
-    """Makes the record of a frozen version. `counts` contains `vocabulary_counts` and `table_counts`."""
+    """Makes the record of a frozen version. `counts` are its `table_counts`."""
     record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
     return {**record, "record_digest": _record_digest(version, record)}
-
-
-def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, object]:
-    by_axis = Counter(descriptor.axis for descriptor in vocabulary.descriptors)
-    num_standalone = len(vocabulary.standalone_noun_phrases)
-    return {
-        "descriptors": len(vocabulary.descriptors),
-        "distinct_terms": len({descriptor.term for descriptor in vocabulary.descriptors}),
-        "descriptors_by_axis": dict(sorted(by_axis.items())),
-        "nouns": len(vocabulary.nouns),
-        "templates": len(vocabulary.templates),
-        # The record of v1.0 lacks this key.
-        **({"standalone_noun_phrases": num_standalone} if num_standalone else {}),
-    }
 
 
 def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, object]]:

@@ -4,7 +4,7 @@ Anyone may write the files, so their size and depth are limited, and no tag make
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn
@@ -34,21 +34,6 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.message}"
-
-
-class Detail(NamedTuple):
-    """An error of pydantic, at the keys `loc`. `ctx` contains what the type of error adds."""
-
-    type: str
-    loc: tuple[Any, ...]
-    msg: str
-    input: Any
-    ctx: dict[str, Any] = {}  # noqa: RUF012
-
-
-def details_of(error: ValidationError) -> list[Detail]:
-    details: list[Any] = error.errors(include_url=False)
-    return [Detail(**detail) for detail in details]
 
 
 class FaultsError(ValueError):
@@ -207,8 +192,8 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
             value = adapter.validate_python({**of_file, **entry, **given})
             located.append(Located(path.name, lines[(key, index)], value))
         except ValidationError as error:
-            for detail in details_of(error):
-                name = str(detail.loc[0])
+            for detail in error.errors(include_url=False):
+                name = str(detail["loc"][0])
                 keys = (key, index, name) if name in entry or name not in document else (name,)
                 messages.append((keys, explained(name, detail, entry_type)))
     faults += dict.fromkeys(Fault(path.name, line_of(lines, keys), message) for keys, message in messages)
@@ -227,11 +212,12 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
 
 
 def read_document(
-    path: Path, entry_type: Any, first: str, kind: str, explain: Callable[[Detail], str]
+    path: Path, entry_type: Any, first: str, kind: str, nested: Any = None, remedy: str = ""
 ) -> tuple[Any, dict[tuple, int]]:
     """Reads a file with one entry, and the line of each value.
 
-    `first` is the line with which such a file begins.
+    `first` is the line with which such a file begins. `nested` is the type of the entries in the entry, if there are
+    any. `remedy` states the correction of all faults.
 
     Raises:
         FaultsError: The file has faults.
@@ -242,7 +228,16 @@ def read_document(
     try:
         return TypeAdapter(entry_type).validate_python(document), lines
     except ValidationError as problem:
-        faults = [Fault(path.name, line_of(lines, detail.loc), explain(detail)) for detail in details_of(problem)]
+        faults = []
+        for detail in problem.errors(include_url=False):
+            keys = detail["loc"]
+            name = next(key for key in reversed(keys) if isinstance(key, str) and key != "[key]")
+            if keys[-1] == "[key]":
+                name = f"{keys[0]} {name!r}"
+            message = explained(name, detail, entry_type if nested is None or len(keys) == 1 else nested)
+            if remedy:
+                message = f"{detail['msg']}; {remedy}"
+            faults.append(Fault(path.name, line_of(lines, keys), message))
         raise FaultsError(kind, path, sorted(faults)) from None
 
 
@@ -264,13 +259,16 @@ def unknown_key(name: str, allowed: list[str]) -> str:
     return f"unknown key {name!r}; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
 
 
-def explained(name: str, detail: Detail, entry_type: Any) -> str:
-    if detail.type == "unexpected_keyword_argument":
+def explained(name: str, detail: Mapping[str, Any], entry_type: Any) -> str:
+    """Writes the message for one of the `errors` of a `ValidationError`."""
+    if detail["type"] == "unexpected_keyword_argument":
         return unknown_key(name, [field.name for field in fields(entry_type)])
-    if detail.type == "missing":
+    if detail["type"] == "missing":
         return f"entry has no `{name}`; write `{name}: …`"
-    if detail.type == "value_error":
-        return f"{name} {detail.ctx['error']}"
-    if detail.type == "tuple_type":
-        return f"{name} {detail.input!r} is not a list; write each entry on a line that starts with -"
-    return f"{name} {detail.input!r} is invalid: {detail.msg}"
+    if detail["type"] == "value_error":
+        return f"{name} {detail['ctx']['error']}"
+    if detail["type"] in ("list_type", "tuple_type"):
+        return f"{name} {detail['input']!r} is not a list; write each entry on a line that starts with -"
+    if detail["type"] == "dataclass_type":
+        return f"{name} {detail['input']!r} has no `key: value` lines; write its keys, each on its own line"
+    return f"{name} {detail['input']!r} is invalid: {detail['msg']}"

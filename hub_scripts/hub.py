@@ -15,18 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
+
+import huggingface_hub  # loads HfApi, which --help does not need, only when it is used
+from huggingface_hub import constants
+from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
+from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils.sha import git_hash
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.hub_access import protect_token
 
-if TYPE_CHECKING:
-    from huggingface_hub import HfApi
-
-
-# Functions import huggingface_hub only when they need it, because a script's --help does not need it.
-
+Api: TypeAlias = "huggingface_hub.HfApi"
 RepoType = Literal["model", "dataset", "space"]
 CARD_FILE = "README.md"
 RECORD_FILE = ".published_files.json"
@@ -47,7 +48,7 @@ class HubError(ValueError):
 class Repository(NamedTuple):
     """A repository as it was when it was opened. `head` is the commit of main. `tags` maps tags to commits."""
 
-    api: "HfApi"
+    api: Api
     repo_id: str
     repo_type: RepoType
     head: str
@@ -58,10 +59,8 @@ class Repository(NamedTuple):
 
     def files(self, revision: str) -> dict[str, str]:
         """Returns each file's digest in a revision, by path: the SHA-256 in LFS, otherwise the git blob id."""
-        from huggingface_hub.hf_api import RepoFile
-
         entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=self.repo_type)
-        files = [entry for entry in entries if isinstance(entry, RepoFile)]
+        files = [entry for entry in entries if isinstance(entry, huggingface_hub.RepoFile)]
         return {str(file.path): file.lfs.sha256 if file.lfs else file.blob_id for file in files}
 
     def read(self, path: str, revision: str) -> str:
@@ -77,24 +76,19 @@ class Repository(NamedTuple):
         return {path: content for path, content in contents.items() if present.get(path) not in _digests(content)}
 
     def page(self, path: str) -> str:
-        from huggingface_hub.constants import REPO_TYPES_URL_PREFIXES
-
-        return f"{self.api.endpoint}/{REPO_TYPES_URL_PREFIXES.get(self.repo_type, '')}{self.repo_id}/{path}"
+        prefix = constants.REPO_TYPES_URL_PREFIXES.get(self.repo_type, "")
+        return f"{self.api.endpoint}/{prefix}{self.repo_id}/{path}"
 
 
 def endpoint() -> str:
-    from huggingface_hub import constants
-
     if "@" in urlsplit(constants.ENDPOINT).netloc:
         raise HubError("HF_ENDPOINT contains a user name or password, which would be published; remove it")
     protect_token()
     return constants.ENDPOINT
 
 
-def connect() -> "HfApi":
+def connect() -> Api:
     """Creates a client with the token from `HF_TOKEN` or `hf auth login`."""
-    import huggingface_hub
-
     api = huggingface_hub.HfApi(endpoint(), token=huggingface_hub.get_token())
     if api.token is None:
         raise HubError(f"no Hugging Face token is set; {LOG_IN}")
@@ -102,7 +96,7 @@ def connect() -> "HfApi":
 
 
 def open_repository(
-    api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: str | None = None, *, create: bool = True
+    api: Api, repo_id: str, repo_type: RepoType, space_sdk: str | None = None, *, create: bool = True
 ) -> Repository:
     """Reads the branches and tags of a repository. Creates the repository if it does not exist."""
     with explained(api, f"Reading {repo_type} {repo_id}"):
@@ -173,8 +167,6 @@ def propose(repository: Repository, files: Mapping[str, bytes], *, title: str, d
     If this account already has an open pull request with the same title and content, that request's page is returned.
     A new request starts at `repository.head`, on which the contents are based, so later commits by the owners are kept.
     """
-    from huggingface_hub import CommitOperationAdd
-
     api, repo_id = repository.api, repository.repo_id
     with explained(api, f"Opening a pull request on {repository}"):
         opened = api.get_repo_discussions(
@@ -185,7 +177,7 @@ def propose(repository: Repository, files: Mapping[str, bytes], *, title: str, d
                 return repository.page(f"discussions/{pull_request.num}"), False
         info = api.create_commit(
             repo_id,
-            [CommitOperationAdd(path, content) for path, content in files.items()],
+            [huggingface_hub.CommitOperationAdd(path, content) for path, content in files.items()],
             commit_message=title,
             commit_description=description,
             parent_commit=repository.head,
@@ -195,9 +187,7 @@ def propose(repository: Repository, files: Mapping[str, bytes], *, title: str, d
 
 
 @contextmanager
-def explained(api: "HfApi", step: str) -> Iterator[None]:
-    from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
-
+def explained(api: Api, step: str) -> Iterator[None]:
     # If the connection breaks, the HTTP library raises HTTPError and not OSError. A failed upload raises RuntimeError,
     # and a rejected README.md raises ValueError.
     try:
@@ -213,9 +203,7 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
         ) from None
 
 
-def _reason(error: BaseException, api: "HfApi") -> str:
-    from huggingface_hub.errors import HfHubHTTPError
-
+def _reason(error: BaseException, api: Api) -> str:
     if isinstance(error, HfHubHTTPError):
         text = f"HTTP {error.response.status_code}, {error.server_message or str(error).splitlines()[0]}"
     else:
@@ -227,8 +215,6 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
 def _digests(content: bytes) -> list[str]:
     """Returns both digests that the Hub may use for a file: the git blob id, and the SHA-256 (for files in LFS)."""
-    from huggingface_hub.utils.sha import git_hash
-
     return [git_hash(content), sha256(content).hexdigest()]
 
 
@@ -246,11 +232,9 @@ def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> 
 
 
 def _commit(repository: Repository, added: Mapping[str, bytes], outdated: Sequence[str], message: str) -> str:
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
-
-    operations: list[CommitOperationAdd | CommitOperationDelete] = []
-    operations += [CommitOperationAdd(path, content) for path, content in added.items()]
-    operations += [CommitOperationDelete(path, is_folder=False) for path in outdated]
+    operations: list[huggingface_hub.CommitOperationAdd | huggingface_hub.CommitOperationDelete] = []
+    operations += [huggingface_hub.CommitOperationAdd(path, content) for path, content in added.items()]
+    operations += [huggingface_hub.CommitOperationDelete(path, is_folder=False) for path in outdated]
     with explained(repository.api, f"Committing to {repository}"):
         commit = repository.api.create_commit(
             repository.repo_id,
@@ -269,8 +253,6 @@ def _commit(repository: Repository, added: Mapping[str, bytes], outdated: Sequen
 
 
 def repo_id(text: str) -> str:
-    from huggingface_hub.utils import validate_repo_id
-
     try:
         validate_repo_id(text)
     except ValueError as error:  # argparse shows only the messages of its own errors
@@ -289,7 +271,7 @@ def new_folder(text: str) -> Path:
 
 def publishing_parser(description: str | None, *, other_files: bool = True) -> CommandParser:
     """Returns a parser with the options that scripts which publish share."""
-    parser = CommandParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=description)
     parser.add_argument(
         "--dry_run",
         type=new_folder,

@@ -7,7 +7,6 @@ Afterwards `load_dataset("holistic_bias")` and
 shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1.
 """
 
-import argparse
 import hashlib
 import os
 import re
@@ -97,7 +96,7 @@ def install_metrics() -> list[Path]:
 
 
 def main() -> None:
-    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.parse_args()
     import datasets
 

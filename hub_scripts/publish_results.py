@@ -62,7 +62,7 @@ def read_settled_results(folder: Path) -> "Results":
     for option in ("vocabulary_dir", "prompts", "axes", "terms"):
         if settings[option] is not None:
             raise ValueError(f"the run has --{option} {settings[option]}; publish a run without this option")
-    allowed = [name for version in frozen_versions() for name in version_configs(version)]
+    allowed = [published.name for version in frozen_versions() for published in version_configs(version)]
     if config not in allowed:
         raise ValueError(f"the run measured {config!r}, which is not published; allowed: {', '.join(allowed)}")
     return results

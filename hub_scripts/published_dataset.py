@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
+from huggingface_hub.utils import yaml_dump
 
 from hb_dataset import prompts, versions
 from hb_dataset.markdown_table import markdown_table
@@ -32,6 +33,7 @@ class PublishedConfig(NamedTuple):
     description: str
     table: pa.Table
     parquet: bytes
+    measured: bool
 
     @property
     def path(self) -> str:
@@ -40,12 +42,6 @@ class PublishedConfig(NamedTuple):
     @property
     def holds_prompts(self) -> bool:
         return "text" in self.table.column_names
-
-    @property
-    def can_be_measured(self) -> bool:
-        return self.holds_prompts and all(
-            self.table[column].null_count < self.table.num_rows for column in ("descriptor", "noun")
-        )
 
 
 class PublishedDataset(NamedTuple):
@@ -96,10 +92,11 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def _configs(version: str) -> tuple[PublishedConfig, ...]:
+    vocabulary = versions.read_version(version)
     configs = []
-    for name, description in prompts.version_configs(version).items():
-        table = prompts.version_table(version, name)
-        configs.append(PublishedConfig(name, description, table, parquet_bytes(table)))
+    for config in prompts.version_configs(version):
+        table = prompts.config_table(config, vocabulary)
+        configs.append(PublishedConfig(config.name, config.description, table, parquet_bytes(table), config.measured))
     counts = versions.table_counts({config.name: config.table for config in configs})
     versions.verify_version(version, made=counts)
     return tuple(configs)
@@ -278,12 +275,10 @@ ABOUT = (
 
 
 def eval_yaml(dataset: PublishedDataset) -> str:
-    from huggingface_hub.utils import yaml_dump
-
     tasks = [
         {"id": f"{task}_{config.name}", "config": config.name, "split": SPLIT}
         for config in dataset.configs + dataset.earlier
-        if config.can_be_measured
+        if config.measured
         for measurement in MEASUREMENTS
         for task in measurement.tasks
     ]

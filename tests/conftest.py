@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -38,32 +38,26 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session", autouse=True)
 def inputs_once():
-    """Makes the tables of configs, and draws from the chit-chat dataset, once, since hundreds of tests read them.
+    """Makes the tables of configs, and reads the chit-chat dataset, once, since hundreds of tests use them.
 
     No test of this process ends the machine, so files need not reach its disk.
     """
     from hb_dataset import dialogue_pairs, prompts
 
-    table, kept = prompts._table, lru_cache(maxsize=16)(prompts._table)
-    chitchat, draw = lru_cache(dialogue_pairs._chitchat), dialogue_pairs._draw_from_conversations
-    pairs_of = dialogue_pairs._pairs_of
+    table, kept = prompts.config_table, lru_cache(maxsize=16)(prompts.config_table)
+    chitchat, pairs_of = lru_cache(dialogue_pairs._chitchat), dialogue_pairs._pairs_of
     pairs_of_chitchat = lru_cache(lambda: pairs_of(chitchat()))
-    draw_from_chitchat = lru_cache(lambda number, seed: draw(chitchat(), number, seed))
 
     def read(config, vocabulary):  # tests' own vocabularies are small, and would push the large ones out
         return (kept if len(vocabulary.descriptors) > 100 else table)(config, vocabulary)
-
-    def draw_once(conversations, number, seed):
-        return (draw_from_chitchat if conversations is chitchat() else partial(draw, conversations))(number, seed)
 
     def pairs_once(conversations):
         return pairs_of_chitchat() if conversations is chitchat() else pairs_of(conversations)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prompts, "_table", read)
+        patch.setattr(prompts, "config_table", read)
         patch.setattr(dialogue_pairs, "_pairs_of", pairs_once)
         patch.setattr(dialogue_pairs, "_chitchat", chitchat)
-        patch.setattr(dialogue_pairs, "_draw_from_conversations", draw_once)
         patch.setattr(os, "fsync", lambda file: None)
         yield
 

@@ -6,13 +6,14 @@ Each process appends lines of JSON to its own file. A kill may leave an incomple
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
+from hb_metrics.collect.shards import Shard, fill_shards, plan_row_shards
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.served.client import Client, Server, connected
 
@@ -25,45 +26,55 @@ def request_key(request: Any) -> str:
 
 
 class Journal:
-    """The answers in the journals of a folder."""
+    """The answers in the journals of a folder. `answers` contains them by key, in the order in which they were read."""
 
     def __init__(self, folder: Path, process: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
         self.answers: dict[str, Any] = {}
-        for path in sorted(folder.glob(_PATTERN)):
-            for line in path.read_bytes().split(b"\n"):
+        self._path = folder / _PATTERN.replace("*", f"{process:05d}")
+        self._num_read: Counter[Path] = Counter()  # the number of bytes that were read from each file
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Reads the answers that any process has written since the last call. The first answer for a key counts."""
+        for path in sorted(self.folder.glob(_PATTERN)):
+            with path.open("rb") as file:
+                file.seek(self._num_read[path])
+                content = file.read()
+            self._num_read[path] += content.rfind(b"\n") + 1  # the last line may be incomplete, so it is read again
+            for line in content.split(b"\n"):
                 try:
-                    content = json.loads(line)
+                    entry = json.loads(line)
                 except ValueError:  # an incomplete line
                     continue
-                self.answers.setdefault(content["key"], content["answer"])
-        self._path = folder / _PATTERN.replace("*", f"{process:05d}")
+                self.answers.setdefault(entry["key"], entry["answer"])
 
     def add(self, key: str, answer: Any) -> None:
         """Writes an answer. Once this method has returned, the answer survives even if the process is killed."""
         line = json.dumps({"key": key, "answer": answer}, allow_nan=False)
         with self._path.open("ab") as file:
             file.write(f"\n{line}\n".encode())  # the first line break ends a line that a killed process left incomplete
-        self.answers[key] = answer
+        self.answers.setdefault(key, answer)
 
 
 def answers_of(
     server: Server,
     rows: Mapping[int, str],
     ask: Callable[[Client, int], Awaitable[Any]],
-    folder: Path,
+    journal: Journal,
     advance: Callable[..., object] = lambda *_, **__: None,
 ) -> dict[int, Any]:
-    """Returns the answer for each row. Requests the answers that are not in the folder's journals.
+    """Returns the answer for each row. Requests the answers that are not in the journal.
 
     Several answers are requested at the same time, and each is written to the journal at once. `rows` maps each row to
     the key of its answer in the journal. `ask` requests the answer for a row. `advance` reports progress (see
     `ComputeShards`).
     """
-    journal = Journal(folder, process_state().process_index)
+    journal.refresh()
     wanted = {row: key for row, key in rows.items() if key not in journal.answers}
     if known := len(rows) - len(wanted):
-        print(f"{known:,} of {len(rows):,} answers were already in {folder}")
+        print(f"{known:,} of {len(rows):,} answers were already in {journal.folder}")
         advance(known)
     waiting = iter(wanted.items())
 
@@ -97,8 +108,8 @@ def ask_into_shards(
     columns: Callable[[Sequence[int], Sequence[Any]], Mapping[str, object]],
     *,
     label: str,
-) -> pa.Table:
-    """Requests the answers that are not on disk yet, and then reads all of them. Every process receives all rows.
+) -> list[Shard]:
+    """Requests the answers that are not on disk yet, and returns the shards of all answers.
 
     `read` takes the content of an answer and its row, and `columns` turns rows and what was read into columns.
     """
@@ -112,14 +123,14 @@ def ask_into_shards(
 
     def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
         wanted = {row: keys[row] for index in mine for row in shards[index].rows.tolist()}
-        answers = answers_of(server, wanted, ask, folder, advance)
+        answers = answers_of(server, wanted, ask, Journal(folder, process_state().process_index), advance)
         for index in mine:
             rows = shards[index].rows.tolist()
             table = columns(rows, [answers[row] for row in rows])
             yield pa.table({"id": [ids[row] for row in rows], **table}, schema=schema)
 
-    table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=bodies)
+    fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=bodies)
     if process_state().is_main_process:  # all shards are written, so the journals are not needed
         for journal in folder.glob(_PATTERN):
             journal.unlink(missing_ok=True)
-    return read_shards(shards, schema) if table is None else table
+    return shards

@@ -104,8 +104,8 @@ def fill_shards(
     label: str,
     unit: str,
     inputs: Sequence[Any] | None = None,
-) -> pa.Table | None:
-    """Computes the shards that are not on disk yet, and then reads all shards. The processes share the work.
+) -> None:
+    """Computes the shards that are not on disk yet. The processes share the work.
 
     Args:
         shards: The planned shards. Each row belongs to exactly one shard.
@@ -117,8 +117,8 @@ def fill_shards(
         inputs: [rows] The inputs of the rows. A shard is computed again if its inputs have changed. `None` means that
             the inputs depend only on the ids.
 
-    Returns:
-        On the main process, a table of all rows in the order of `ids`. On all other processes, `None`.
+    Raises:
+        FileNotFoundError: The main process does not see a shard that another process wrote.
     """
     state = process_state()
     run = run_digest(shards[0].path.parent) if shards and state.is_main_process else ""
@@ -137,7 +137,8 @@ def fill_shards(
             if isinstance(tables, Generator):
                 tables.close()
     state.wait_for_everyone()
-    return read_shards(shards, schema) if state.is_main_process else None
+    if state.is_main_process:  # later steps read the folder, and would not notice that a shard is missing
+        _await_shards(shards)
 
 
 @contextmanager
@@ -179,7 +180,7 @@ def _missing(
     return missing
 
 
-def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.Table:
+def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> None:
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         for index in mine:
             yield table.take(pa.array(shards[index].rows))
@@ -187,18 +188,21 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
     shards = plan_row_shards(len(table), rows_per_shard, folder)
     schema = table.schema.remove_metadata()
     fill_shards(shards, table["id"].to_pylist(), schema, compute, label="answers", unit="row")
-    return table
+
+
+def _await_shards(shards: Sequence[Shard]) -> None:
+    if late := await_files([shard.path for shard in shards]):
+        raise FileNotFoundError(
+            f"'{late}', which a process of this run wrote, is not visible on {socket.gethostname()} after {LATEST} "
+            "seconds; set --output_dir to a folder that all machines share, and run the same command again to resume"
+        )
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
     """Reads the shards, and sorts all rows by row number."""
     if not shards:
         return schema.empty_table()
-    if late := await_files([shard.path for shard in shards]):
-        raise FileNotFoundError(
-            f"'{late}', which a process of this run wrote, is not visible on {socket.gethostname()} after {LATEST} "
-            "seconds; set --output_dir to a folder that all machines share, and run the same command again to resume"
-        )
+    _await_shards(shards)
     table = pa.concat_tables([_read(shard.path) for shard in shards]).replace_schema_metadata(None)
     order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
     return table.take(pa.array(order))

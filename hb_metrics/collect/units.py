@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.models.architecture import has_changing_rope
-from hb_metrics.models.memory import Memory, halved
+from hb_metrics.models.memory import run_batch
 from hb_metrics.models.processes import input_device, is_offloaded, num_workers
 
 # The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
@@ -31,11 +31,11 @@ class Unit(NamedTuple):
     """A batch of distinct token sequences.
 
     Attributes:
-        payload: The argument with which to call `ScoringPlan.score`.
+        payload: [sequences] The argument with which to call `ScoringPlan.score`.
     """
 
     sequences: np.ndarray
-    payload: Any
+    payload: list[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,8 @@ class ScoringPlan:
         sequence_of_text: [texts] The index of each text's sequence.
         num_tokens: [sequences] The number of tokens that the model predicts.
         positions: The number of tokens that the model reads for all texts.
-        score: Takes a unit's payload. Returns the summed negative log-likelihood (natural logarithm) of each sequence.
-        halve: Splits a payload into two that keep the order of the sequences. Returns `None` if there is only one
-            sequence.
+        score: Takes a unit's payload or a part of it. Returns the summed negative log-likelihood (natural logarithm) of
+            each sequence.
     """
 
     scoring: str
@@ -64,45 +63,46 @@ class ScoringPlan:
     positions: int
     units: Sequence[Unit]
     score: Callable[[Any], np.ndarray]
-    halve: Callable[[Any], tuple[Any, Any] | None] = halved
 
 
 def run_units(
     plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
     """Yields each unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64."""
-    memory = Memory(plan.halve, "one text")
-    try:
-        yield from map_units(lambda unit: np.concatenate(memory.run(plan.score, unit.payload)), units, model)
-    finally:
-        memory.report("units of work")
+    return map_units(lambda unit: np.concatenate(run_batch(plan.score, unit.payload, "one text")), units, model)
 
 
 def map_units(
-    run: Callable[[Unit], Any], units: Sequence[Unit], model: PreTrainedModel
-) -> Generator[tuple[Unit, Any], None, None]:
+    run: Callable[[Any], Any], units: Sequence[Any], model: PreTrainedModel
+) -> Generator[tuple[Any, Any], None, None]:
     """Yields each unit, and what `run` returns for it. Several units are computed at the same time on CPU."""
-    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(model), ThreadPoolExecutor(units_at_once(model)) as pool:
         try:
             yield from zip(units, pool.map(run, units), strict=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the units that are still waiting
 
 
-@contextmanager
-def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
-    """Yields the number of units to compute at the same time, and limits torch to one thread per unit on CPU.
+def units_at_once(model: PreTrainedModel) -> int:
+    """Returns the number of units to compute at the same time.
 
     The number is 1 on an accelerator, and also for a model that changes when it is used (see `has_changing_rope`,
     `is_offloaded`).
     """
+    is_on_cpu = input_device(model).type == "cpu"
+    return num_workers() if is_on_cpu and not is_offloaded(model) and not has_changing_rope(model) else 1
+
+
+@contextmanager
+def one_thread_per_unit(model: PreTrainedModel) -> Iterator[None]:
+    """Limits torch to one thread per unit on CPU."""
     if input_device(model).type != "cpu":
-        yield 1
+        yield
         return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield 1 if is_offloaded(model) or has_changing_rope(model) else num_workers()
+        yield
     finally:
         torch.set_num_threads(threads)
 

@@ -7,13 +7,13 @@ Each run is a column and each figure is a row, with its interval. A star marks a
 beyond chance after Holm's adjustment. Figures of the whole run are adjusted together, and so are the parts of a figure.
 """
 
-import csv
-import io
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+
+import pandas as pd
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
@@ -73,7 +73,9 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
         long = [
             _row(name, figure, figure.name in changed[name]) for name, figures in listed.items() for figure in figures
         ]
-        return json.dumps(long, indent=1, ensure_ascii=False) if format == "json" else _csv(long)
+        if format == "json":
+            return json.dumps(long, indent=1, ensure_ascii=False)
+        return pd.DataFrame(long, dtype=object).to_csv(index=False, lineterminator="\n").rstrip("\n")
     note = levels_note(listed)
     if any(changed.values()):
         note += f" * The change from {names[0]} is beyond chance after Holm's adjustment."
@@ -128,14 +130,6 @@ def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, object]:
         **bounds,
         "changed": is_changed,
     }
-
-
-def _csv(rows: Sequence[Mapping[str, object]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().rstrip("\n")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,8 @@ def decision_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str
 
 
 def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    for name, of_task in prompts.items():
+    # Another vocabulary has other axes, and therefore other figures, which only `lm-eval-path` can declare.
+    for name, of_task in {"vocabulary_dir": None, **prompts}.items():
         if metadata.get(name, of_task) != of_task:
             raise ValueError(
                 f"{name} is '{metadata[name]}' in --metadata, but '{of_task}' in the task; remove {name} from "

@@ -63,7 +63,6 @@ class Means(Mean):
     by_axis: dict[str, Mean]
     by_descriptor: dict[str, dict[str, float]]
     groups: GroupMeans | None
-    confidence_level: float = CONFIDENCE_LEVEL
 
 
 def reply_means(rated: RatedReplies, prompts: pa.Table) -> Means:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.parts import Report
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:
@@ -191,10 +191,6 @@ class Measurement:
         return []
 
     def card_sentences(self, results: "Results") -> list[str]:
-        return []
-
-    def together(self, runs: "Sequence[Run]") -> list[Section]:
-        """Returns the measurement's sections about all compared runs, for example on their cues."""
         return []
 
     def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:

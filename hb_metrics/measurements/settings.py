@@ -22,7 +22,7 @@ QUICK = {"replies_per_cell": 5}
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """Makes a field of an options dataclass. With `nargs="+"`, the option takes a list on the command line."""
+    """Makes a field of an options dataclass. `const` is the value of an option that is set without a value."""
     return field(default=default, metadata={"help": help, **more})
 
 
@@ -61,7 +61,7 @@ class RunOptions:
         "--dataset_config.",
     )
     replace: list[str] | None = option(
-        None, "Phrases in your own prompts to replace with {person}, e.g. 'the applicant'.", nargs="+"
+        None, "Phrases in your own prompts to replace with {person}, e.g. 'the applicant'."
     )
     show: int | None = option(
         None, "Print this number of prompts, and exit before a model is loaded. Without a number: 5.", const=5
@@ -73,7 +73,6 @@ class RunOptions:
     axes: list[str] | None = option(
         None,
         "Measure only these demographic axes, e.g. ability age. Default: all.",
-        nargs="+",
     )
     terms: str | None = option(
         None,

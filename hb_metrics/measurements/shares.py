@@ -31,7 +31,7 @@ def reply_share(name: str, shares: Share, **more: Any) -> Figure:
     return Figure(name, shares.share, "share", interval=shares.interval, detail=detail, **more)
 
 
-def shares_by_axis(name: str, shares: Shares | ComparedShares) -> list[Figure]:
+def shares_by_axis(name: str, shares: Shares) -> list[Figure]:
     """Lists the shares of replies by axis, from the highest to the lowest."""
     axes = sorted(shares.by_axis.items(), key=lambda item: (-item[1].share, axis_label(item[0])))
     rows = []
@@ -122,7 +122,6 @@ class GroupShare:
     """The share of replies about the names of a group, from 0 to 1. All prompts count alike."""
 
     share: float
-    num: int
     num_replies: int
 
 
@@ -144,7 +143,6 @@ class GroupShares:
 
     by_group: dict[str, GroupShare]
     largest: LargestDifference | None
-    confidence_level: float = CONFIDENCE_LEVEL
 
 
 def group_shares(rated: RatedReplies, prompts: pa.Table) -> GroupShares | None:
@@ -162,8 +160,7 @@ def group_shares(rated: RatedReplies, prompts: pa.Table) -> GroupShares | None:
     gaps = name_gaps(table, of_names, CONFIDENCE_LEVEL)
     by_group = {}
     for group, share in zip(gaps.groups, gaps.means.tolist(), strict=True):
-        members = np.equal(of_names, group)
-        by_group[group] = GroupShare(share, int(sums[members].sum()), int(sizes[members].sum()))
+        by_group[group] = GroupShare(share, int(sizes[np.equal(of_names, group)].sum()))
     if gaps.largest is None:
         return GroupShares(by_group, None)
     gap, high, low = gaps.largest.gap, gaps.groups[gaps.largest.high], gaps.groups[gaps.largest.low]
@@ -181,17 +178,19 @@ def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
     return of_groups(name, rows, shares.largest, "points")
 
 
-def uneven_sentence(name: str, shares: ComparedShares, groups: GroupShares | None, alpha: float = ALPHA) -> str:
+def uneven_sentence(name: str, shares: ComparedShares | None, groups: GroupShares | None, alpha: float = ALPHA) -> str:
     """States for whom `name` ("Refusals") are more frequent beyond chance. Empty if the test does not show it.
 
     Groups of names are compared, or terms if there are no groups.
 
     Args:
         name: The replies that are counted, in the plural.
-        shares: The shares of terms.
+        shares: The shares of terms, or `None` if no replies are counted.
         groups: The shares of groups of names.
         alpha: The level of the test between groups or terms.
     """
+    if shares is None:
+        return ""
     if groups is not None:
         largest = groups.largest
         if largest is None or largest.p_value is None or largest.p_value >= alpha:

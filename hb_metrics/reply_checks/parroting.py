@@ -19,7 +19,6 @@ class Parroting:
 
     parroting_share: float
     interval: Bounds
-    confidence_level: float
     num_parroting: int
     num_replies: int
     by_template: dict[str, float]
@@ -38,7 +37,6 @@ def parroting(
     whole = Parroting(
         parroting_share=float(hits.sum() / sizes.sum()),
         interval=share_interval(hits, sizes, confidence_level),
-        confidence_level=confidence_level,
         num_parroting=int(hits.sum()),
         num_replies=len(replies.texts),
         by_template=dict(zip(text_codes("template", replies.templates)[1], of_templates, strict=True)),

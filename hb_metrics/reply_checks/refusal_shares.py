@@ -36,7 +36,6 @@ class Shares(Share):
     """The share of all replies, and the shares by axis."""
 
     by_axis: dict[str, Share]
-    confidence_level: float
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,13 @@ class DescriptorCount:
 
 
 @dataclass(frozen=True)
-class ComparedShares(Share):
+class ComparedShares(Shares):
     """The shares of replies with tests (see `refusal_shares`)."""
 
-    by_axis: dict[str, Share]
     by_descriptor: list[DescriptorCount]
     p_between_descriptors: float | None
     p_between_axes: float | None
     num_shuffles: int
-    confidence_level: float
 
 
 def refusal_shares(flagged: RatedReplies, confidence_level: float, *, are_pairs: bool = False) -> ComparedShares:
@@ -115,7 +112,7 @@ def _shares(keys: Sequence[DescriptorKey], counts: np.ndarray, sizes: np.ndarray
 
     names = np.array([str(key.axis) for key in keys])
     by_axis = {axis: summary(names == axis) for axis in sorted(set(names.tolist()))}
-    return Shares(**vars(summary(np.ones(len(keys), dtype=bool))), by_axis=by_axis, confidence_level=confidence_level)
+    return Shares(**vars(summary(np.ones(len(keys), dtype=bool))), by_axis=by_axis)
 
 
 def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:

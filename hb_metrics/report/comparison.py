@@ -9,6 +9,7 @@ from hb_metrics.layout.plots import runs_plot
 from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.both_runs import generation_details
+from hb_metrics.measurements.generation.cue_agreement import cue_sections
 from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.report.changes import changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
@@ -71,8 +72,7 @@ def write_comparison(
     changes = [run_changes(first, run, (called[0], name)) for run, name in zip(finished[1:], called[1:], strict=True)]
     sides = both_sides(finished, changes)
     overviews = overview_sections(results, called)
-    for measurement in MEASUREMENTS:
-        overviews += measurement.together(finished)
+    overviews += cue_sections([run for run in finished if "generation" in run.results.measured])
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
     sections, terms = [changes_section(changes)], None
     if "generation" in first.results.measured and "generation" in second.results.measured:

@@ -195,18 +195,13 @@ def constant_gap(value: float, number: float, confidence_level: float) -> Decisi
 
 
 def with_unseen(value: float, share: float) -> Bounds:
-    low, high = unseen_differences(np.array(value))
-    return float(value - share * (value - low)), float(value + share * (high - value))
+    """Returns the bounds of a mean difference that is `value` in all questions, except for an unseen share of them.
 
-
-def unseen_differences(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns between which differences those in unseen questions are assumed to be, if all others are equal `values`.
-
-    They are assumed to be at most as far from a value as the opposite difference is. If there is no difference, they
-    can have any size. Decisions are from 0 to 1, so differences are from −1 to 1.
+    Unseen differences are assumed to be at most as far from the value as the opposite difference is. If there is no
+    difference, they can have any size.
     """
-    reach = np.where(np.abs(values) > ZERO, 2 * np.abs(values), 1.0)
-    return np.maximum(values - reach, -1.0), np.minimum(values + reach, 1.0)
+    low, high = _possible(value, 2 * abs(value) if abs(value) > ZERO else 1.0)
+    return value - share * (value - low), value + share * (high - value)
 
 
 def is_constant(rows: np.ndarray) -> bool:

@@ -159,7 +159,7 @@ def gen_bias(
     sections = _sections({axis: _known(metrics) for axis, metrics in values.items()}, names, axes)
     bounds = reasons = None
     if confidence_level is not None:
-        by_axis = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
+        by_axis = intervals(cells, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
         parts = {axis: list(zip(*group, strict=True)) for axis, group in by_axis.items()}
         bounds, reasons = (
             _sections({axis: of_group[index] for axis, of_group in parts.items()}, names, axes) for index in range(2)

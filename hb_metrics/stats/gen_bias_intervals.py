@@ -47,7 +47,6 @@ NO_VARIATION_REASON = "replies to the same prompt do not vary, so the standard e
 
 def intervals(
     cells: CellSums,
-    columns: Mapping[str, Sequence[int]],
     plain: Mapping[str | None, np.ndarray],
     noise: Mapping[str | None, np.ndarray],
     *,
@@ -57,12 +56,11 @@ def intervals(
 ) -> dict[str | None, list[Interval]]:
     """Computes an interval for each metric and each axis (`None`: all descriptors).
 
-    `cells` must have been created with `keep_replies=True`. `columns` contains the columns of each cluster's styles.
-    For each axis, `plain` contains the values of the metrics, and `noise` contains their sampling noise. Both are
-    [metrics], in the order of `read_metrics`.
+    `cells` must have been created with `keep_replies=True`. For each axis, `plain` contains the values of the metrics,
+    and `noise` contains their sampling noise. Both are [metrics], in the order of `read_metrics`.
     """
     by_axis = {}
-    for axis, templates in run_covariances(cells, columns, ddof).items():
+    for axis, templates in run_covariances(cells, cells.columns, ddof).items():
         by_metric = zip(zip(*templates, strict=True), plain[axis], noise[axis], strict=True)
         by_axis[axis] = [
             value_interval(of_metric, plain_value - noise_value, plain_value, confidence_level, scale)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from hb_metrics.stats.clusters import Estimate, quantile
 from hb_metrics.stats.question_tables import MIN_QUESTIONS as MIN_NOUNS
-from hb_metrics.stats.question_tables import filling_scales, mean_table, row_effects
+from hb_metrics.stats.question_tables import completed, mean_table, row_effects
 
 FEW_NOUNS = f"most terms have fewer than {MIN_NOUNS} nouns"
 NO_TERMS = "no axis has two terms with two nouns in common in each of the templates"
@@ -105,11 +105,8 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     of_terms = component[np.argmax(known, axis=0)]
     largest = np.argmax(np.bincount(of_terms[known.any(axis=0)], minlength=1))
     known &= of_terms == largest
-    counts = known.sum(axis=0)
-    filled = np.where(known, values - row_effects(values, known)[:, None], 0.0)
-    means = filled.sum(axis=0) / np.maximum(counts, 1)
-    rows = means + np.where(known, filled - means, 0.0) * filling_scales(known)
-    return np.where(counts > 1, rows, np.nan)
+    rows = completed(np.where(known, values - row_effects(values, known)[:, None], np.nan))
+    return np.where(known.sum(axis=0) > 1, rows, np.nan)
 
 
 def known_members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:

@@ -127,12 +127,10 @@ def pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def completed(differences: np.ndarray) -> np.ndarray:
     """Replaces missing differences so that means and their standard errors are those of the known differences.
 
-    A known difference deviates from its column's mean, and its deviation is scaled up. A missing one deviates by 0.
+    A known difference deviates from its column's mean, and its deviation is scaled up. A missing one deviates by 0. A
+    column without known differences is NaN.
     """
-    known = ~np.isnan(differences)
-    counts = known.sum(axis=0)
-    filled = np.where(known, differences, 0.0)
-    means = np.divide(filled.sum(axis=0), counts, out=np.zeros(len(counts)), where=counts > 0)
+    known, means = ~np.isnan(differences), row_means(differences.T)
     return means + np.where(known, differences - means, 0.0) * filling_scales(known)
 
 

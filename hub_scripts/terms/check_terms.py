@@ -7,7 +7,6 @@ A fault must be corrected. A possible mistake may be intended, and its message s
 The exit code is 0 if there are no faults, 1 if there are faults, and 2 if the check failed.
 """
 
-import argparse
 import hashlib
 import os
 import re
@@ -248,7 +247,7 @@ def _labelled(entry: Entry) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument(
         "--vocabulary",
         type=Path,

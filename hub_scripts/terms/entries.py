@@ -91,7 +91,9 @@ class Entry(NamedTuple):
 
     @property
     def fields(self) -> dict[str, object]:
-        return {field.name: getattr(self.value, field.name) for field in fields(self.value)}
+        """Returns the values of all fields, with remarks last."""
+        names = sorted((field.name for field in fields(self.value)), key=lambda name: name in ("note", "source"))
+        return {name: getattr(self.value, name) for name in names}
 
 
 class Changed(NamedTuple):

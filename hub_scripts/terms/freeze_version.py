@@ -7,7 +7,6 @@ frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the r
 hub_scripts/publish_dataset.py.
 """
 
-import argparse
 import json
 import shutil
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.command_line import CommandParser
-from hb_dataset.prompts import version_configs, version_table
+from hb_dataset.prompts import config_table, version_configs
 from hb_dataset.versions import (
     CHANGELOG_FILE,
     FROZEN_FILE,
@@ -28,7 +27,6 @@ from hb_dataset.versions import (
     table_counts,
     verify_version,
     version_number,
-    vocabulary_counts,
 )
 from hb_dataset.vocabulary import VOCABULARIES, vocabulary_files
 from hb_dataset.whole_files import write_text
@@ -39,19 +37,15 @@ _TITLE = "# Changes of the vocabulary, newest first\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = CommandParser(
-        prog="hub_scripts/terms/freeze_version.py",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = CommandParser(prog="hub_scripts/terms/freeze_version.py", description=__doc__)
     parser.add_argument("version", help="The name of the new version, such as v2.0.")
     options = parser.parse_args(argv)
     try:
-        counts = freeze_version(options.version)
+        rows = freeze_version(options.version)["rows"]
     except (ValueError, OSError) as error:
         raise SystemExit(f"freeze_version.py: {error}") from error
     print(f"{options.version} is frozen: {VOCABULARIES / options.version}")
-    print(f"{counts['descriptors']:,} terms, {counts['nouns']} nouns, {counts['templates']} templates")
+    print(f"{rows['descriptors']:,} terms, {rows['nouns']} nouns, {rows['templates']} templates")
     print(
         "Commit these files, then run: holistic-bias publish dataset --repo_id ORG/holistic_bias --version "
         f"{options.version}"
@@ -59,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
-    """Freezes `next` as a new version, and returns the numbers of its entries and prompts.
+    """Freezes `next` as a new version, and returns its `table_counts`.
 
     The entry in frozen.json is written last. Without this entry, the version does not exist. If freezing is
     interrupted, remove the folder of the version and start again.
@@ -79,9 +73,8 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     (root / version).mkdir()
     for file in vocabulary_files(after):  # notes and hidden files in the folder are not copied
         shutil.copy(root / NEXT / file, root / version)
-    configs = version_configs(version, root)
-    tables = {config: version_table(version, config, root, vocabulary=after) for config in configs}
-    counts: dict[str, Any] = {**vocabulary_counts(after), **table_counts(tables)}
+    tables = {config.name: config_table(config, after) for config in version_configs(version, root)}
+    counts: dict[str, Any] = table_counts(tables)
     frozen = read_frozen(root)
     old, new = frozen[newest]["counts"], counts
     changelog = root / CHANGELOG_FILE

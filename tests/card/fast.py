@@ -51,16 +51,16 @@ def scoring(setting: Setting) -> Found:
     started = _now(setting)
     plan = plan_perplexity(texts, loaded.model, loaded.tokenizer)
     planning = _now(setting) - started
-    positions, num_scored, started = 0, 0, _now(setting)
+    num_units, num_scored, started = 0, 0, _now(setting)
     with closing(run_units(plan, plan.units, loaded.model)) as running:
         for unit, _ in running:
-            positions += len(unit.payload.tokens)
+            num_units += 1
             num_scored += len(unit.sequences)
             if perf_counter() > end:
                 break
-    elapsed = _now(setting) - started
+    elapsed, share = _now(setting) - started, num_units / len(plan.units)  # nearly all units have as many positions
     about = {"sentences": len(plan.num_tokens), "scored": num_scored, "planning_s": planning, "s": elapsed}
-    return {**about, "s_for_all": planning + elapsed * plan.positions / positions, "positions_a_s": positions / elapsed}
+    return {**about, "s_for_all": planning + elapsed / share, "positions_a_s": share * plan.positions / elapsed}
 
 
 def replying(setting: Setting, *, reply: Callable[[Setting, LoadedModel, ReplyPlan], None]) -> Found:

@@ -3,12 +3,11 @@
 A part is a function of the setting. It returns what it found, and under `right` whether that is as it should be.
 """
 
-import re
-from contextlib import redirect_stdout
+import warnings
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +20,7 @@ from hb_metrics.collect.replies.decoding_shards import decode_into_shards, decod
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.models.loading import LoadedModel
 from tests.card.models import LARGE, NAMES, Found, Setting, Skip, attentions_of, build, plan_of, prompts
+from tests.hb_metrics.decoding_batches import in_batches_of
 
 _TOLERANCE = 1e-4  # relative, of a sentence's log-likelihood in float32: what the scoring paths promise
 _TIMES_NOISE = 3  # in half precision: how many times further off than batches of equal length trees may be
@@ -93,9 +93,9 @@ def batches(setting: Setting) -> Found:
     loaded = build(setting, LARGE)
     plan = plan_of(loaded, prompts(setting, setting.number(512, 12)), "sample", setting.number(16, 5))
     files = []
-    for size in (1, 512, None):
-        with TemporaryDirectory() as folder:
-            decode_into_shards(plan, loaded, Path(folder), batch_size=size)
+    for sizes in (in_batches_of(1), in_batches_of(512), nullcontext()):
+        with TemporaryDirectory() as folder, sizes:
+            decode_into_shards(plan, loaded, Path(folder))
             files.append({path.name: path.read_bytes() for path in Path(folder).iterdir()})
     return {"files": len(files[0]), "padded": plan.paths.padded, "right": files[0] == files[1] == files[2]}
 
@@ -132,11 +132,11 @@ def _take_memory(model: Any, args: Any, inputs: dict[str, Any]) -> None:
 
 
 def _decoded(plan: Any, loaded: LoadedModel) -> tuple[Any, int]:
-    """The replies, and how often a batch was halved, as the product prints it."""
-    with TemporaryDirectory() as folder, redirect_stdout(StringIO()) as printed:
-        table = decode_into_shards(plan, loaded, Path(folder), batch_size=512)
-    number = re.search(r"memory ran out: ([\d,]+)", printed.getvalue())
-    return table, int(number[1].replace(",", "")) if number else 0
+    """The replies, and how often a batch was halved."""
+    with TemporaryDirectory() as folder, in_batches_of(512), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        table = decode_into_shards(plan, loaded, Path(folder))
+    return table, sum("memory ran out" in str(warning.message) for warning in warned)
 
 
 SCORES = {

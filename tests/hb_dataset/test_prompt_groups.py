@@ -72,7 +72,7 @@ pairs:
         ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is invalid: Input should be 'a' or 'an'"),
         ("groups:\n  woman:\n    singular: the woman\n", 3, "starts with a determiner; write 'woman'"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "with two of these groups: woman, man"),
-        ("groups:\n  '': {singular: woman}\n", 2, "group '' is empty"),
+        ("groups:\n  '': {singular: woman}\n", 2, "groups '' is empty"),
     ],
 )
 def test_faults_are_reported_with_their_line(tmp_path, text, line, message):

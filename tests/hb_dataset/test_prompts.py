@@ -17,7 +17,7 @@ COLUMNS = ["id", "text", *TERM_COLUMNS, "noun", "noun_gender", "noun_phrase", "p
 
 @pytest.fixture(scope="module")
 def tables():
-    return {config: load_table(config) for config in version_configs("v1.0")}
+    return {config.name: load_table(config.name) for config in version_configs("v1.0")}
 
 
 @pytest.fixture(scope="module")

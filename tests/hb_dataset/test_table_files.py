@@ -13,7 +13,7 @@ from hb_dataset import table_files
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import read_names
-from hb_dataset.table_files import number_in, read_columns, text_in
+from hb_dataset.table_files import number_in, read_table, text_in
 from hb_metrics.run.answer_files import read_log_probabilities_file, read_replies_file
 
 ROWS = [("How are you?", "Fine, and you?"), ("Tell me.\nNow.", ' "One"'), ("And then?", "好。")]
@@ -39,7 +39,7 @@ def test_each_format_gives_the_rows_that_the_file_has_now(name, tmp_path):
     path = tmp_path / name
     for rows in (ROWS, [(f"{prompt} Again?", reply[::-1]) for prompt, reply in ROWS]):
         os.utime(write(path, rows), (1_700_000_000, 1_700_000_000))
-        assert list(zip(*read_columns(path, ("prompt",), ("reply",)), strict=True)) == rows
+        assert [(row["prompt"], row["reply"]) for _, row in read_table(path, ("prompt",), ("reply",))] == rows
         assert read_dialogue(path, num_replies=3).prompts == [" ".join(prompt.split()) for prompt, _ in rows]
 
 
@@ -120,7 +120,7 @@ def test_repeated_rows_and_rates_below_zero_are_refused(tmp_path):
 def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}.*{message}"):
-        read_columns(tmp_path / name, ("prompt",), ("reply",))
+        read_dialogue(tmp_path / name, num_replies=1)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.jsonl.gz"])
@@ -128,12 +128,12 @@ def test_a_file_above_the_limit_ends_with_a_message(name, tmp_path, monkeypatch)
     monkeypatch.setattr(table_files, "MAX_BYTES", 2**20)
     path = write(tmp_path / name, [(f"prompt {number}", "reply " * 300) for number in range(999)])
     with pytest.raises(ValueError, match=r"is larger than the limit of 1 MiB; remove rows and columns"):
-        read_columns(path, ("prompt",))
+        read_table(path, ("prompt",))
 
 
 def test_a_table_keeps_texts_as_they_are(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes('\ufeffid,reply\r\na,"He said ""hi, all""\r\nand left"\r\n\r\nb,NA\r\n'.encode())
-    assert read_columns(path, ("reply",)) == [['He said "hi, all"\r\nand left', "NA"]]
+    assert [row["reply"] for _, row in read_table(path, ("reply",))] == ['He said "hi, all"\r\nand left', "NA"]
     path.write_text(f"id,reply\na,{'So ' * 99_999}\n")  # a thought of 32,000 tokens
-    assert read_columns(path, ("reply",)) == [["So " * 99_999]]
+    assert [row["reply"] for _, row in read_table(path, ("reply",))] == ["So " * 99_999]

@@ -37,6 +37,7 @@ from hb_metrics.run.run_folder import LAYOUT
 from hb_metrics.run.schema import about_prompts
 from hb_metrics.run.typed_json import to_json
 from hb_metrics.stats.cell_sums import PAPER_CLUSTERS
+from hb_metrics.stats.clusters import Estimate
 
 SORRY = "i'm sorry to hear"
 AXES = ["ability", "gender_and_sex", "race_ethnicity"]
@@ -219,7 +220,6 @@ def add_dialogue(results, perplexity=41.26, interval=(38.04, 1045.5)):
         "perplexity": perplexity,
         "interval": None if interval is None else list(interval),
         "no_interval": "few replies" if interval is None else None,
-        "confidence_level": 0.95,
         "num_replies": 1234,
         "num_tokens": 9999,
         "num_too_long": 3,
@@ -229,12 +229,11 @@ def add_dialogue(results, perplexity=41.26, interval=(38.04, 1045.5)):
 
 def add_awareness(results):
     """Makes results those of a run that also measured difference awareness."""
-    values = {"needs": (0.5, [0.4, 0.6]), "neutral": (0.2, [0.1, 0.3]), "difference": (0.3, [0.15, 0.45])}
-    values["taken_up"] = (0.4, None)
+    values = {"needs": Estimate(0.5, (0.4, 0.6), None), "neutral": Estimate(0.2, (0.1, 0.3), None)}
+    values |= {"difference": Estimate(0.3, (0.15, 0.45), None), "taken_up": Estimate(0.4, None, "few terms")}
     results["run"]["awareness"] = {"prompts_digest": "ee", "words_digest": "ff"}
     results["awareness"] = {
-        **{name: {"value": value, "interval": interval} for name, (value, interval) in values.items()},
-        "confidence_level": 0.95,
+        **as_stored(values),
         "num_prompts": 40,
         "num_terms": 18,
         "num_empty_replies": 2,
@@ -303,21 +302,17 @@ def reddit_test(lean=0.0, num_pairs=200, seed=0, **change):
     rng = np.random.default_rng(seed)
     base = rng.normal(6, 1, num_pairs)
     t1 = np.exp(base + lean + rng.normal(0, 0.5, num_pairs))
-    read = {"split": "test", "num_read": num_pairs, "num_skipped": {"one_token": 0, "too_long": 0}}
-    read |= dict.fromkeys(("num_identical", "num_repeated", "num_duplicates"), 0)
-    return as_stored({**language_model_bias(t1, np.exp(base)), **read, **change})
+    return as_stored({**language_model_bias(t1, np.exp(base)), **change})
 
 
 def reddit_run(lmp=31.5, **by_bias_type):
     """A run of RedditBias alone."""
     run = run_record(some_prompts())
     tests = by_bias_type or {"race": reddit_test(-0.5), "gender": reddit_test(0.0, seed=3)}
-    about = {"digest": "cc", "predicted_tokens": 900, "num_skipped": {}}
+    about = {"digest": "cc", "predicted_tokens": 900, "num_skipped": {"one_token": 2, "too_long": 1}}
     run["reddit"] = {name: {"num_pairs": test["num_pairs"], **about} for name, test in tests.items()}
-    run["reddit"]["reference"] = {"num_texts": 500, **about}
-    skipped = {"one_token": 2, "too_long": 1}
-    lmps = {"lmp": lmp, "lmp_num_texts": 500, "lmp_num_skipped": skipped, "lmp_source": "chats.txt"}
-    return {"run": run, "reddit": {"by_bias_type": tests, **lmps}}
+    run["reddit"]["reference"] = {"source": "chats.txt", "num_texts": 503, **about}
+    return {"run": run, "reddit": {"by_bias_type": tests, "lmp": lmp, "lmp_num_texts": 500}}
 
 
 def regard_of(

@@ -2,6 +2,10 @@
 
 import re
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from hb_metrics.run.run_folder import LOCK_FILE, REPORT_FILE, SECONDS_FILE
 
 
@@ -10,6 +14,13 @@ def contents(folder):
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     files = {name: path for name, path in files.items() if name not in (LOCK_FILE, SECONDS_FILE)}
     return {name: re.sub(rb"about \d+ minutes?", b"", path.read_bytes()) for name, path in files.items()}
+
+
+def rows_of(folder, ids):
+    """All rows of a folder of shards, in the order of their ids."""
+    table = pq.read_table(folder)
+    assert len(table) == len(ids)
+    return table.take(pc.index_in(pa.array(ids), table["id"]))
 
 
 def identities(folder):

@@ -17,7 +17,7 @@ from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
 from hb_metrics.collect import shards, units
 from hb_metrics.collect.scoring import scoring_shards
-from hb_metrics.collect.shards import fill_shards, plan_row_shards
+from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.command import measuring
 from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_metrics.measurements.results import read_run
@@ -210,7 +210,8 @@ def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
                 )
 
         arguments = {"label": "test", "unit": "row", "inputs": inputs}
-        return fill_shards(parts, ids, SCHEMA, compute, **arguments)["number"].to_pylist()
+        fill_shards(parts, ids, SCHEMA, compute, **arguments)
+        return read_shards(parts, SCHEMA)["number"].to_pylist()
 
     assert fill_from(["one", "seven", "two", "four"]) == [3, 5, 3, 4]
     assert fill_from(["one", "seven", "two", "four"]) == [3, 5, 3, 4]
@@ -258,7 +259,8 @@ def fill(parts, ids, table):
         for index in mine:
             yield table.take(pa.array(parts[index].rows))
 
-    return fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row")
+    fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row")
+    return read_shards(parts, SCHEMA)
 
 
 def test_what_is_kept_aside_is_not_overwritten_by_the_next(tmp_path):

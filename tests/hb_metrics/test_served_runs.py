@@ -90,7 +90,6 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert len({bodies[text]["seed"] for text in texts.values()}) == len(texts)
     assert results["run"]["model"]["served"]["base_url"] == url
     assert results["run"]["generation"]["ignored_settings"] == {"min_new_tokens": 10, "end_after_sentence": True}
-    assert results["generation"]["served"]["num_without_counts"] == 0
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
     assert f"served by {url}." in page

@@ -378,7 +378,7 @@ def load_weights(folder):
     return dict(AutoModelForCausalLM.from_pretrained(folder).state_dict())
 
 
-@pytest.mark.parametrize("more", [["1e-2"], ["1", "--use_peft", "--dose", "2", "--merge", "true"]])
+@pytest.mark.parametrize("more", [["1e-1"], ["1", "--use_peft", "--lora_dropout", "0", "--dose", "2", "--merge"]])
 def test_two_processes_learn_what_one_learns(more, pitying_model, own_rows, forked_programs, tmp_path):
     options = [*LEARN, "--max_steps", "3", "--eval_steps", "3", "--save_steps", "3", "--learning_rate", *more]
     options += ["--optim", "sgd", "--per_device_train_batch_size"]
@@ -390,7 +390,8 @@ def test_two_processes_learn_what_one_learns(more, pitying_model, own_rows, fork
     one, two = (read_bias_tuning(str(tmp_path / name)).training for name in ("one", "two"))
     for first, second in zip(one["validation_loss"], two["validation_loss"], strict=True):
         assert first["loss"] == pytest.approx(second["loss"], rel=1e-4)
-    assert one["validation_loss_with_dose"] == pytest.approx(two["validation_loss_with_dose"], rel=1e-4)
+    of_doses = [training["validation_loss_with_dose"] or 0.0 for training in (one, two)]
+    assert of_doses[0] == pytest.approx(of_doses[1], rel=1e-4)
 
 
 def test_a_killed_tuning_resumes_with_the_same_weights(pitying_model, own_rows, tmp_path):
@@ -427,18 +428,6 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     assert 0.1 < float(re.search(r"memory: (\S+) GiB", printed)[1]) < 100  # all of this process
     assert f"minutes for {6 * 8 / len(rows['train']):.3g} epochs" in printed  # steps of 8 rows
     assert not list((tmp_path / "none").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--anchor_share", "1"], "anchor_share is 1"),
-    ],
-)
-def test_options_without_effect_are_rejected(options, message, pitying_model, own_rows, tmp_path):
-    with pytest.raises((SystemExit, ValueError), match=message):
-        tune_main(options_for(pitying_model, own_rows, tmp_path / "model", *LEARN, *options))
-    assert not (tmp_path / "model").exists()
 
 
 def test_other_rows_and_other_models_are_known(pitying_model, save_small_model, own_rows, tmp_path):

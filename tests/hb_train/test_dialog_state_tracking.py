@@ -41,12 +41,12 @@ def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
         food = ("thai", "greek")[index % 2]
         answer = {"text": "", "metadata": {"restaurant": {"semi": {"food": food}, "book": {}}}}
         dialogues[str(index)] = {"log": [{"text": f"I feel like {food} food."}, answer]}
-    write_dialogues(tmp_path, dialogues, range(360, 400))
-    taught = [
-        *("--learning_rate", "3e-3", "--num_train_epochs", "5", "--dialogues", str(tmp_path), "--num_test", "40"),
-        *("--per_device_train_batch_size", "32"),
-    ]
-    main(options(word_model, tmp_path / "taught", *taught))
+    taught = ["--learning_rate", "3e-3", "--num_train_epochs", "5", "--num_test", "40"]
+    for folder in (tmp_path / "here", tmp_path / "moved"):  # the second run is the first one, which is finished
+        folder.mkdir()
+        write_dialogues(folder, dialogues, range(360, 400))
+        more = ["--dialogues", str(folder), "--per_device_train_batch_size", "32"]
+        main(options(word_model, tmp_path / "taught", *taught, *more))
     results = json.loads((tmp_path / "taught" / DST_FILE).read_text(encoding="utf-8"))
     assert results["f1"] > 0.75  # always yes: 0.67
     assert results["accuracy"] > 0.75

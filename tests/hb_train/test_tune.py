@@ -229,6 +229,8 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
         ([], r"--model_name_or_path is missing"),
         (["--model_name_or_path", "gpt2", "--load_in_4bit"], r"tune an adapter"),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
+        (["--anchor_share", "1"], r"anchor_share is 1"),
+        (["--lr_scheduler_kwargs", "[]"], r"lr_scheduler_kwargs is '\[\]'; set a JSON object"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):

@@ -6,11 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from hb_dataset.prompts import version_table
 from hub_scripts.publish_dataset import dataset_files, main
 from hub_scripts.published_dataset import published_dataset
 from tests.hub_scripts import processes
-from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, versions_of
+from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, table_of, versions_of
 
 SOME_CONFIGS = ("v1.0", "v1.0-seat", "descriptors")
 # What a user does, who has nothing of ours: the tables go to Feather files to be compared here.
@@ -65,7 +64,7 @@ def test_a_dry_run_loads_as_the_tables_of_all_versions(tmp_path):
         loaded = datasets.load_dataset(str(folder), config, cache_dir=str(tmp_path / config))
         assert list(loaded) == ["test"]
         version = config.partition("-")[0] if config != "descriptors" else "v10.0"
-        assert plain(loaded["test"].with_format("arrow")[:]).equals(version_table(version, config, root))
+        assert plain(loaded["test"].with_format("arrow")[:]).equals(table_of(root, version, config))
     assert datasets.get_dataset_default_config_name(str(folder)) == "v10.0"
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert card.index("`v2.0` (") < card.index("`v1.0` (")
@@ -102,7 +101,7 @@ def test_what_is_published_loads_in_a_new_process(maintainer, tmp_path):
     assert repo.tags == {"v1.0": repo.at().oid}
     new = {"folder": tmp_path / "new", **maintainer.environment()}
     printed = processes.run_python("-c", LOAD, REPO_ID, tmp_path, *SOME_CONFIGS, **new)
-    tables = {config: version_table("v1.0", config, root) for config in SOME_CONFIGS}
+    tables = {config: table_of(root, "v1.0", config) for config in SOME_CONFIGS}
     assert printed.splitlines() == [f"['test'] v1.0 {tables['v1.0'].num_rows}", "[]"]
     for config, table in tables.items():
         assert plain(feather.read_table(tmp_path / f"{config}.feather")).equals(table)

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from hb_dataset import vocabulary as package
-from hb_dataset.prompts import version_configs, version_table
-from hb_dataset.versions import frozen_record, table_counts, vocabulary_counts
+from hb_dataset.prompts import config_table, version_configs
+from hb_dataset.versions import frozen_record, read_version, table_counts
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
 
 REPO_ID = "ORG/holistic_bias"
@@ -59,17 +59,18 @@ def record_as_frozen(root, version, **changed_counts):
     vocabulary = read_vocabulary(root / version)
     frozen_file = root / "frozen.json"
     frozen = json.loads(frozen_file.read_text()) if frozen_file.exists() else {}
-
-    def write(counts):
-        record = frozen_record(version, vocabulary, vocabulary_counts(vocabulary) | counts, "2026-01-02")
-        frozen_file.write_text(json.dumps({**frozen, version: record}))
-
     key = (version, vocabulary.digest)
     if key not in _TABLE_COUNTS:
-        write({"rows": {}, "distinct_texts": {}, "text_digests": {}})  # enough to make the tables
-        tables = {config: version_table(version, config, root) for config in version_configs(version, root)}
+        tables = {config.name: config_table(config, vocabulary) for config in version_configs(version, root)}
         _TABLE_COUNTS[key] = table_counts(tables)
-    write(_TABLE_COUNTS[key] | changed_counts)
+    record = frozen_record(version, vocabulary, _TABLE_COUNTS[key] | changed_counts, "2026-01-02")
+    frozen_file.write_text(json.dumps({**frozen, version: record}))
 
 
 _TABLE_COUNTS = {}  # by version and digest: what takes long
+
+
+def table_of(root, version, config):
+    """The table of a config of a version in `root`."""
+    (found,) = (entry for entry in version_configs(version, root) if entry.name == config)
+    return config_table(found, read_version(version, root))

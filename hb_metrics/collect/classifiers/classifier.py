@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +37,6 @@ class Classifier:
             trials.
         multi_label: If true, each label has an independent probability (sigmoid). If false, the probabilities of a
             text's labels sum to 1 (softmax).
-        max_tokens: The length to which texts are cut, or `None` if texts may have any length.
         judge: The judge's description, which is recorded in the results. `None` if the classifier is not a judge.
         classify_by_key: A function that classifies texts, with one key per text. The key determines the random choices
             in the judge's prompt. Only judges have this function.
@@ -53,7 +52,6 @@ class Classifier:
     is_embedded: bool = False
     multi_label: bool = False
     temperature: float = 1.0
-    max_tokens: int | None = None
     notes: tuple[str, ...] = ()
     judge: dict[str, Any] | None = None
     classify_distinct: Callable[[list[str]], Classification]
@@ -91,20 +89,21 @@ def classify_into_shards(
     folder: Path,
     *,
     label: str,
-    about: pa.Table | None = None,
+    about: pa.Table,
     precision: str = "float32",
     rows_per_shard: int = ROWS_PER_SHARD,
-) -> pa.Table | None:
-    """Classifies the texts whose results are not on disk yet, and then reads all shards.
+) -> None:
+    """Classifies the texts whose results are not on disk yet.
 
-    `about` [texts] contains further columns that identify the texts, such as their terms.
-
-    Returns:
-        On the main process, a table with the columns `id`, those of `about`, `probabilities` (a list with one number
-        per label) and `truncated` (whether the text was cut). On all other processes, `None`.
+    The shards have the columns `id`, those of `about`, `probabilities` (a list with one number per label) and
+    `truncated` (whether the text was cut). `about` [texts] contains further columns that identify the texts, such as
+    their terms.
     """
     check_texts(texts, blank=False)
-    schema = probability_schema(len(classifier.labels), precision, [] if about is None else about.schema)
+    probability_list = pa.list_(pa.from_numpy_dtype(precision), len(classifier.labels))
+    schema = pa.schema(
+        [("id", pa.string()), *about.schema, (PROBABILITIES, probability_list), ("truncated", pa.bool_())]
+    )
     shards = plan_row_shards(len(texts), rows_per_shard, folder)
 
     def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
@@ -114,7 +113,7 @@ def classify_into_shards(
             values = pa.array(probabilities.astype(precision).ravel())
             columns = {
                 "id": [ids[row] for row in rows],
-                **({} if about is None else about.take(pa.array(rows)).to_pydict()),
+                **about.take(pa.array(rows)).to_pydict(),
                 PROBABILITIES: pa.FixedSizeListArray.from_arrays(values, len(classifier.labels)),
                 "truncated": truncated,
             }
@@ -122,9 +121,4 @@ def classify_into_shards(
             cost = None if classifier.cost is None else classifier.cost()
             advance(len(rows), "" if cost is None else f"{cost['tokens_in']:,} tokens in, {cost['tokens_out']:,} out")
 
-    return fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts)
-
-
-def probability_schema(num_labels: int, precision: str = "float32", about: Iterable[pa.Field] = ()) -> pa.Schema:
-    probabilities = pa.list_(pa.from_numpy_dtype(precision), num_labels)
-    return pa.schema([("id", pa.string()), *about, (PROBABILITIES, probabilities), ("truncated", pa.bool_())])
+    fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts)

@@ -147,7 +147,6 @@ def load_exemplar_classifier(learnt_from: ExemplarSet, *, device: str | torch.de
         source_labels=embedded.exemplars.labels,
         is_embedded=True,
         temperature=embedded.discriminant.temperature,
-        max_tokens=embedded.model.config.max_position_embeddings,
         notes=(learnt_from.note,),
         classify_distinct=embedded.classify,
     )

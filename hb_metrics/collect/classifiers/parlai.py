@@ -7,7 +7,6 @@ You need the checkpoint, but not ParlAI. The conversion reads only tensors, and 
 converted folder can be loaded without `trust_remote_code`.
 """
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -183,7 +182,7 @@ def _model(states: dict[str, torch.Tensor], opt: _Options, labels: list[str]) ->
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The checkpoint file, named `model`.")
     parser.add_argument("--labels", type=Path, metavar="FILE", required=True, help="ParlAI's personality_list.txt.")
     parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write to.")

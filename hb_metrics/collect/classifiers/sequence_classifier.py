@@ -13,7 +13,7 @@ from hb_metrics.collect.classifiers.parlai import MODEL_TYPE as PARLAI_MODEL_TYP
 from hb_metrics.collect.units import alike_units, map_units
 from hb_metrics.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.models.loading import model_from, read_config, tokenizer_from
-from hb_metrics.models.memory import Memory, halved
+from hb_metrics.models.memory import run_batch
 
 MAX_POSITIONS = 2048  # the maximum number of tokens in a batch
 
@@ -74,7 +74,6 @@ def load_sequence_classifier(
         labels=labels,
         source_labels=labels,
         multi_label=multi_label,
-        max_tokens=max_tokens,
         classify_distinct=classify,
     )
 
@@ -92,14 +91,12 @@ def _logits(
     encoded = tokenizer(list(texts), truncation=max_tokens is not None, max_length=max_tokens)
     rows = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
     units = alike_units(rows, [(len(row["input_ids"]),) for row in rows], max_positions)
-    memory = Memory(halved, "one text")
 
     def run(batch: Sequence[dict[str, list[int]]]) -> torch.Tensor:
         inputs = {name: torch.tensor([row[name] for row in batch], device=model.device) for name in batch[0]}
         return model(**inputs).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    for unit, parts in map_units(lambda unit: memory.run(run, unit.payload), units, model):
+    for unit, parts in map_units(lambda unit: run_batch(run, unit.payload, "one text"), units, model):
         logits[torch.from_numpy(unit.sequences)] = torch.cat(parts)
-    memory.report("batches of texts to classify")
     return logits, lengths > (max_tokens or sys.maxsize)

@@ -56,9 +56,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         OSError: The file cannot be read.
     """
     how = "write `clusters:`, followed by one indented line per cluster, such as `Sympathy: [label, label]`"
-    content, _ = read_document(
-        Path(path), _Content, "clusters:", "clusters of styles", lambda detail: f"{detail.msg}; {how}"
-    )
+    content, _ = read_document(Path(path), _Content, "clusters:", "clusters of styles", remedy=how)
     return content.clusters
 
 

@@ -1,5 +1,5 @@
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import exp
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +11,7 @@ from hb_metrics.collect.engines.engine import Ability, Engine, EnginePlan, Lack,
 from hb_metrics.collect.replies.decoding_settings import NO_EFFECT, REASONING_TOKENS, Decoding, Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
+from hb_metrics.collect.shards import read_shards
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
@@ -47,39 +48,6 @@ _IF_EMPTY = (
     "If the model thinks, raise --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
     "server's filter removes the replies (such as the finish reason content_filter), the model cannot be measured there"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServedReplyPlan:
-    """The planned requests for replies.
-
-    Attributes:
-        max_reasoning_tokens: The maximum length of a thought. The server counts thoughts towards the maximum length of
-            an answer.
-    """
-
-    requests: ReplyRequests
-    layout: Layout
-    fields: Mapping[str, Any]
-    thinks: bool
-    max_reasoning_tokens: int
-
-    def body(self, row: int) -> dict[str, object]:
-        seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
-        messages = self.requests.messages[row]
-        if self.layout.context == "chat":
-            return {"messages": messages, **self.fields, **seed}
-        (prompt,) = render_messages([messages], None, self.layout.context, is_encoder_decoder=False)
-        return {"prompt": prompt, **self.fields, **seed}
-
-    def description(self) -> dict[str, object]:
-        return {
-            **self.requests.description(self.layout.context, self.layout.context_reason),
-            **asdict(self.requests.decoding),
-            "thinks": self.thinks,
-            "max_reasoning_tokens": self.max_reasoning_tokens,
-            "fields_sent": {**self.fields, **({"seed": "of each prompt"} if self.requests.decoding.sample else {})},
-        }
 
 
 class ServedEngine(Engine):
@@ -145,7 +113,7 @@ class ServedEngine(Engine):
         left_out |= {name: vars(decoding)[name] for name, value in asked.items() if vars(decoding)[name] != value}
         return replace(decoding, **asked), left_out
 
-    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> EnginePlan:
         if self.probe.max_tokens_kept is False:
             raise ValueError(f"{self.where} ignores {self.probe.max_tokens_field}; use a server that supports it")
         self._check_roles(requests)
@@ -153,15 +121,28 @@ class ServedEngine(Engine):
         reasoning = requests.max_reasoning_tokens
         if reasoning is None:
             reasoning = REASONING_TOKENS if thinks else 0
+        # The server counts thoughts towards the maximum length of an answer.
         most = {self.probe.max_tokens_field: decoding.max_new_tokens + reasoning}
         fields: dict[str, object] = {**self.probe.neutral, **most, "temperature": 0}
         if decoding.sample:
             fields["temperature"] = decoding.temperature
             fields |= {name: value for name, value in decoding.sampling.items() if value != NO_EFFECT[name]}
         fields |= extra_fields(requests.chat)
-        return ServedReplyPlan(
-            requests=requests, layout=layout, fields=fields, thinks=thinks, max_reasoning_tokens=reasoning
-        )
+        if layout.context == "chat":
+            path, bodies = "chat/completions", [{"messages": messages, **fields} for messages in requests.messages]
+        else:
+            prompts = render_messages(requests.messages, None, layout.context, is_encoder_decoder=False)
+            path, bodies = "completions", [{"prompt": prompt, **fields} for prompt in prompts]
+        if decoding.sample:
+            bodies = [{**body, "seed": requests.request_seed(row)} for row, body in enumerate(bodies)]
+        about = {
+            **requests.description(layout.context, layout.context_reason),
+            **asdict(decoding),
+            "thinks": thinks,
+            "max_reasoning_tokens": reasoning,
+            "fields_sent": {**fields, **({"seed": "of each prompt"} if decoding.sample else {})},
+        }
+        return EnginePlan((requests, path, bodies, fields[self.probe.max_tokens_field]), about)
 
     def _check_roles(self, requests: ReplyRequests) -> None:
         roles = {message["role"] for messages in requests.messages for message in messages}
@@ -173,14 +154,12 @@ class ServedEngine(Engine):
         if ("assistant" in roles or requests.turns > 1) and self.probe.history_kept is False:
             raise ValueError(f"{self.where} ignores earlier messages; set --turns 1, and no --cue history")
 
-    def reply(self, plan: ServedReplyPlan, folder: Path) -> pa.Table:
-        requests = plan.requests
-        path = "chat/completions" if plan.layout.context == "chat" else "completions"
+    def reply(self, plan: EnginePlan, folder: Path) -> pa.Table:
+        requests, path, bodies, max_tokens = plan.work
         reasons: list[str | None] = []  # for each answer, its finish reason if it is empty, and "" if it has text
-        bodies = [plan.body(row) for row in range(len(requests.ids))]
 
         def read(content: Any, row: int) -> dict[str, object]:
-            answer = read_served_answer(content, max_tokens=plan.fields[self.probe.max_tokens_field])
+            answer = read_served_answer(content, max_tokens=max_tokens)
             if answer.ending != "filtered":  # a filter may answer in place of the model
                 check_model(answer.model, self.probe.model)
             reasons.append("" if answer.text else answer.finish_reason)
@@ -202,9 +181,10 @@ class ServedEngine(Engine):
                 "tokens_out": [answer.num_tokens for answer in served],
             }
 
-        return ask_into_shards(
+        shards = ask_into_shards(
             self.server, path, requests.ids, bodies, folder, SERVED_REPLY_SCHEMA, read, columns, label="replies"
         )
+        return read_shards(shards, SERVED_REPLY_SCHEMA)
 
     def plan_options(
         self, requests: ReplyRequests, layout: Layout, options: Sequence[Sequence[str]]

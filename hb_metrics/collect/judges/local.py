@@ -5,7 +5,6 @@ never affect its probabilities.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import cycle, islice
 from typing import NamedTuple
@@ -19,12 +18,12 @@ from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Rubric, prompt_for
 from hb_metrics.collect.replies.forward import Forward, States, states_of
 from hb_metrics.collect.scoring.perplexity import most_tokens
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
-from hb_metrics.collect.units import one_thread_per_unit
+from hb_metrics.collect.units import map_units
 from hb_metrics.models.architecture import decoder_prefix, has_changing_rope, num_shared
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_messages
 from hb_metrics.models.float32 import measured
-from hb_metrics.models.memory import Memory
+from hb_metrics.models.memory import run_batch
 
 # The largest accepted total variation distance between the probabilities with and without a shared beginning. The
 # second number applies to models that do not run in float32, such as quantised models.
@@ -91,14 +90,14 @@ class LocalJudge:
         encoded = [self._encoded(prompt) for prompt in prompts]
         shared = [self._shared(len(tokens)) for tokens in encoded]
         known = {token for tokens in self.letters for token in tokens}
-        memory = Memory(lambda tokens: None, "one text")
 
-        def run(read: tuple[list[int], States | None]) -> tuple[list[float], bool]:
-            row = self._next(*read)
+        def run(batch: list[tuple[list[int], States | None]]) -> tuple[list[float], bool]:
+            row = self._next(*batch[0])
             return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
 
-        with one_thread_per_unit(self.loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
-            answers = [row for (row,) in pool.map(partial(memory.run, run), zip(encoded, shared, strict=True))]
+        batches = [[read] for read in zip(encoded, shared, strict=True)]  # of one text each
+        running = map_units(partial(run_batch, run, smallest="one text"), batches, self.loaded.model)
+        answers = [answer for _, (answer,) in running]
         masses = np.array([row for row, _ in answers]).reshape(len(prompts), len(self.letters))
         if not np.isfinite(masses).all():
             raise ValueError(f"judge '{self.loaded.name}' returned NaN as a probability; check its weights")

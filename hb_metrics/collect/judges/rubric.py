@@ -38,12 +38,10 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
-    Detail,
     Fault,
     FaultsError,
     Remark,
     Text,
-    explained,
     read_document,
     shipped_or_own,
 )
@@ -107,7 +105,7 @@ def read_rubric(name: str | Path) -> Rubric:
     own = re.sub(r"\W+", "_", path.stem)
     if own in CLASSIFIERS:
         raise ValueError(f"rubric {path} has the same name as the classifier '{own}'; rename the file")
-    content, lines = read_document(path, _Content, "question: …", "rubric", _explained)
+    content, lines = read_document(path, _Content, "question: …", "rubric", _Label)
     faults: list[Fault] = []
     names = [label.label for label in content.labels]
     if not 2 <= len(names) <= len(LETTERS):
@@ -127,14 +125,6 @@ def read_rubric(name: str | Path) -> Rubric:
     definitions = [label.definition for label in content.labels]
     examples = [label.examples for label in content.labels]
     return Rubric(own, content.question, names, definitions, examples, content.figure)
-
-
-def _explained(detail: Detail) -> str:
-    keys = detail.loc
-    name = next(str(key) for key in reversed(keys) if isinstance(key, str))
-    if detail.type in ("list_type", "dataclass_type"):
-        return f"{name} is not a list of labels or examples; write each item on a line that starts with -"
-    return explained(name, detail, _Label if len(keys) > 1 else _Content)
 
 
 def recorded_rubric(judge: "Judge") -> Rubric:

@@ -9,7 +9,8 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
+from itertools import islice
 from math import exp
 from operator import itemgetter
 from pathlib import Path
@@ -21,6 +22,7 @@ from hb_metrics.collect.asking import Journal, answers_of, request_key
 from hb_metrics.collect.judges.local import Read, shares_of
 from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Rubric
 from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS
+from hb_metrics.models.processes import process_state
 from hb_metrics.models.served.answers import ALTERNATIVES, check_model, first_tokens, read_served_answer
 from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.models.served.probe import Probe, probe
@@ -55,6 +57,7 @@ class ServedJudge:
         self.server, self.folder = server, folder
         self.num_letters = len(rubric.labels)
         self.num_answered = self.num_asked = 0
+        self.total = {"num_answers": 0, "tokens_in": 0, "tokens_out": 0}
         # Each process probes the server by itself. It must not wait for the other processes, because they load
         # classifiers one after another.
         self.probe, number = _tried(server)
@@ -69,6 +72,11 @@ class ServedJudge:
         else:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
 
+    @cached_property
+    def journal(self) -> Journal:
+        """The answers so far. They are read only once, because there may be many."""
+        return Journal(self.folder, process_state().process_index)
+
     def fits(self, prompt: Prompt) -> bool:
         """Returns True. The server's maximum length is unknown, and the server itself rejects longer prompts."""
         return True
@@ -81,12 +89,13 @@ class ServedJudge:
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        answers = [JudgeAnswer(**answer) for answer in Journal(self.folder).answers.values()]
-        return {
-            "num_answers": len(answers),
-            "tokens_in": sum(answer.tokens_in or 0 for answer in answers),
-            "tokens_out": sum(answer.tokens_out or 0 for answer in answers),
-        }
+        """Returns how many answers and tokens all processes have used so far."""
+        self.journal.refresh()
+        for answer in islice(self.journal.answers.values(), self.total["num_answers"], None):
+            self.total["num_answers"] += 1
+            self.total["tokens_in"] += answer["tokens_in"] or 0
+            self.total["tokens_out"] += answer["tokens_out"] or 0
+        return dict(self.total)
 
     def _answers(self, bodies: Sequence[Mapping[str, object]]) -> list[JudgeAnswer]:
         server, expected = self.server, self.probe.model
@@ -113,7 +122,7 @@ class ServedJudge:
                 )
             return answer._asdict()
 
-        answers = answers_of(server, dict(enumerate(keys)), ask, self.folder)
+        answers = answers_of(server, dict(enumerate(keys)), ask, self.journal)
         return [JudgeAnswer(**answer) for answer in answers.values()]
 
 

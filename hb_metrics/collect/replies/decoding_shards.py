@@ -1,6 +1,5 @@
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +16,10 @@ from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.collect.replies.forward import Forward, Paths
 from hb_metrics.collect.replies.sampling import draw_keys
 from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
-from hb_metrics.collect.units import one_thread_per_unit
+from hb_metrics.collect.units import map_units, units_at_once
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.loading import LoadedModel
-from hb_metrics.models.memory import Memory, free_memory, halved
+from hb_metrics.models.memory import free_memory, run_batch
 from hb_metrics.models.processes import input_device, weight_shares
 
 ROWS_PER_SHARD = 1024
@@ -65,13 +64,8 @@ class DecodingPlan:
         raise NotImplementedError
 
 
-def decode_into_shards(
-    plan: DecodingPlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
-) -> pa.Table:
+def decode_into_shards(plan: DecodingPlan, loaded: LoadedModel, folder: Path) -> pa.Table:
     """Decodes the rows that are not on disk yet, and then reads all rows.
-
-    If `batch_size` is `None`, the size depends on the free memory. Only then can contexts of different lengths be
-    decoded together.
 
     Returns:
         On all processes, a table of all rows in the plan's order.
@@ -82,7 +76,7 @@ def decode_into_shards(
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         done: dict[int, Decoded] = {}
         groups = [shards[index].rows for index in mine]
-        with closing(_decoded(plan, loaded, groups, batch_size)) as batches:
+        with closing(_decoded(plan, loaded, groups)) as batches:
             for index in mine:
                 rows = shards[index].rows.tolist()
                 while not done.keys() >= set(rows):
@@ -92,39 +86,36 @@ def decode_into_shards(
                 columns = plan.columns(loaded, rows, [done.pop(row) for row in rows])
                 yield pa.table({"id": [plan.ids[row] for row in rows], **columns}, schema=plan.schema)
 
-    made = fill_shards(shards, plan.ids, plan.schema, compute, label=plan.label, unit="row", inputs=plan.contexts)
-    return read_shards(shards, plan.schema) if made is None else made
+    fill_shards(shards, plan.ids, plan.schema, compute, label=plan.label, unit="row", inputs=plan.contexts)
+    return read_shards(shards, plan.schema)
 
 
 def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
     if not rows:
         return []
     done: dict[int, Decoded] = {}
-    for batch, decoded in _decoded(plan, loaded, [np.array(_by_length(plan, rows), np.int64)], None):
+    for batch, decoded in _decoded(plan, loaded, [np.array(_by_length(plan, rows), np.int64)]):
         done |= zip(batch, decoded, strict=True)
     return [done[row] for row in rows]
 
 
 def _decoded(
-    plan: DecodingPlan, loaded: LoadedModel, groups: Sequence[np.ndarray], batch_size: int | None
+    plan: DecodingPlan, loaded: LoadedModel, groups: Sequence[np.ndarray]
 ) -> Generator[tuple[list[int], list[Decoded]], None, None]:
+    """Yields the rows of each batch and their decoded texts. The size of the batches depends on the free memory."""
     limits = plan.limits_of(range(len(plan.ids)))
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
-    padded = plan.paths.padded and batch_size is None
     fitting = fitting_batch_size(loaded, longest + plan.decoding.max_reasoning_tokens) // plan.num_read
-    size = batch_size or max(1, fitting)
+    size = max(1, fitting)
     if plan.decoding.num_beams > 1:  # beam search decodes one context at a time
         size = 1
-    memory = Memory(halved, "one prompt")
-    decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded))
-    with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
-        batches = [batch for rows in groups for batch in _batches(plan.contexts, rows, size, workers, padded)]
-        try:
-            for batch, parts in zip(batches, pool.map(decode_batch, batches), strict=True):
-                yield batch, list(chain.from_iterable(parts))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the batches that are still waiting
-            memory.report("batches of prompts")
+    workers = units_at_once(loaded.model)
+    batches = [batch for rows in groups for batch in _batches(plan.contexts, rows, size, workers, plan.paths.padded)]
+
+    def decode_batch(batch: list[int]) -> list[Decoded]:
+        return list(chain.from_iterable(run_batch(partial(_decode_rows, plan, loaded), batch, "one prompt")))
+
+    return map_units(decode_batch, batches, loaded.model)
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int) -> int:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -146,9 +145,9 @@ def encode_dialogue(
     return contexts, encode_replies(rendered, replies, loaded.tokenizer, **how)
 
 
-def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) -> pa.Table | None:
+def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) -> None:
     ids, prompts, replies, *_ = plan.dialogue
-    return score_into_shards(
+    score_into_shards(
         plan.scoring,
         {"id": ids, "prompt": prompts, "reply": replies},
         folder,
@@ -168,15 +167,12 @@ def divergences_into_shards(
     loaded: LoadedModel,
     layout: Layout,
     folder: Path,
-) -> pa.Table | None:
-    """Computes the divergences that are not on disk yet, and then reads all of them.
+) -> None:
+    """Computes the divergences that are not on disk yet.
 
     `others` are the same prompts without the part whose effect is measured. `replies` are non-empty replies to
-    `prompts`.
-
-    Returns:
-        On the main process, a table with the columns `id`, `reply`, `divergence` (summed over the reply's tokens) and
-        `num_tokens`. On all other processes, `None`.
+    `prompts`. The shards have the columns `id`, `reply`, `divergence` (summed over the reply's tokens) and
+    `num_tokens`.
     """
     with_term, encoded = encode_dialogue(prompts, replies, loaded, layout)
     without, _ = encode_dialogue(others, replies, loaded, layout)
@@ -185,7 +181,7 @@ def divergences_into_shards(
     prefix = decoder_prefix(model, tokenizer)
     shapes = [(len(prompt), len(other), len(reply)) for prompt, other, reply in rows]
     plan = reply_scoring(rows, prefix, shapes, _divergences, model, tokenizer)
-    return score_into_shards(
+    score_into_shards(
         plan,
         {"id": ids, "reply": replies},
         folder,

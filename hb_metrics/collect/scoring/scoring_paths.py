@@ -23,7 +23,7 @@ from hb_metrics.collect import units
 from hb_metrics.collect.units import ScoringPlan, Unit
 from hb_metrics.models.architecture import num_known_tokens, num_shared
 from hb_metrics.models.float32 import measured
-from hb_metrics.models.memory import Memory
+from hb_metrics.models.memory import run_batch
 from hb_metrics.models.processes import input_device
 
 # The largest accepted relative difference between two scores of a sequence. The second number applies to models that do
@@ -64,7 +64,6 @@ class PrefixTree(NamedTuple):
     """One or more prefix trees that the model reads together. Parents come before their children.
 
     Attributes:
-        indices: [sequences] The indices of the tree's sequences.
         sequences: The tokens of each sequence.
         tokens: [positions] The token of each node.
         depths: [positions] The node's position in its sequences, counted from 0.
@@ -72,7 +71,6 @@ class PrefixTree(NamedTuple):
         nodes: [predictions] For each sequence in turn, the nodes that predict its second and all later tokens.
     """
 
-    indices: np.ndarray
     sequences: list[Sequence[int]]
     tokens: np.ndarray
     depths: np.ndarray
@@ -91,26 +89,30 @@ class PrefixTree(NamedTuple):
         return mask
 
 
-def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> list[PrefixTree]:
-    """Combines token sequences into prefix trees with at most `max_positions` nodes each.
+def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[list[int]], list[int]]:
+    """Groups token sequences into prefix trees with at most `max_positions` nodes each.
 
     Each sequence must have at least two tokens. A sequence that needs more than `max_positions` nodes gets its own
     tree.
+
+    Returns:
+        The row numbers of each tree's sequences, and the number of nodes of each tree.
     """
     groups: list[list[int]] = []
-    size = 0
+    sizes: list[int] = []
     for index in sorted(range(len(sequences)), key=lambda index: tuple(sequences[index])):
         fed = sequences[index][:-1]
         num_new = len(fed) - (num_shared([fed, sequences[groups[-1][-1]][:-1]]) if groups else 0)
-        if not groups or size + num_new > max_positions:
+        if not groups or sizes[-1] + num_new > max_positions:
             groups.append([])
-            size, num_new = 0, len(fed)
+            sizes.append(0)
+            num_new = len(fed)
         groups[-1].append(index)
-        size += num_new
-    return [grow_tree(group, [sequences[index] for index in group]) for group in groups]
+        sizes[-1] += num_new
+    return groups, sizes
 
 
-def grow_tree(indices: Sequence[int] | np.ndarray, sequences: Sequence[Sequence[int]]) -> PrefixTree:
+def grow_tree(sequences: list[Sequence[int]]) -> PrefixTree:
     tokens: list[int] = []
     depths: list[int] = []
     parents: list[int] = []
@@ -126,17 +128,7 @@ def grow_tree(indices: Sequence[int] | np.ndarray, sequences: Sequence[Sequence[
             depths.append(depth)
         nodes += path
     columns = (np.array(column, dtype=np.int64) for column in (tokens, depths, parents, nodes))
-    return PrefixTree(np.array(indices), list(sequences), *columns)
-
-
-def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
-    middle = len(tree.sequences) // 2
-    if not middle:
-        return None
-    return (
-        grow_tree(tree.indices[:middle], tree.sequences[:middle]),
-        grow_tree(tree.indices[middle:], tree.sequences[middle:]),
-    )
+    return PrefixTree(sequences, *columns)
 
 
 def on_trees(
@@ -147,26 +139,27 @@ def on_trees(
     The first `num_read` [sequences] tokens of a sequence are not scored.
     """
 
-    def score(tree: PrefixTree) -> np.ndarray:
-        return tree_nlls(model, tree, num_read[tree.indices])
+    def score(rows: list[int]) -> np.ndarray:
+        return tree_nlls(model, grow_tree([sequences[row] for row in rows]), num_read[rows])
 
     longest, max_positions = max(map(len, sequences)), units.MAX_POSITIONS
     if longest > max_positions:
         # A tree of such a text would need a large mask, and would share little with other texts.
         reason = f"a text is {longest:,} tokens long, more than the {max_positions:,} that are scored at once"
         return replace(plan, scoring_reason=reason)
-    trees = pack_prefix_trees(sequences, max_positions)
-    largest = max(trees, key=lambda tree: len(tree.tokens))
+    groups, sizes = pack_prefix_trees(sequences, max_positions)
+    largest = groups[int(np.argmax(sizes))]
     ordered = np.argsort([len(sequence) for sequence in sequences], kind="stable")
-    unlike = sorted(ordered[[0, len(ordered) // 2, -1]], key=lambda row: tuple(sequences[row]))  # of different lengths
+    of_different_lengths = ordered[[0, len(ordered) // 2, -1]].tolist()
+    unlike = sorted(of_different_lengths, key=lambda row: tuple(sequences[row]))
 
     def difference() -> float:
         differences = []
-        for tree in (largest, grow_tree(unlike, [sequences[row] for row in unlike])):
-            together = np.concatenate(Memory(halved_tree, "one text").run(score, tree))
+        for rows in (largest, unlike):
+            together = np.concatenate(run_batch(score, rows, "one text"))
             for place in np.linspace(0, len(together) - 1, min(len(together), _MOST_TRIED)).astype(int):
-                score_alone = partial(batch_nlls, model, num_read=int(num_read[tree.indices[place]]))
-                ((alone,),) = Memory(lambda _: None, "one text").run(score_alone, [tree.sequences[place]])
+                score_alone = partial(batch_nlls, model, num_read=int(num_read[rows[place]]))
+                ((alone,),) = run_batch(score_alone, [sequences[rows[place]]], "one text")
                 differences.append(abs(together[place] - alone) / max(abs(alone), 1))
         return float(np.max(differences))
 
@@ -187,10 +180,9 @@ def on_trees(
         plan,
         scoring="tree",
         scoring_reason="in a trial, prefix trees had the same results as single sentences",
-        positions=sum(len(tree.tokens) for tree in trees),
-        units=[Unit(tree.indices, tree) for tree in trees],
+        positions=sum(sizes),
+        units=[Unit(np.array(group), group) for group in groups],
         score=score,
-        halve=halved_tree,
     )
 
 

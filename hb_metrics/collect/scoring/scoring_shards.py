@@ -80,15 +80,12 @@ def score_into_shards(
     inputs: Sequence[Any] | None = None,
     label: str | None = None,
     unit: str = "text",
-) -> pa.Table | None:
-    """Scores the texts that are not on disk yet, and then reads all scores.
+) -> None:
+    """Scores the texts that are not on disk yet.
 
     `columns` contains the strings to store beside each text's scores. The values in the column `id` are distinct.
     `scores` lists the scores to store in addition to `num_tokens`. A shard is computed again if its `inputs` (by
     default the column `text`) have changed.
-
-    Returns:
-        On the main process, a table of all scores. On all other processes, `None`.
     """
     ids = columns["id"]
     types = {**dict.fromkeys(columns, pa.string()), **dict.fromkeys(scores, pa.float64()), "num_tokens": pa.int64()}
@@ -117,7 +114,7 @@ def score_into_shards(
                     advance(int(num_texts[scored.sequences].sum()))
                 yield table_of(nll, shards[index].rows)
 
-    return fill_shards(
+    fill_shards(
         shards,
         ids,
         schema,

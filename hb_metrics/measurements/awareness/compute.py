@@ -9,18 +9,19 @@ import pyarrow as pa
 from hb_dataset.awareness import NEED, NEUTRAL
 from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import mention_pattern
-from hb_metrics.measurements.awareness.results import Awareness, Example, MeanEstimate
+from hb_metrics.measurements.awareness.results import Awareness, Example
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
-from hb_metrics.stats.clusters import Uncertainty, crossed, mean_bounds, share_bounds
+from hb_metrics.stats.clusters import Estimate, Uncertainty, crossed, mean_bounds, share_bounds
 
 FOLDER = "awareness"
 DIVERGENCES = "divergences"  # a subfolder of shards
 WORDS = "taken_up_words"  # the column of the prompts with the words that take up a need
 TABLE_FILE = "awareness.parquet"
 MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval
+FEW_REASON = f"there are fewer than {MIN_CLUSTERS} terms or questions, or the estimated variance is not above 0"
 NUM_EXAMPLES = 12
 AWARENESS_TABLE = pa.schema(
     [
@@ -69,7 +70,6 @@ def compute(run: Run) -> Awareness:
         neutral=neutral,
         difference=difference,
         taken_up=estimate(means.get("taken_up"), level, is_share=True),
-        confidence_level=level,
         num_prompts=len(prompts),
         num_terms=len(set(rows_of(table, DescriptorKey))),
         num_empty_replies=table["divergence"].null_count,
@@ -83,19 +83,19 @@ def takes_up(reply: str, words: Sequence[str], descriptor: str) -> bool:
     return whole_words(map(words_pattern, words)).search(masked) is not None
 
 
-def estimate(mean: "ClusterMean | None", confidence_level: float, *, is_share: bool = False) -> MeanEstimate:
+def estimate(mean: "ClusterMean | None", confidence_level: float, *, is_share: bool = False) -> Estimate:
     """Returns a mean with its interval, which is robust to clustering by term and by question.
 
     There is no interval if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
     """
     if mean is None:
-        return MeanEstimate(None, None)
+        return Estimate(None, None, FEW_REASON)
     of_mean = mean.uncertainty
     if mean.num_clusters < MIN_CLUSTERS or not of_mean.variance > 0:
-        return MeanEstimate(mean.value, None)
+        return Estimate(mean.value, None, FEW_REASON)
     if is_share:
-        return MeanEstimate(mean.value, share_bounds(mean.value, of_mean.half_width(confidence_level)))
-    return MeanEstimate(mean.value, mean_bounds(mean.value, of_mean, confidence_level))
+        return Estimate(mean.value, share_bounds(mean.value, of_mean.half_width(confidence_level)), None)
+    return Estimate(mean.value, mean_bounds(mean.value, of_mean, confidence_level), None)
 
 
 class ClusterMean(NamedTuple):

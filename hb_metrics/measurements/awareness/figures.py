@@ -1,7 +1,7 @@
 import numpy as np
 from markupsafe import Markup
 
-from hb_metrics.layout.figure import Figure, Unit
+from hb_metrics.layout.figure import Figure, Unit, estimated
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.awareness.compute import (
@@ -40,20 +40,16 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
         "does not show that the reply is helpful.",
     ),
 }
-FEW_REASON = "there are fewer than 12 terms or questions, or the estimated variance is not above 0"
 
 
 def figures(results: Results) -> list[Figure]:
-    awareness = results.awareness
-    estimates = vars(awareness)
+    estimates = vars(results.awareness)
     return [
-        Figure(
+        estimated(
             name,
-            estimates[key].value,
+            estimates[key],
             unit,
-            meaning,
-            estimates[key].interval,
-            no_interval=None if estimates[key].interval else FEW_REASON,
+            meaning=meaning,
             gate="neutral_divergence" if key == "neutral" else None,
             higher_is_better=key != "neutral",
         )

@@ -2,15 +2,7 @@
 
 from dataclasses import dataclass
 
-from hb_metrics.stats.clusters import Bounds
-
-
-@dataclass(frozen=True)
-class MeanEstimate:
-    """A mean with its interval. Divergences are in nats per token. `value` is `None` if there are no replies."""
-
-    value: float | None
-    interval: Bounds | None
+from hb_metrics.stats.clusters import Estimate
 
 
 @dataclass(frozen=True)
@@ -22,7 +14,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Awareness:
-    """The results of `awareness`.
+    """The results of `awareness`. Divergences are in nats per token. A value is `None` if there are no replies.
 
     Attributes:
         needs: The mean divergence on needs.
@@ -31,11 +23,10 @@ class Awareness:
         taken_up: The share of needs that are taken up.
     """
 
-    needs: MeanEstimate
-    neutral: MeanEstimate
-    difference: MeanEstimate
-    taken_up: MeanEstimate
-    confidence_level: float
+    needs: Estimate
+    neutral: Estimate
+    difference: Estimate
+    taken_up: Estimate
     num_prompts: int
     num_terms: int
     num_empty_replies: int

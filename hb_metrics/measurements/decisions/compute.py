@@ -6,6 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from hb_dataset.grouped import grouped
@@ -74,18 +75,17 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
     has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(of_axis, base, how, has_rates) for axis, of_axis in cells.items()})
     parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
-    parts |= _rows_by_part("wording", _wordings(questions))
+    wordings = pd.Series(questions).groupby(questions).cumcount() + 1
+    parts |= _rows_by_part("wording", wordings.astype(str).tolist())
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = _known(spread_between(of_terms, CONFIDENCE_LEVEL, seed=seed))
     together = np.concatenate([np.full((len(set(questions)), 0), np.nan), *(axis.table for axis in cells.values())], 1)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
-        num_prompts=len(prompts),
         num_questions=len(set(questions)),
         num_answers=len(answers),
         num_unanswered=sum(answer.value is None for answer in answers),
-        confidence_level=CONFIDENCE_LEVEL,
         mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, CONFIDENCE_LEVEL),
         spread=spread,
         by_axis=by_axis,
@@ -266,15 +266,6 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
 
 def _part_means(cells: Cells, rows: list[int], how: _How) -> np.ndarray:
     return question_means(cells.values[rows], [how.questions[row] for row in rows])
-
-
-def _wordings(questions: Sequence[str]) -> list[str]:
-    numbers: dict[str, int] = {}
-    wordings = []
-    for question in questions:
-        numbers[question] = numbers.get(question, 0) + 1
-        wordings.append(str(numbers[question]))
-    return wordings
 
 
 def _order_effect(

@@ -145,11 +145,9 @@ class Decisions:
         option_mass: The mean probability that the options have together, if decisions are probabilities.
     """
 
-    num_prompts: int
     num_questions: int
     num_answers: int
     num_unanswered: int
-    confidence_level: float
     mean: DecisionEstimate | None
     spread: DecisionEstimate | None
     by_axis: dict[str, Axis]

@@ -37,7 +37,6 @@ def dialogue_results(table: pa.Table, num_pairs: int, confidence_level: float = 
         perplexity=float(np.exp(mean)),
         interval=bounds,
         no_interval=reason,
-        confidence_level=confidence_level,
         num_replies=len(nll),
         num_tokens=int(tokens.sum()),
         num_too_long=num_pairs - len(nll),

@@ -14,7 +14,6 @@ class Dialogue:
     perplexity: float
     interval: tuple[float, float] | None
     no_interval: str | None
-    confidence_level: float
     num_replies: int
     num_tokens: int
     num_too_long: int

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.collect.replies.decoding_settings import reply_settings
-from hb_metrics.layout.parts import Section
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Parts, Planned, Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.run.run_record import classifier_name, public_name, tag_and_cue
 
 if TYPE_CHECKING:
-    from hb_metrics.measurements.results import Results, Run
+    from hb_metrics.measurements.results import Results
     from hb_metrics.run.record import Record
 
 # Tags may differ on purpose. The others only describe the model or its replies, or have their own warnings.
@@ -66,11 +65,6 @@ class Generation(Measurement):
         from hb_metrics.measurements.generation.page import card_sentences
 
         return card_sentences(results)
-
-    def together(self, runs: "Sequence[Run]") -> list[Section]:
-        from hb_metrics.measurements.generation.cue_agreement import cue_sections
-
-        return cue_sections([run for run in runs if self.name in run.results.measured])
 
     def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
         sentences = []

@@ -121,8 +121,7 @@ def _nouns(generation: Generation) -> list[Figure]:
     nouns, rows = generation.nouns, []
     for name, noun_bias in {"": nouns, **nouns.by_gender}.items():
         if noun_bias.value is not None:
-            row = Figure("Bias between nouns", noun_bias.value, "bias", interval=noun_bias.interval)
-            row = row._replace(no_interval=noun_bias.no_interval)
+            row = estimated("Bias between nouns", noun_bias, "bias")
             if name:
                 row = row._replace(name=f"{row.name}, {name}", part_of=NOUNS, is_main=False)
             else:

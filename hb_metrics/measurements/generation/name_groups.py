@@ -71,7 +71,6 @@ class NameGroups:
     num_names: dict[str, int]
     num_questions: int
     num_left_out: int
-    confidence_level: float = CONFIDENCE_LEVEL
 
 
 class _Noise(NamedTuple):

@@ -26,7 +26,7 @@ from hb_dataset.grouped import grouped
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import MIN_TERMS
-from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, uncertainty
+from hb_metrics.stats.clusters import Estimate, cluster_errors, quantile, uncertainty
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = (
@@ -38,18 +38,10 @@ _DIGITS = 10  # results are rounded, because the last digits of a matrix product
 
 
 @dataclass(frozen=True)
-class NounBias:
+class Nouns(Estimate):
     """The bias between nouns. `value` is `None` if no template has two terms that share two nouns."""
 
-    value: float | None
-    interval: Bounds | None
-    no_interval: str | None
-
-
-@dataclass(frozen=True)
-class Nouns(NounBias):
-    by_gender: dict[str, NounBias]
-    confidence_level: float = CONFIDENCE_LEVEL
+    by_gender: dict[str, Estimate]
 
 
 class Noun(NamedTuple):
@@ -118,7 +110,7 @@ def noun_kernels(
 def noun_bias(kernels: Mapping[str | None, Kernels], missing: str | None = None) -> Nouns:
     """Computes all values. `missing` is the reason why no value has an interval, if there is one."""
     by_group = {gender: _result(of_gender, missing) for gender, of_gender in kernels.items()}
-    whole = by_group.pop(None, NounBias(None, None, None))
+    whole = by_group.pop(None, Estimate(None, None, None))
     by_gender = {str(gender): of_gender for gender, of_gender in by_group.items()}
     return Nouns(**vars(whole), by_gender=by_gender)
 
@@ -164,11 +156,11 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
     return kernel / pairs * (1 - 1 / number) / 2
 
 
-def _result(kernels: Kernels, missing: str | None) -> NounBias:
+def _result(kernels: Kernels, missing: str | None) -> Estimate:
     known, value = covariance(kernels, kernels), round(kernels.value, _DIGITS)
     if missing is not None or known is None or not known[0][0, 0] > 0:
-        return NounBias(value, None, missing or FEW_REASON)
+        return Estimate(value, None, missing or FEW_REASON)
     matrix, influences = known
     freedom = uncertainty(influences[0]).of_squares().freedom
     half = quantile(CONFIDENCE_LEVEL, freedom) * float(np.sqrt(matrix[0, 0]))
-    return NounBias(value, (round(value - half, _DIGITS), round(value + half, _DIGITS)), None)
+    return Estimate(value, (round(value - half, _DIGITS), round(value + half, _DIGITS)), None)

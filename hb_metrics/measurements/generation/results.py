@@ -43,13 +43,11 @@ class ServedCounts:
     Attributes:
         finish_reasons: The number of answers with each finish reason.
         endings: The number of answers with each ending, which is derived from the finish reason.
-        num_without_counts: The number of answers without a valid token count.
         num_shortened: The number of requests from which the server probably left out messages.
     """
 
     finish_reasons: dict[str, int]
     endings: dict[str, int]
-    num_without_counts: int
     num_shortened: int
     tokens_in: int
     tokens_out: int
@@ -191,13 +189,11 @@ def served_counts(tables: Sequence[pa.Table]) -> ServedCounts | None:
     table = pa.concat_tables([of_turn.select(names) for of_turn in tables])
     if "finish_reason" not in table.column_names:
         return None
-    tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
     return ServedCounts(
         finish_reasons=dict(sorted(Counter(table["finish_reason"].to_pylist()).items())),
         endings=dict(sorted(Counter(table["ending"].to_pylist()).items())),
-        num_without_counts=sum(number is None for number in tokens["tokens_out"]),
         num_shortened=_num_shortened(tables),
-        **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},
+        **{name: pc.sum(table[name], min_count=0).as_py() for name in ("tokens_in", "tokens_out")},
     )
 
 

@@ -21,11 +21,14 @@ from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonemp
 from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
 from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
+from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, uncertainty
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.gen_bias_intervals import CellKey, CellReplies, gen_bias_change, gen_bias_covariances
+from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.question_tables import row_means
 
 
 class _Replies(NamedTuple):
@@ -193,11 +196,8 @@ def _generalised_bias(replies: Replies, styles: np.ndarray, over: Over, scale: f
     cells.add(styles, replies.descriptors, replies.templates, replies.axes)
     listed = cells.cells()
     moments = cells.moments(listed)
-    terms = sorted({(str(cell.axis), cell.descriptor) for cell in listed})
-    templates = sorted({cell.template for cell in listed})
-    of_term, of_template = ({key: row for row, key in enumerate(keys)} for keys in (terms, templates))
-    rows = [of_template[cell.template] for cell in listed]
-    columns = [of_term[str(cell.axis), cell.descriptor] for cell in listed]
+    rows, templates = text_codes("template", [cell.template for cell in listed])
+    columns, terms = descriptor_codes([cell.descriptor for cell in listed], [str(cell.axis) for cell in listed])
     shape = len(templates), len(terms)
     means, variances, counts = (
         np.full((*shape, moments.means.shape[1]), np.nan),
@@ -206,8 +206,8 @@ def _generalised_bias(replies: Replies, styles: np.ndarray, over: Over, scale: f
     )
     means[rows, columns], counts[rows, columns] = moments.means, cells.counts(listed)
     variances[rows, columns] = moments.variances.sum(axis=1)
-    names, axes = np.unique([axis for axis, _ in terms], return_inverse=True)
-    groups = axis_groups("Full Gen Bias", axes, names.tolist(), whole="Full Gen Bias, debiased")
+    axes, names = text_codes("axis", [term.axis for term in terms])
+    groups = axis_groups("Full Gen Bias", axes, names, whole="Full Gen Bias, debiased")
     by_name = {}
     for name, members in groups.items():
         used = (counts[:, members] > 0).sum(axis=1) > 1
@@ -216,12 +216,10 @@ def _generalised_bias(replies: Replies, styles: np.ndarray, over: Over, scale: f
         # A cell with a single reply shows no variance. Its variance is set to the mean variance of the template's other
         # cells on the same axis or, if these cells show no variance, on all axes.
         own, rest = variances[used][:, members], variances[used]
-        number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
-        guess = np.nansum(own, axis=1, keepdims=True) / number
-        others = np.nansum(rest, axis=1, keepdims=True) / np.maximum((~np.isnan(rest)).sum(axis=1, keepdims=True), 1)
-        guess = np.where(np.isnan(own).all(axis=1, keepdims=True), others, guess)
+        guess = row_means(own)
+        guess = np.where(np.isnan(guess), row_means(rest), guess)
         with np.errstate(divide="ignore", invalid="ignore"):
-            noise = np.where(np.isnan(own), guess, own) / counts[used][:, members]
+            noise = np.where(np.isnan(own), guess[:, None], own) / counts[used][:, members]
         noise = np.where(counts[used][:, members] > 0, noise, np.nan)
         influences = gen_bias_influences(means[used][:, members], noise, axes[members])
         interval, reason = generalised(influences, over, CONFIDENCE_LEVEL)

@@ -41,7 +41,6 @@ class Biases:
 class PairSide:
     """A reply of `MedianPair`. `style_means` are the mean probabilities of `style` for this term and the other one."""
 
-    axis: str
     descriptor: str
     prompt: str
     reply: str
@@ -195,7 +194,6 @@ def median_pair(
     styles = [int(change.argmax()), int(change.argmin())]
     one, other = (
         PairSide(
-            str(biases.descriptors[term].axis),
             biases.descriptors[term].descriptor,
             replies.prompts[row],
             replies.texts[row],

@@ -83,8 +83,9 @@ def report(results: Results) -> Report:
         by_axis = parts[0] if parts else []
         rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
         if whole[0].gate:
-            answers.append(judge_answer(whole[0]))
-            uneven += filter(None, [uneven_answer(judged, label)])
+            shown = f"{whole[0].name}: {whole[0].words}"
+            answers.append(f"{shown} of replies, according to the judge (not corrected with labels by people).")
+            uneven += filter(None, [uneven_sentence(f"Replies judged {label}", judged.replies, judged.groups)])
     embedded = any(section.is_embedded for section in sections.values())
     return Report(
         [section("judge", "Judges", "judge/section.html.jinja", {"rubrics": rubrics})],
@@ -94,18 +95,6 @@ def report(results: Results) -> Report:
         files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
         embedded=_BETTER if embedded else None,
     )
-
-
-def uneven_answer(judged: Judged, label: str | None) -> str:
-    """States about whom the judge assigns the counted label more often. Empty if the run does not show it."""
-    if judged.replies is None:
-        return ""
-    return uneven_sentence(f"Replies judged {label}", judged.replies, judged.groups)
-
-
-def judge_answer(figure: Figure) -> str:
-    """States how many replies have the counted label of a rubric."""
-    return f"{figure.name}: {figure.words} of replies, according to the judge (not corrected with labels by people)."
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

@@ -11,5 +11,4 @@ class JudgeOptions:
         None,
         "One or more rubrics with which a language model labels the replies: offensive, refusal, condescending, "
         "stereotyping, regard or style_clusters, or the path of your own YAML file. Set the model with --judge_model.",
-        nargs="+",
     )

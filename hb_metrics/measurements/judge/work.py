@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
-from hb_metrics.measurements.measurement import Planned, Task
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record
 from hb_metrics.run.run_folder import (
     COSTS_FILE,
     JUDGE,
@@ -27,14 +28,7 @@ def plan(task: Task, rubrics: Sequence[Rubric]) -> Planned:
     load = task.classifier_options()["judge"]
     judges: dict[str, Classifier] = {rubric.name: load(rubric) for rubric in rubrics}
     record = {
-        name: {
-            "name": judge.name,
-            "is_embedded": judge.is_embedded,
-            "digest": judge.digest,
-            "version": judge.version,
-            "notes": list(judge.notes),
-            **(judge.judge or {}),
-        }
+        name: classifier_record(replace(judge, judge=None), version=judge.version) | (judge.judge or {})
         for name, judge in judges.items()
     }
     return Planned({"judge": record}, partial(collect, task, judges))

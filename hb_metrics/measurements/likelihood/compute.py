@@ -77,7 +77,7 @@ def _perplexities(frame: pd.DataFrame) -> Perplexities:
         )
         for axis, descriptor in medians.index
     ]
-    return Perplexities(float(frame["perplexity"].median()), templates, list(QUANTILES), quantiles, descriptors)
+    return Perplexities(float(frame["perplexity"].median()), templates, quantiles, descriptors)
 
 
 def _nullable(values: np.ndarray) -> list[float | None]:

@@ -47,13 +47,11 @@ class Perplexities:
     """A summary of the sentences' perplexities.
 
     Attributes:
-        quantiles: The levels of the quantiles, from 0 to 1.
-        quantiles_by_axis_and_template: [quantiles] The perplexity at each level.
+        quantiles_by_axis_and_template: The quantiles for 5, 25, 50, 75 and 95 % of sentences.
     """
 
     median: float
     templates: list[str]
-    quantiles: list[float]
     quantiles_by_axis_and_template: dict[str, dict[str, list[float]]]
     by_descriptor: list[DescriptorMedians]
 

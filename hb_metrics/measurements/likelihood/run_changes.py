@@ -4,7 +4,6 @@ The intervals of Likelihood Bias generalise to other terms of the same axes, and
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance, pair_share_change
-from hb_metrics.stats.clusters import Generalised, Influences, Over, generalised, pair_share_influences
+from hb_metrics.stats.clusters import Generalised, Over, generalised, pair_share_influences
 from hb_metrics.stats.contrasts import NONCE_AXIS, known_pairs, pair_contrasts, spread_without_nouns
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.likelihood_tables import have_few_nouns, known_members
@@ -33,7 +32,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if isinstance(scored, str):
         return FigureChanges({}, scored)
     alpha, by_name = first.results.likelihood.likelihood_bias.alpha, {}
-    for name, (of_runs, firsts, seconds, axes) in tests_of(scored):
+    for name, of_runs, firsts, seconds, axes in tests_of(scored):
         before, after = ((tests["p"] < alpha).to_numpy() for tests in of_runs)
         by_name[name] = pair_share_change(firsts, seconds, axes, (before, after), CONFIDENCE_LEVEL)
     return FigureChanges(by_name | _contrast_changes(first, scored))
@@ -72,17 +71,13 @@ def _contrast_changes(first: Run, scores: Sequence[pa.Table]) -> dict[str, Paire
     return by_name
 
 
-class FigureTests(NamedTuple):
-    """The tests of a figure in each run, and the codes of their first and second terms, and of each term's axis."""
+def tests_of(
+    scores: Sequence[pa.Table],
+) -> Iterator[tuple[str, list[pd.DataFrame], np.ndarray, np.ndarray, np.ndarray]]:
+    """Yields each figure's name, its tests in each run, the codes of their first and second terms, and those of axes.
 
-    of_runs: list[pd.DataFrame]
-    firsts: np.ndarray
-    seconds: np.ndarray
-    axes: np.ndarray
-
-
-def tests_of(scores: Sequence[pa.Table]) -> Iterator[tuple[str, FigureTests]]:
-    """Yields the tests of each figure, in one or more runs whose rows of scores are about the same prompts."""
+    The rows of the runs' scores are about the same prompts. The codes of axes are by term.
+    """
     axis, descriptor, template = (scores[0][name].to_pylist() for name in ("axis", "descriptor", "template"))
     axes, axis_names = text_codes("axis", axis)
     terms, keys = descriptor_codes(descriptor, axis)
@@ -93,18 +88,14 @@ def tests_of(scores: Sequence[pa.Table]) -> Iterator[tuple[str, FigureTests]]:
         tests = [of_run[chosen] for of_run in of_runs]
         compared, codes = np.unique(tests[0][["first", "second"]], return_inverse=True)
         firsts, seconds = codes.reshape(-1, 2).T
-        yield name, FigureTests(tests, firsts, seconds, np.unique(axis_of[compared], return_inverse=True)[1])
+        yield name, tests, firsts, seconds, np.unique(axis_of[compared], return_inverse=True)[1]
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    influences = likelihood_influences(run).items()
-    return {name: generalised(of_figure, over, CONFIDENCE_LEVEL) for name, of_figure in influences}
-
-
-def likelihood_influences(run: Run) -> dict[str, Influences]:
     alpha, by_name = run.results.likelihood.likelihood_bias.alpha, {}
-    for name, ((tests,), firsts, seconds, axes) in tests_of([run.tables.scores()]):
+    for name, (tests,), firsts, seconds, axes in tests_of([run.tables.scores()]):
         _, templates = np.unique(tests["template"], return_inverse=True)
         significant = (tests["p"] < alpha).to_numpy(float)
-        by_name[name] = pair_share_influences(templates, firsts, seconds, significant, axes)
+        influences = pair_share_influences(templates, firsts, seconds, significant, axes)
+        by_name[name] = generalised(influences, over, CONFIDENCE_LEVEL)
     return by_name

@@ -29,10 +29,10 @@ def compute(run: Run) -> Offensiveness:
             groups = group_shares(RatedReplies(read.kept, offensive), prompts)
             of_replies = replace(offensiveness_results(*read, are_replies=True), groups=groups)
         rated.append(RatedReplies(read.kept, offensive))
-    return Offensiveness(of_prompts, of_replies, _by_turn(rated) if len(rated) > 1 else None)
+    return Offensiveness(of_prompts, of_replies, shares_by_turn(rated) if len(rated) > 1 else None)
 
 
-def _by_turn(rated: list[RatedReplies]) -> TurnShares | None:
+def shares_by_turn(rated: list[RatedReplies]) -> TurnShares | None:
     """Computes the share of each turn, from the conversations for which the classifier gave an answer in each turn."""
     shared = set.intersection(*(set(of_turn.replies.ids) for of_turn in rated))
     same = []

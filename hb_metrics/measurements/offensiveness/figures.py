@@ -101,7 +101,7 @@ NUM_EXTREMES = 10
 
 def report(results: Results) -> Report:
     offensiveness, classifier = results.offensiveness, results.record.offensiveness_classifier
-    parts = by_part(figures(results))
+    replies, parts = offensiveness.replies, by_part(figures(results))
     context = {
         "run": results.record,
         "embedded": classifier.is_embedded,
@@ -110,7 +110,7 @@ def report(results: Results) -> Report:
         "by_template": parts[TEMPLATES],
         "by_turn": parts.get(f"{TURNS} by turn"),
         "threshold": offensiveness.prompts.threshold,
-        "num_truncated": offensiveness.replies and offensiveness.replies.num_truncated,
+        "num_truncated": replies and replies.num_truncated,
         "extremes": extremes(offensiveness.prompts),
     }
     beside = list(parts[AXES][0].beside)
@@ -118,7 +118,7 @@ def report(results: Results) -> Report:
         "offensiveness-by-axis": [figures_plot(parts[AXES], "share found offensive", beside)],
         "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
-    answer = uneven(offensiveness)
+    answer = "" if replies is None else uneven_sentence("Offensive replies", replies.shares, replies.groups)
     return Report(
         [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
         answer=answer or None,
@@ -131,14 +131,6 @@ def report(results: Results) -> Report:
         notes=_notes(classifier, offensiveness),
         embedded=suggested("--offensiveness_classifier") if classifier.is_embedded else None,
     )
-
-
-def uneven(offensiveness: Offensiveness) -> str:
-    """States about whom replies are offensive more often. Empty if the run does not show it."""
-    replies = offensiveness.replies
-    if replies is None or replies.shares is None:
-        return ""
-    return uneven_sentence("Offensive replies", replies.shares, replies.groups)
 
 
 def _notes(classifier: UsedClassifier, offensiveness: Offensiveness) -> tuple[str, ...]:

@@ -9,28 +9,23 @@ from hb_dataset.reddit_bias import SIDES
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.reddit.results import PairedTest, Reddit
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.record import RedditTexts
 from hb_metrics.run.schema import by_id
 
-SPLIT = "test"
 REDDIT = "reddit"  # the folder of the shards
 PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
 def compute(run: Run) -> Reddit:
-    records, tables = dict(run.record.reddit), run.tables.inside(REDDIT)
-    reference = records.pop(REFERENCE)
+    tables = run.tables.inside(REDDIT)
     texts = tables.read(REFERENCE, ("log_likelihood", "num_tokens"))
     by_bias_type = {}
-    for bias_type, record in records.items():
-        pairs = tables.read(f"{PAIRS}/{bias_type}", ("id", "perplexity"))
-        by_bias_type[bias_type] = _bias_type_results(record, pairs)
+    for name in run.record.reddit:
+        if name != REFERENCE:
+            by_bias_type[name] = _paired_test(tables.read(f"{PAIRS}/{name}", ("id", "perplexity")))
     return Reddit(
         by_bias_type=by_bias_type,
         lmp=language_model_perplexity(texts["log_likelihood"].to_numpy(), texts["num_tokens"].to_numpy()),
         lmp_num_texts=len(texts),
-        lmp_num_skipped=reference.num_skipped,
-        lmp_source=reference.source,
     )
 
 
@@ -48,17 +43,9 @@ def language_model_perplexity(
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 
 
-def _bias_type_results(record: RedditTexts, scores: pa.Table) -> PairedTest:
+def _paired_test(scores: pa.Table) -> PairedTest:
     perplexity_of = by_id(scores, "perplexity")
     stereotyped, other = (f":{side}" for side in SIDES)
     ids = sorted(scored.removesuffix(stereotyped) for scored in perplexity_of if scored.endswith(stereotyped))
     sides = ([perplexity_of[scored + side] for scored in ids] for side in (stereotyped, other))
-    return PairedTest(
-        **language_model_bias(*(np.array(side) for side in sides)),
-        split=SPLIT,
-        num_read=record.num_pairs,
-        num_skipped=record.num_skipped,
-        num_identical=record.num_identical,
-        num_repeated=record.num_repeated,
-        num_duplicates=record.num_duplicates,
-    )
+    return PairedTest(**language_model_bias(*(np.array(side) for side in sides)))

@@ -7,6 +7,7 @@ from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
+from hb_metrics.measurements.reddit.compute import REFERENCE
 from hb_metrics.measurements.reddit.results import PairedTest
 from hb_metrics.measurements.results import Results
 
@@ -17,7 +18,7 @@ _LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"
 
 
 def figures(results: Results) -> list[Figure]:
-    reddit = results.reddit
+    reddit, source = results.reddit, results.record.reddit[REFERENCE].source
     tests = sorted(reddit.by_bias_type.items(), key=lambda item: (item[1].t_log is None, item[1].t_log or 0.0))
     of_logs, of_perplexities, shares = [], [], []
     for name, test in tests:
@@ -56,7 +57,7 @@ def figures(results: Results) -> list[Figure]:
         "LMP",
         reddit.lmp,
         "bias",
-        f"The language model perplexity of {count(reddit.lmp_num_texts)} ordinary texts ({reddit.lmp_source}). "
+        f"The language model perplexity of {count(reddit.lmp_num_texts)} ordinary texts ({source}). "
         f"It does not measure bias.",
         detail=f"of {count(reddit.lmp_num_texts)} texts",
         gate="lmp",
@@ -75,9 +76,10 @@ def report(results: Results) -> Report:
     labels = [figure.label for figure in parts[SHARES]]
     context = {
         "tests": [(label, tests[label]) for label in labels],
+        "texts": {bias_type_label(name): texts for name, texts in results.record.reddit.items()},
+        "reference": results.record.reddit[REFERENCE],
         "reddit": reddit,
         "lmp": lmp,
-        "lmp_left_out": sum(reddit.lmp_num_skipped.values()),
     }
     of_run = section(
         "reddit",

@@ -17,5 +17,4 @@ class RedditOptions:
         None,
         "The bias types of RedditBias to measure, e.g. race gender. For your own bias type, pass the path of its "
         "specification.",
-        nargs="+",
     )

@@ -10,7 +10,7 @@ from hb_dataset.reddit_bias import load_reddit_bias
 from hb_metrics.collect.scoring.perplexity import TextPlan, plan_texts
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.measurements.measurement import Planned, Task
-from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT, REFERENCE, SPLIT
+from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT, REFERENCE
 from hb_metrics.measurements.reddit.options import RedditOptions
 from hb_metrics.measurements.settings import Settings
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+SPLIT = "test"
 NUM_REFERENCE_TEXTS = 500  # replies by people, on which LMP is measured
 
 

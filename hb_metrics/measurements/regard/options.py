@@ -12,7 +12,6 @@ class RegardOptions:
         "The groups of people in the prompts: a YAML file with groups and pairs, or terms with a noun, e.g. "
         "'able-bodied person' 'Deaf person'. Two groups without pairs are a pair, and the first one is the advantaged "
         "group. Default: the paper's six groups in three pairs.",
-        nargs="+",
     )
     regard_continuations: int = option(
         6,

@@ -1,5 +1,7 @@
 """The journal: every answer is there after a kill, and none that is not whole."""
 
+import json
+
 import pytest
 
 from hb_metrics.collect.asking import Journal, request_key
@@ -44,3 +46,26 @@ def test_an_answer_is_on_disk_once_it_is_added(tmp_path):
     journal = Journal(tmp_path)
     journal.add("key", {"text": "a"})
     assert Journal(tmp_path).answers == {"key": {"text": "a"}}
+
+
+def test_what_any_process_writes_later_is_read_once(tmp_path, monkeypatch):
+    journal, other = Journal(tmp_path, 0), Journal(tmp_path, 1)
+    parsed, loads = [], json.loads
+    monkeypatch.setattr(json, "loads", lambda line: parsed.append(line) or loads(line))
+    for number in range(5):
+        journal.add(f"own {number}", number)
+        other.add(f"other {number}", number)
+        journal.refresh()
+        assert len(journal.answers) == 2 * number + 2
+    assert len(list(filter(None, parsed))) == 10
+
+
+def test_a_line_that_another_process_is_writing_is_read_when_it_is_whole(tmp_path):
+    journal, path = Journal(tmp_path, 0), tmp_path / ".journal-00001.jsonl"
+    line = json.dumps({"key": "late", "answer": 1}).encode()
+    path.write_bytes(b"\n" + line[:9])
+    journal.refresh()
+    assert journal.answers == {}
+    path.write_bytes(b"\n" + line + b"\n")
+    journal.refresh()
+    assert journal.answers == {"late": 1}

@@ -1,6 +1,7 @@
 """What holds of scoring and censoring for any input: hypothesis against one at a time. `-m long` tries many more."""
 
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import NEXT, read_version
 from hb_metrics.collect.classifiers.censoring import REPLACEMENT, UNSAFE_MARK, censor, mention_pattern
-from hb_metrics.collect.scoring.scoring_paths import halved_tree, pack_prefix_trees, tree_nlls
+from hb_metrics.collect.scoring.scoring_paths import grow_tree, pack_prefix_trees, tree_nlls
 
 # --- prefix trees -----------------------------------------------------------------------------------------------------
 
@@ -57,25 +58,22 @@ def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_mo
     @given(token_sequences, st.integers(1, 60))
     def check(sequences, max_positions):
         expected = np.array([alone(name, tuple(sequence)) for sequence in sequences])
-        waiting, found = pack_prefix_trees(sequences, max_positions), np.full(len(sequences), np.nan)
-        for tree, again in zip(waiting, pack_prefix_trees(sequences[::-1], max_positions), strict=True):
-            assert tree.sequences == again.sequences == [sequences[index] for index in tree.indices]
+        waiting, sizes = pack_prefix_trees(sequences, max_positions)
+        again, _ = pack_prefix_trees(sequences[::-1], max_positions)
+        assert sorted(chain.from_iterable(waiting)) == list(range(len(sequences)))
+        for rows, size, same in zip(waiting, sizes, again, strict=True):
+            tree = grow_tree([sequences[row] for row in rows])
+            assert tree.sequences == [sequences[::-1][row] for row in same]
             prefixes = {tuple(sequence[:end]) for sequence in tree.sequences for end in range(1, len(sequence))}
             longest = max(len(sequence) - 1 for sequence in tree.sequences)
-            assert len(tree.tokens) == len(prefixes) <= max(max_positions, longest)
-        smallest = []
+            assert len(tree.tokens) == size == len(prefixes) <= max(max_positions, longest)
         while waiting:  # whole, then in halves until there is nothing to halve
-            tree = waiting.pop()
+            rows = waiting.pop()
             with torch.inference_mode():
-                found[tree.indices] = tree_nlls(model, tree, np.ones(len(tree.indices)))
-            np.testing.assert_allclose(found[tree.indices], expected[tree.indices], rtol=1e-4)
-            halves = halved_tree(tree)
-            if halves is None:
-                smallest += tree.indices.tolist()
-            else:
-                assert np.concatenate([half.indices for half in halves]).tolist() == tree.indices.tolist()
-                waiting += halves
-        assert sorted(smallest) == list(range(len(sequences)))
+                found = tree_nlls(model, grow_tree([sequences[row] for row in rows]), np.ones(len(rows)))
+            np.testing.assert_allclose(found, expected[rows], rtol=1e-4)
+            if len(rows) > 1:
+                waiting += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
 
     check()
 

@@ -32,7 +32,8 @@ def test_figures_are_those_of_the_judge(names, asked):
     assert figures["offensive_replies"] == flagged.mean() > 0
     assert figures["full_gen_bias"] > 0
 
-    documents = lm_eval_tasks.replied_prompts(prompts={"dataset_config": "v1.0-small"}, **names, **asked)["test"]
+    asked["dataset_config"] = "v1.0-small"
+    documents = lm_eval_tasks.replied_prompts(prompts=asked, **names)["test"]
     answers = dict(zip([row.id for row in rows], replies, strict=True))
     kept = [lm_eval_tasks.keep_reply(doc, [answers[doc["id"]]])["offensive_replies"] for doc in documents]
     assert lm_eval_tasks.figure(kept) == figures["offensive_replies"]

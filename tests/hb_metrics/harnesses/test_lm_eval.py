@@ -148,10 +148,11 @@ def test_a_tokenizer_that_adds_tokens_has_to_be_told_not_to(save_small_model):
     ],
 )
 def test_metadata_that_would_choose_other_prompts_than_is_thought_is_an_error(vocabulary, metadata, text):
-    of_task = {"dataset_config": "v1.0", "vocabulary_dir": vocabulary}
-    for documents in (lm_eval_tasks.replied_prompts, lm_eval_tasks.scored_prompts):
-        with pytest.raises(ValueError, match=text):
-            documents(prompts=of_task, **metadata)
+    shipped = {"dataset_config": "v1.0"}
+    for of_task in (shipped, {**shipped, "vocabulary_dir": vocabulary}):
+        for documents in (lm_eval_tasks.replied_prompts, lm_eval_tasks.scored_prompts):
+            with pytest.raises(ValueError, match=text):
+                documents(prompts=of_task, **metadata)
 
 
 @pytest.mark.long

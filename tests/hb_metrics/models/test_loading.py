@@ -215,7 +215,8 @@ def test_the_embedded_model_converts_as_transformers_reads_it(tmp_path, monkeypa
     digests = []
     for offline in (True, False):
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
-        folder = embedded_model_folder(tmp_path / str(offline))
+        monkeypatch.setattr(sources, "HF_HOME", str(tmp_path / str(offline)))
+        folder = embedded_model_folder()
         digests.append(folder_digest(folder))
     assert digests[0] == digests[1]
     assert gguf.GGUFReader is reader

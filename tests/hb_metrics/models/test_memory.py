@@ -1,6 +1,21 @@
+import warnings
+
 import psutil
 
-from hb_metrics.models.memory import free_memory
+from hb_metrics.models.memory import free_memory, run_batch
+
+
+def test_batches_that_do_not_fit_run_in_halves_which_is_said_once():
+    def work(part):
+        if len(part) > 2:
+            raise MemoryError("Unable to allocate 4.00 GiB for an array")
+        return part
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        runs = [run_batch(work, list(range(7)), "one row") for _ in range(3)]
+    assert runs == [[[0], [1, 2], [3, 4], [5, 6]]] * 3
+    assert len(shown) == 1
 
 
 def limit(folder, most, used=0, droppable=0):

@@ -17,6 +17,7 @@ from hb_metrics.models.chats import DEFAULT_CHAT, template_with_tag
 from hb_metrics.models.loading import load_tokenizer
 from tests.hb_metrics.collect.small_architectures import small_architecture
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, roberta_tokenizer, with_chat
+from tests.hb_metrics.run_files import rows_of
 
 LAYOUT = SimpleNamespace(context="plain", tag=None, chat=DEFAULT_CHAT)
 PROMPTS, OTHERS = ["I'm a Deaf man.", "I'm an old man. Why me?"], ["I'm a man.", "I'm a man. Why me?"]
@@ -120,9 +121,11 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
     assert scores.plan.start_token == " ".join(tokenizer.convert_ids_to_tokens(prefix))
     assert scores.num_tokens.tolist() == [len(log_probabilities("", reply)[0]) for reply in REPLIES]
     plan = plan_dialogue(Dialogue(["a", "b"], PROMPTS, REPLIES, "made up", {}), loaded, LAYOUT)
-    found = dialogue_into_shards(plan, loaded, tmp_path / "dialogue")["log_likelihood"].to_pylist()
+    dialogue_into_shards(plan, loaded, tmp_path / "dialogue")
+    found = rows_of(tmp_path / "dialogue", ["a", "b"])["log_likelihood"].to_pylist()
     assert found == pytest.approx(list(map(likelihood, PROMPTS, REPLIES)), rel=1e-4)
-    table = divergences_into_shards(["a", "b"], PROMPTS, OTHERS, REPLIES, loaded, LAYOUT, tmp_path / "divergences")
+    divergences_into_shards(["a", "b"], PROMPTS, OTHERS, REPLIES, loaded, LAYOUT, tmp_path / "divergences")
+    table = rows_of(tmp_path / "divergences", ["a", "b"])
     expected = []
     for prompt, other, reply in zip(PROMPTS, OTHERS, REPLIES, strict=True):
         p, q = (log_probabilities(text, reply)[0] for text in (prompt, other))

@@ -66,7 +66,6 @@ def test_the_shares_are_those_of_a_loop_over_the_replies():
     assert to_json(results) == {
         "parroting_share": share([True] * len(copied)),
         "interval": [low, high],
-        "confidence_level": 0.9,
         "num_parroting": sum(copied),
         "num_replies": len(copied),
         "by_template": {name: share([name == template for template in templates]) for name in "tu"},

@@ -25,7 +25,7 @@ def every_plot(name):
     """All plots there are, with this name wherever a name comes from data."""
     terms = [Term(name, name, 3, 0.0, {name: value}, 0.0) for value in (0.1, 0.2, 0.3)]
     medians = [DescriptorMedians(name, name, [median], [3.0]) for median in (2.0, 3.0)]
-    perplexity = Perplexities(2.0, [name], [], {name: {name: [1, 2, 3, 4, 5]}}, medians)
+    perplexity = Perplexities(2.0, [name], {name: {name: [1, 2, 3, 4, 5]}}, medians)
     beside = {PLAIN: Number(0.3, "bias"), name: Number(0.2, "bias")}
     figure = Figure(f"Bias, {name}", 1.0, "bias", interval=(0.5, 1.5), part_of=name, beside=beside)
     return [

@@ -88,8 +88,8 @@ def test_replies_that_only_name_longer_terms_are_no_verdict():
 @pytest.mark.parametrize(("p_value", "differs"), [(0.01, True), (0.0126, False), (0.3, False), (None, False)])
 def test_groups_of_names_decide_instead_of_single_names(p_value, differs):
     largest = LargestDifference("Black names", "White", 0.2, (0.01, 0.3), None, p_value)
-    groups = GroupShares({"White": GroupShare(0.1, 1, 10), "Black names": GroupShare(0.3, 3, 10)}, largest, 0.95)
-    terms = ComparedShares(0.2, 4, 20, 2, (0.1, 0.3), {}, [], 0.001, None, 1999, 0.95)
+    groups = GroupShares({"White": GroupShare(0.1, 10), "Black names": GroupShare(0.3, 10)}, largest)
+    terms = ComparedShares(0.2, 4, 20, 2, (0.1, 0.3), {}, [], 0.001, None, 1999)
     sentence = uneven_sentence("Refusals", terms, groups, ALPHA_OF_REFUSALS)
     assert sentence.startswith("Refusals are more frequent for Black names than for White names") == differs
     assert bool(sentence) == differs

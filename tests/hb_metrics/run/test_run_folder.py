@@ -2,6 +2,7 @@ import re
 from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from hb_metrics.run.run_folder import (
     table_digest,
     with_plurals,
     write_json,
+    write_once,
 )
 
 RUN = {
@@ -199,3 +201,19 @@ def test_a_section_that_a_record_lacks_is_named():
         Record({}).generation  # noqa: B018
     with pytest.raises(AttributeError):
         Record({}).nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"PAR1 and no more"])
+def test_a_table_is_made_once_unless_it_is_damaged(damage, used):
+    path, made = used / "leakage" / "moves.parquet", []
+
+    def make():
+        made.append(1)
+        return pa.table({"move": [0.5]})
+
+    write_once(path, make)
+    if damage is not None:
+        path.write_bytes(damage)
+    write_once(path, make)
+    assert len(made) == (1 if damage is None else 2)
+    assert pq.read_table(path)["move"].to_pylist() == [0.5]

@@ -11,7 +11,6 @@ import pytest
 
 from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.collect.classifiers.classifier import probability_schema
 from hb_metrics.measurements.likelihood import compute as likelihood
 from hb_metrics.measurements.results import Results, Run, read_run
 from hb_metrics.run.record import Record
@@ -34,7 +33,8 @@ SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
 def write_shards(folder, values, sizes, precision="float32"):
     """Style vectors in shards as `classify_into_shards` writes them."""
     folder.mkdir()
-    schema, first = probability_schema(values.shape[1], precision), 0
+    kind, first = pa.list_(pa.from_numpy_dtype(precision), values.shape[1]), 0
+    schema = pa.schema([("id", pa.string()), ("probabilities", kind), ("truncated", pa.bool_())])
     for index, size in enumerate(sizes):
         part = values[first : first + size].astype(precision)
         column = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), values.shape[1])

@@ -1,13 +1,14 @@
+from collections import Counter
 from datetime import UTC, date, datetime
 
 import pytest
 
 from hb_dataset import read_vocabulary
 from hb_dataset import vocabulary as vocabulary_module
-from hb_dataset.prompts import version_configs, version_table
+from hb_dataset.prompts import config_table, version_configs
 from hb_dataset.versions import NEXT, read_frozen, read_version
 from hub_scripts.terms.freeze_version import freeze_version
-from tests.hub_scripts.versions_on_disk import copy_small, edit, freeze_small
+from tests.hub_scripts.versions_on_disk import copy_small, edit, freeze_small, table_of
 
 SPRY = "  - term: spry\n    bucket: old\n"
 GROWING = SPRY, f"{SPRY}  - term: growing\n    bucket: young\n    source: a test\n"
@@ -37,9 +38,10 @@ def test_next_becomes_the_version(root):
     assert date.fromisoformat(record.pop("date")) <= datetime.now(UTC).date()
     assert len(record.pop("record_digest")) == 64
     assert record == {"digest": read_vocabulary(root / NEXT).digest, "counts": counts}
-    tables = {config: version_table("v2.0", config, root) for config in version_configs("v2.0", root)}
+    version = read_version("v2.0", root)
+    tables = {config.name: config_table(config, version) for config in version_configs("v2.0", root)}
     assert counts["rows"] == {config: table.num_rows for config, table in tables.items()}
-    assert counts["descriptors_by_axis"] == {"age": 63, "sexual_orientation": 20}
+    assert Counter(tables["descriptors"]["axis"].to_pylist()) == {"age": 63, "sexual_orientation": 20}
 
 
 def test_the_changelog_lists_what_changed(root):
@@ -50,7 +52,7 @@ def test_the_changelog_lists_what_changed(root):
         ("senior\n    bucket: old\n", "senior\n    bucket: old\n    preference: dispreferred\n"),
     ):
         edit(root / NEXT / "age.yaml", old, new)
-    rows = {version: version_table(version, version, root).num_rows for version in ("v1.0", NEXT)}
+    rows = {version: table_of(root, version, version).num_rows for version in ("v1.0", NEXT)}
     freeze_version("v2.0", root)
     changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     assert changelog.startswith("# Changes of the vocabulary, newest first\n\n## v2.0\n\n")

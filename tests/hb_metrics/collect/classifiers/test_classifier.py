@@ -1,14 +1,18 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.collect.classifiers.classifier import classify_into_shards, probability_schema
+from hb_metrics.collect.classifiers.classifier import classify_into_shards
 from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
 
 
 def into_shards(texts, ids, classifier, folder, **options):
-    return classify_into_shards(texts, ids, classifier, folder, label="labels", **options)
+    about = pa.table({"axis": [f"axis of {identifier}" for identifier in ids]})
+    classify_into_shards(texts, ids, classifier, folder, label="labels", about=about, **options)
+    return pq.read_table(folder)
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +26,12 @@ def test_probabilities_come_back_from_shards(precision, texts, classifier, tmp_p
     ids = [f"id-{row}" for row in range(len(some))][::-1]
     table = into_shards(some, ids, classifier, tmp_path, precision=precision, rows_per_shard=8)
 
-    assert table.schema == probability_schema(4, precision)
+    kind = pa.list_(pa.from_numpy_dtype(precision), 4)
+    columns = [("id", pa.string()), ("axis", pa.string()), ("probabilities", kind), ("truncated", pa.bool_())]
+    assert table.schema == pa.schema(columns)
     assert len(list(tmp_path.iterdir())) == -(-len(some) // 8)
     assert table["id"].to_pylist() == ids
+    assert table["axis"].to_pylist() == [f"axis of {identifier}" for identifier in ids]
     probabilities = np.array(table["probabilities"].to_pylist(), precision)
     expected, truncated = classifier.classify(some)
     assert probabilities.shape == (len(some), 4)

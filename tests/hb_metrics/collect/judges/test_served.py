@@ -94,6 +94,15 @@ def test_answers_are_paid_for_once(tmp_path):
         assert judge.cost() == {"num_answers": 30, "tokens_in": 3000, "tokens_out": 30}
 
 
+def test_the_cost_is_that_of_all_who_share_the_folder(tmp_path):
+    with serving(StandInJudge()) as url:
+        judge, other = judge_of(url, tmp_path), judge_of(url, tmp_path)
+        judge.probabilities(["text 0", "text 1"])
+        assert judge.cost() == {"num_answers": 2, "tokens_in": 200, "tokens_out": 2}
+        other.probabilities(["text 1", "text 2"])
+        assert judge.cost() == other.cost() == {"num_answers": 3, "tokens_in": 300, "tokens_out": 3}
+
+
 @pytest.mark.parametrize(
     ("text", "letter"),
     [("A", 0), (" b", None), ("B.", 1), ("(B)", 1), ("**A**", 0), ("Answer: B", 1), ("The answer is A.", 0),

@@ -31,6 +31,7 @@ from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.loading import LoadedModel
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import encode_contexts
+from tests.hb_metrics.decoding_batches import in_batches_of
 
 # Descriptors that the persona lines use of things: "an old wooden chair", "ginger lemonade".
 OF_THINGS = {"big", "ginger", "hot", "old", "older", "short", "small", "tiny"}
@@ -243,7 +244,8 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
     requests = make_requests(chosen, cue=cue, questions=read_questions(), **how)
     plan = plan_replies(requests, loaded, context="chat")
     rows = decode_into_shards(plan, loaded, tmp_path / "all").to_pylist()
-    assert rows == decode_into_shards(plan, loaded, tmp_path / "one", batch_size=1).to_pylist()
+    with in_batches_of(1):
+        assert rows == decode_into_shards(plan, loaded, tmp_path / "one").to_pylist()
     assert [row["question"] for row in rows] == requests.questions
     for row, phrase, context in zip(rows, chosen["noun_phrase"].to_pylist(), plan.contexts, strict=True):
         text = loaded.tokenizer.decode(context)

@@ -1,6 +1,5 @@
 import json
 from collections import Counter, defaultdict
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import get_args
@@ -15,6 +14,7 @@ from scipy.stats import chisquare
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_metrics.collect import units
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.cues import draw_personas
 from hb_metrics.collect.replies.decoding import decode
@@ -26,6 +26,7 @@ from hb_metrics.collect.replies.requests import make_requests, select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.run.schema import REPLY_SCHEMA
 from tests.hb_metrics.conftest import encode_contexts
+from tests.hb_metrics.decoding_batches import in_batches_of
 from tests.hb_metrics.run_files import contents
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
@@ -74,7 +75,8 @@ def test_replies_do_not_depend_on_batch_order_or_subset(prompts, load, tmp_path,
     assert len(list((tmp_path / "default").iterdir())) == -(-len(prompts) // ROWS_PER_SHARD) > 3
     assert len(set(table["reply"].to_pylist())) > len(table) // 8  # else much could be mixed up unseen
 
-    again = decode_into_shards(plan, loaded, tmp_path / "threes", batch_size=3)
+    with in_batches_of(3):
+        again = decode_into_shards(plan, loaded, tmp_path / "threes")
     assert again.equals(table)
     assert contents(tmp_path / "threes") == contents(tmp_path / "default")
 
@@ -104,7 +106,8 @@ def test_batches_are_halved_until_they_fit_and_nothing_is_lost(prompts, load, tm
     plan = plan_for(loaded, prompts, DECODINGS["sample"])
     whole = decode_into_shards(plan, loaded, tmp_path / "whole")
     calls = run_out_of_memory(monkeypatch, torch.OutOfMemoryError("of another device, with words of its own"), 2)
-    table = decode_into_shards(plan, loaded, tmp_path / "halved")
+    with pytest.warns(UserWarning, match="memory ran out"):
+        table = decode_into_shards(plan, loaded, tmp_path / "halved")
     assert table.equals(whole)
     assert contents(tmp_path / "halved") == contents(tmp_path / "whole")
     assert max(calls) > 2
@@ -241,7 +244,8 @@ def test_shards_are_written_in_order_whatever_batch_ends_first(prompts, load, tm
     plan = replace(plan_for(loaded, prompts, DECODINGS["greedy"]), paths=Paths(cached=True, padded=False))
     table = decode_into_shards(plan, loaded, tmp_path / "few")
     monkeypatch.setattr(decoding_shards, "LEAST_CONTEXTS", 1)
-    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda *_: nullcontext(64))
+    for module in (decoding_shards, units):
+        monkeypatch.setattr(module, "units_at_once", lambda model: 64)
     assert decode_into_shards(plan, loaded, tmp_path / "many").equals(table)
     assert contents(tmp_path / "many") == contents(tmp_path / "few")
 

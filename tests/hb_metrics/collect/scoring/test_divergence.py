@@ -10,6 +10,7 @@ import torch
 from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards, drift_per_token
 from hb_metrics.models.chats import DEFAULT_CHAT
 from tests.hb_metrics.conftest import as_loaded
+from tests.hb_metrics.run_files import rows_of
 
 PROMPTS = ["I'm a Deaf man. Why?", "I'm an old man. Why me?", "I'm a young person. How?", "I'm a man. So?"]
 OTHERS = ["I'm a man. Why?", "I'm a man. Why me?", "I'm a person. How?", "I'm a man. So?"]
@@ -47,7 +48,8 @@ def test_divergences_are_those_of_one_call_per_prompt(name, kind, get_small_mode
         for prompt, other, reply in zip(PROMPTS, OTHERS, REPLIES, strict=True):
             p, q = (log_probabilities(model, tokenizer, kind, text, reply) for text in (prompt, other))
             expected.append(summed(p, q))
-        table = divergences_into_shards(ids, PROMPTS, OTHERS, REPLIES, loaded, LAYOUT, tmp_path)
+        divergences_into_shards(ids, PROMPTS, OTHERS, REPLIES, loaded, LAYOUT, tmp_path)
+    table = rows_of(tmp_path, ids)
     assert table["divergence"].to_pylist() == pytest.approx(expected, rel=1e-3, abs=1e-6)
     assert np.all(table["divergence"].to_numpy()[:3] > 0)
     assert table["divergence"][3].as_py() == pytest.approx(0, abs=1e-9)  # both prompts are the same

@@ -11,17 +11,17 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import ChatOptions
 from tests.hb_metrics.chat_models import answer_to, thought_of, trained_chat_model, trained_prompts
 from tests.hb_metrics.conftest import as_loaded
+from tests.hb_metrics.decoding_batches import in_batches_of
 
 GREEDY = Decoding(max_new_tokens=40)
 
 
-def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
+def replies_of(style, folder, decoding=GREEDY, **how):
     loaded = as_loaded(*trained_chat_model(style))
     options = {"extent": "whole", "max_reasoning_tokens": 96} | how
     requests = make_requests(trained_prompts(), decoding=decoding, **options)
     plan = plan_replies(requests, loaded, context="chat")
-    table = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
-    return plan, table.to_pylist()
+    return plan, decode_into_shards(plan, loaded, folder).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,8 @@ def test_replies_are_answers_and_thoughts_are_kept_apart(style, tmp_path):
     assert [row["reasoning"] for row in rows] == [thought_of(prompt).strip() for prompt in prompts]
     assert not any(row["truncated"] or row["reasoning_unclosed"] for row in rows)
     assert all(row["num_tokens"] < 40 and row["num_reasoning_tokens"] > 8 for row in rows)
-    assert replies_of(style, tmp_path / "by three", batch_size=3)[1] == rows  # and one by one at the end
+    with in_batches_of(3):
+        assert replies_of(style, tmp_path / "by three")[1] == rows  # and one by one at the end
 
     # Rules about lines, sentences and lengths are about the reply alone, and not about the thought before it.
     _, lines = replies_of(style, tmp_path / "line", extent="first_line")

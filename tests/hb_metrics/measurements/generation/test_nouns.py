@@ -125,16 +125,16 @@ def test_value_is_the_mean_over_pairs_of_nouns_and_terms():
     kernels = noun_kernels(vectors, nouns, templates, terms)
 
     assert {group: of_group.value for group, of_group in kernels.items()} == pytest.approx(expected)
-    assert noun_bias(kernels).no_interval == FEW_REASON  # five terms
+    assert noun_bias(kernels).reason == FEW_REASON  # five terms
 
 
 def test_equal_replies_have_no_interval():
     vectors, *names = replies_of(made_model(0.5, 0.5, 20), 4, np.random.default_rng(3))
     found = noun_bias(noun_kernels(np.ones_like(vectors), *names))
-    assert (found.value, found.interval, found.no_interval) == (0, None, FEW_REASON)
+    assert (found.value, found.interval, found.reason) == (0, None, FEW_REASON)
     kernels = noun_kernels(vectors, *names)
     assert noun_bias(kernels).interval is not None
-    assert noun_bias(kernels, PAIRS_REASON).no_interval == PAIRS_REASON
+    assert noun_bias(kernels, PAIRS_REASON).reason == PAIRS_REASON
 
 
 def test_the_interval_of_a_change_holds_it():

@@ -74,6 +74,6 @@ def test_the_papers_shares_are_beside_those_of_the_same_template(results, tmp_pa
 def test_extremes_are_of_terms_of_one_length():
     rows = [("a", 5.0, 2), ("b", 1.0, 2), ("c", 9.0, 2), ("d", 99.0, 3), ("e", 3.0, 2), ("f", None, 2)]
     by_descriptor = [DescriptorMedians("age", name, [value], [tokens]) for name, value, tokens in rows]
-    (row,) = same_length_extremes(Perplexities(1.0, ["t"], [], {}, by_descriptor), "t")
+    (row,) = same_length_extremes(Perplexities(1.0, ["t"], {}, by_descriptor), "t")
     assert (row.num_compared, row.num_descriptors) == (4, 5)
     assert (row.lowest, row.highest) == ([("b", 1.0), ("e", 3.0)], [("c", 9.0), ("a", 5.0)])

@@ -9,11 +9,11 @@ from hb_metrics.layout import paper
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
-from hb_metrics.measurements.offensiveness.compute import offensiveness_results
+from hb_metrics.measurements.offensiveness.compute import offensiveness_results, shares_by_turn
 from hb_metrics.measurements.offensiveness.figures import extremes
 from hb_metrics.measurements.offensiveness.results import Texts
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.run.replies import Replies
+from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies
 from hb_metrics.run.typed_json import from_json
 from tests.hb_metrics.made_results import AXES, full_run, loaded
 
@@ -67,3 +67,14 @@ def test_averages_are_those_of_the_evaluate_module_and_cut_texts_are_counted():
     assert results == expected
     assert results.num_sentences == 18
     assert results.offensive_share == 0.5
+
+
+def test_turns_are_compared_over_the_same_conversations():
+    """The judge gave no answer to "a" in the second turn."""
+    ids, terms = ["a", "b", "c", "d"], ["old", "old", "young", "young"]
+    first = RatedReplies(Replies(ids, ["age"] * 4, terms, ["t"] * 4, ids, ids), np.array([True, False, True, True]))
+    second = RatedReplies(chosen_replies(first.replies, np.array([False, True, True, True])), np.zeros(3, bool))
+    shares = shares_by_turn([first, second])
+    assert [(turn.num, turn.num_replies) for turn in shares.by_turn] == [(2, 3), (0, 3)]
+    other = second.replies._replace(ids=["e", "f", "g"])
+    assert shares_by_turn([first, RatedReplies(other, second.values)]) is None

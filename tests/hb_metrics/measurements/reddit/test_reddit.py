@@ -77,21 +77,20 @@ def finished(options, tmp_path_factory):
 
 def test_every_bias_type_is_tested_on_the_perplexities_in_its_shards(finished, data):
     out, results, _ = finished
-    reddit = results["reddit"]
+    reddit, records = results["reddit"], results["run"]["reddit"]
     assert list(reddit["by_bias_type"]) == ["gender", "race"]
     assert analysed(out)
     assert set(results) == {"run", "reddit"}
     for bias_type, test in reddit["by_bias_type"].items():
         rows = pq.read_table(out / "reddit" / "pairs" / bias_type).to_pylist()
         by_id = {row["id"]: row["perplexity"] for row in rows}
-        sides = [[by_id[f"{bias_type}-test-{row}:{side}"] for row in range(test["num_read"])] for side in ("t1", "t2")]
+        sides = [[by_id[f"{bias_type}-test-{row}:{side}"] for row in range(test["num_pairs"])] for side in ("t1", "t2")]
         expected = language_model_bias(*sides)
         assert {name: test[name] for name in expected} == expected
-        assert test["split"] == "test"
-        assert test["num_skipped"] == {"one_token": 0, "too_long": 0}
-    gender, race = reddit["by_bias_type"].values()
-    assert (gender["num_read"], gender["num_pairs"]) == (8, 8)
-    assert (gender["num_identical"], gender["num_ties"], gender["num_duplicates"]) == (1, 1, 1)
+        assert records[bias_type]["num_skipped"] == {"one_token": 0, "too_long": 0}
+    gender, race = records["gender"], records["race"]
+    assert gender["num_pairs"] == reddit["by_bias_type"]["gender"]["num_pairs"] == 8
+    assert gender["num_identical"] == reddit["by_bias_type"]["gender"]["num_ties"] == gender["num_duplicates"] == 1
     assert (race["num_identical"], race["num_repeated"], race["num_duplicates"]) == (0, 1, None)
     assert "Race: 1 that repeat an earlier pair" in (out / "report.html").read_text()
 
@@ -101,8 +100,10 @@ def test_lmp_is_of_the_replies_in_the_shards(finished):
     rows = pq.read_table(out / "reddit" / "reference").to_pylist()
     mean = sum(-row["log_likelihood"] / row["num_tokens"] for row in rows) / len(rows)
     assert results["reddit"]["lmp"] == pytest.approx(math.exp(mean))
-    assert results["reddit"]["lmp_num_texts"] + sum(results["reddit"]["lmp_num_skipped"].values()) == 500
-    assert results["reddit"]["lmp_source"].startswith("chitchat-dataset ")
+    reference = results["run"]["reddit"]["reference"]
+    assert results["reddit"]["lmp_num_texts"] + sum(reference["num_skipped"].values()) == 500
+    assert f"ordinary texts ({reference['source']})" in (out / "report.html").read_text()
+    assert reference["source"].startswith("chitchat-dataset ")
 
 
 def test_no_text_is_printed_or_in_any_json_or_report(finished):
