@@ -53,5 +53,5 @@ def test_a_list_that_cannot_be_used_is_refused(content, message, tmp_path):
 def test_json_lines_have_no_header(tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"name": "Ada", "group": "A"}\n{"name": "Bo", "group": ""}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match="mine.jsonl:2: group is empty"):
+    with pytest.raises(ValueError, match=r"mine\.jsonl:2: group is empty"):
         read_names(path)
