@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hb_dataset.command_line import CommandParser, check_known, did_you_mean
 from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.decisions.answers import read_answers
+from hb_metrics.measurements.offensiveness.compute import answered
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import verdicts, with_questions
 from hb_metrics.run.run_folder import (
@@ -163,11 +164,11 @@ class RunTables:
             measured = tables.read(name, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
             for column in columns:  # at later turns, the type remains that of missing values of the first turn
                 frame[column] = frame["id"].map({} if measured is None else measured[column])
-        frame["offensive"] = frame["id"].map(_offensive(tables))
+        frame["offensive"] = frame["id"].map(self._offensive(tables))
         names = _names("replies")
         for rubric in self.record.judge if turn == 1 and JUDGE in self.record.content else []:
-            frame[rubric] = frame["id"].map(self._labels(rubric))
-            names.append(rubric)
+            frame[f"judge_{rubric}"] = frame["id"].map(self._labels(rubric))
+            names.append(f"judge_{rubric}")
         return frame[names]
 
     def _styles(self, turn: int) -> "pd.DataFrame":
@@ -177,19 +178,23 @@ class RunTables:
         labels = self.record.style_classifier.labels
         return pd.DataFrame(values, index=pd.Index(ids, name="id"), columns=labels)
 
+    def _offensive(self, tables: Tables) -> dict[str, float]:
+        if not tables.has(OFFENSIVE_REPLIES):
+            return {}
+        ids, values = tables.vectors(OFFENSIVE_REPLIES)
+        known = answered(values, self.record.offensiveness_classifier).tolist()
+        return {
+            identifier: value
+            for identifier, value, is_known in zip(ids, values[:, 0].tolist(), known, strict=True)
+            if is_known
+        }
+
     def _labels(self, rubric: str) -> dict[str, str]:
         """Returns the label of each reply. Replies without an answer, or with a tie, have none."""
         ids, values = self._run.tables.vectors(f"{JUDGE}/{rubric}")
         labels = recorded_rubric(self.record.judge[rubric]).labels
         chosen = zip(ids, verdicts(values[:, :-1]).tolist(), (values[:, -1] == 0).tolist(), strict=True)
         return {identifier: labels[label] for identifier, label, answered in chosen if answered and label >= 0}
-
-
-def _offensive(tables: Tables) -> dict[str, float]:
-    if not tables.has(OFFENSIVE_REPLIES):
-        return {}
-    ids, values = tables.vectors(OFFENSIVE_REPLIES)
-    return dict(zip(ids, values[:, 0].tolist(), strict=True))
 
 
 def _names(frame: str) -> list[str]:

@@ -25,6 +25,7 @@ from hb_dataset.command_line import CommandParser
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
+from hb_metrics.models.chats import ChatOptions, chat_messages, render_chats
 from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.report.changes import run_changes
@@ -90,7 +91,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
     if options.mixture and options.no_worse_than:
         raise ValueError("mixtures lack most figures that no_worse_than judges; omit one of the two options")
     steps, runs = _tuning_steps(options)
-    _check_steps(steps, is_published=bool(options.push_to_hub))
+    training = _check_steps(steps, is_published=bool(options.push_to_hub))
     run_step(*steps[0])
     if margins:
         run = read_run(runs["before"])
@@ -104,7 +105,8 @@ def compare_tuning(options: argparse.Namespace) -> None:
     page = ["--names", *runs, "--output", folder / PAGE_FILE, *gate]
     run_step("hb_metrics.command.report", *runs.values(), *page)
     if options.push_to_hub:
-        print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")
+        model, private = folder / f"{options.method[0]}-model", training.hub_private_repo
+        print(f"published: {publish_model(model, options.push_to_hub, private=private)}")
 
 
 def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Path]]:
@@ -112,6 +114,13 @@ def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Pa
     folder, config, trust = Path(options.output_dir), options.dataset_config, _trust(options)
     loading = [*trust, "--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     tokenizer = load_tokenizer(options.model, trust_remote_code=options.trust_remote_code).tokenizer
+    if options.system_prompt:
+        if tokenizer.chat_template is None:
+            raise ValueError(
+                f"model '{options.model}' has no chat template, so it reads no system prompt; omit the option"
+            )
+        chat = ChatOptions({}, options.system_prompt)  # raises an error if the template has no place for it
+        render_chats([chat_messages("Hi.", [], chat)], tokenizer, chat)
     # Models of plain text are not asked to decide.
     measurements = MEASURED if tokenizer.chat_template is None else f"{MEASURED},decisions"
     measured = ["--dataset_config", config, *loading, "--measurements", measurements]
@@ -183,8 +192,12 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     write_debias_table(folder, ("before", *options.methods))
 
 
-def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> None:
-    """Parses the options of all steps, and checks whether the model can be tuned, before anything is computed."""
+def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> Any:
+    """Parses the options of all steps, and checks whether the model can be tuned, before anything is computed.
+
+    Returns the trainer's options of the last tuning, or `None` if no step tunes.
+    """
+    training = None
     for step in steps:
         name, *words = map(str, step)
         if name in ("hb_train.mixture", "hb_train.side_effects"):  # these have no options of the user
@@ -193,13 +206,15 @@ def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> None:
         try:
             parsed: Any = parse_arguments(words) if name == "hb_metrics.measure" else module.parse(words)
             if name == "hb_train.tune":
-                parsed[1].push_to_hub = is_published
+                training = parsed[1]
+                training.push_to_hub = is_published
                 print(f"{parsed[0].method}: {module.check_model(*parsed)}")
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
         except SystemExit:  # the parser has printed its error, but under the name of this command
             print(f"these are options of {name}", file=sys.stderr)
             raise
+    return training
 
 
 def _trust(options: argparse.Namespace) -> list[str]:

@@ -104,6 +104,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     if folder is None:
         return
 
+    loaded.model.to(training_args.device)
     before = measure_bias(loaded.model, loaded, pairs.texts, reference.texts)
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
     training_args.remove_unused_columns = False

@@ -94,7 +94,7 @@ def reply(arguments: ReplyArguments) -> None:
     asked = [Answer(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
     asked += [anchor for anchor in anchors if anchor.reply is None]
     settings = {name: getattr(arguments, name) for name in ("revision", "dtype", "trust_remote_code")}
-    engine = LocalEngine(load_whole_model(arguments.model, **settings))
+    engine = LocalEngine(load_whole_model(arguments.model, device=process_state().device, **settings))
     layout = engine.layout(context=arguments.context, tag="none", chat=ChatOptions({}, arguments.system_prompt))
     replies = _own_replies(arguments, asked, engine, layout)
     if process_state().is_main_process:

@@ -95,7 +95,7 @@ def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, Model
         _OPTIONS,
         eval_strategy="steps",
         save_strategy="steps",
-        save_total_limit=1,
+        save_total_limit=2,  # with 1, the last checkpoint is deleted if another is better, so it could not be resumed
         load_best_model_at_end=True,
         greater_is_better=False,
         eval_on_start=True,
@@ -186,7 +186,9 @@ def check_model(
     if training_args.push_to_hub:
         is_adapter = model_args.use_peft and not arguments.merge
         check_publishable(loaded, tag=arguments.tag(), context=context, is_adapter=is_adapter)
-    return check_lora(model_args, loaded) if model_args.use_peft else "all weights are trained"
+    if not model_args.use_peft:
+        return "all weights are trained"
+    return check_lora(model_args, loaded, trust_remote_code=training_args.trust_remote_code)
 
 
 def _with_dose(trainer: Any, dose: float) -> float | None:

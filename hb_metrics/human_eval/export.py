@@ -6,6 +6,7 @@ holistic-bias human-eval export runs/before runs/after --output_dir runs/raters
 import argparse
 import json
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from hb_metrics.human_eval.study import (
     study_text,
     write_study_files,
 )
+from hb_metrics.measurements.offensiveness.compute import answered
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.replies import UNSAFE_MARK, is_empty, with_questions
@@ -220,7 +222,8 @@ def _offensive_ids(run: Run) -> set[str]:
             "measure with --measurements generation,offensiveness, or set --keep_offensive to show all replies"
         )
     scores = run.tables.vectors(OFFENSIVE_REPLIES)
-    return {id for id, value in zip(scores.ids, scores.values[:, 0], strict=True) if value >= THRESHOLD}
+    is_hidden = (scores.values[:, 0] >= THRESHOLD) | ~answered(scores.values, run.record.offensiveness_classifier)
+    return set(compress(scores.ids, is_hidden))
 
 
 def task_rows(study: Study) -> list[dict[str, object]]:

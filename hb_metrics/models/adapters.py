@@ -37,8 +37,9 @@ def find_adapter(source: Source) -> Adapter | None:
 
 
 def with_adapter(
-    model: PreTrainedModel, adapter: Adapter, name: str, tokenizer: PreTrainedTokenizerBase
+    model: PreTrainedModel, adapter: Adapter, name: str, tokenizer: PreTrainedTokenizerBase, num_known: int
 ) -> PreTrainedModel:
+    """Returns a model with its adapter. `num_known` is the number of tokens that the model knows without it."""
     from peft import PeftConfig, PeftModel, load_peft_weights
     from peft.utils import SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 
@@ -56,7 +57,7 @@ def with_adapter(
         warnings.simplefilter("ignore")  # the checks below raise errors instead
         try:
             weights = load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
-            _resize_embeddings(model, tokenizer, weights, config)
+            _resize_embeddings(model, tokenizer, weights, config, num_known)
             wrapped = PeftModel(model, config)
             result = wrapped.load_adapter(adapter.name, "default", revision=adapter.revision, is_trainable=False)
         except UnpicklingError as error:
@@ -113,7 +114,11 @@ def _is_stored_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
 
 
 def _resize_embeddings(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, torch.Tensor], config: Any
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    weights: Mapping[str, torch.Tensor],
+    config: Any,
+    num_known: int,
 ) -> None:
     """Gives the model as many embeddings as the adapter contains or trains, if it does so for any."""
     embeddings = (model.get_input_embeddings(), model.get_output_embeddings())
@@ -126,8 +131,8 @@ def _resize_embeddings(
     needed = saved.pop() if len(saved) == 1 else max({rows - 1} | trained) + 1
     if needed != rows:
         model.resize_token_embeddings(needed, mean_resizing=False)
-    untrained = set(range(rows, len(tokenizer))) - trained
-    if len(tokenizer) > needed or (untrained and max(trained, default=0) >= rows):
+    untrained = set(range(num_known, len(tokenizer))) - trained
+    if len(tokenizer) > max(needed, num_known) or (untrained and max(trained, default=0) >= rows):
         raise ValueError(
             f"its tokenizer has {len(tokenizer):,} tokens, but the model has embeddings for only {rows:,}, and the "
             "adapter does not contain the missing embeddings; save the adapter again with save_embedding_layers=True"

@@ -101,6 +101,11 @@ def load_tokenizer(
     )
 
 
+def auto_class_of(loaded: LoadedTokenizer) -> Any:
+    classes = {"causal": AutoModelForCausalLM, "masked": AutoModelForMaskedLM, "encoder-decoder": AutoModelForSeq2SeqLM}
+    return AutoModelForImageTextToText if _reads_images(loaded.config) else classes[loaded.kind]
+
+
 def load_model(
     name: str | Source,
     *,
@@ -135,11 +140,7 @@ def load_model(
     device = torch.device(device)
     loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     name = loaded.name
-    auto_class = {
-        "causal": AutoModelForImageTextToText if _reads_images(loaded.config) else AutoModelForCausalLM,
-        "masked": AutoModelForMaskedLM,
-        "encoder-decoder": AutoModelForSeq2SeqLM,
-    }[loaded.kind]
+    auto_class = auto_class_of(loaded)
     if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
         dtype = "float32"
     hub: dict[str, object] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
@@ -154,7 +155,11 @@ def load_model(
         raise _other_head(f"'{name}' ({', '.join(others[:3])})")
     model.eval()
     if loaded.adapter is not None:
-        model = with_adapter(model, loaded.adapter, name, loaded.tokenizer)
+        num_known = model.get_input_embeddings().weight.shape[0]
+        if len(loaded.tokenizer) > num_known:  # some tokenizers have more tokens than their own model has embeddings
+            base = tokenizer_from(loaded.source, name, revision=loaded.revision, trust_remote_code=trust_remote_code)
+            num_known = max(num_known, len(base))
+        model = with_adapter(model, loaded.adapter, name, loaded.tokenizer, num_known)
     return LoadedModel(**vars(loaded), model=model, dtype=str(model.dtype).removeprefix("torch."))
 
 

@@ -1,8 +1,9 @@
 """Reads files with replies to exported prompts, or with log-probabilities of these prompts.
 
 The answers may come from any model or from people. A file's suffix determines its format: Parquet, JSON lines or CSV.
-Unknown columns are ignored, so you can add a column of answers to a file of exported prompts. Errors state the number
-of the invalid row.
+Unknown columns are ignored, so you can add a column of answers to a file of exported prompts. If the file has the
+column `wanted` of exported prompts, rows for the other kind of answer are ignored, too. Errors state the number of the
+invalid row.
 """
 
 from collections import Counter
@@ -48,7 +49,7 @@ class GivenLogProbability(NamedTuple):
 def read_replies_file(path: str | Path) -> list[GivenReply]:
     """Reads a file with the columns `id` and `reply`. The other columns of `GivenReply` are optional."""
     given = []
-    for number, (place, row) in enumerate(_rows(path, "id", "reply"), start=1):
+    for number, place, row in _rows(path, "reply", "id", "reply"):
         value = str(row.get("truncated")).lower().removesuffix(".0")
         truncated = {"true": True, "1": True, "false": False, "0": False}.get(value)
         if truncated is None and value not in ("none", "nan", ""):
@@ -76,7 +77,7 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     """Reads a file with the columns `id`, `log_probability` and `num_tokens`. The column `text` is optional."""
     given = []
     allowed = "the summed natural logarithm, which is finite, at most 0, and above -700 per token"
-    for number, (place, row) in enumerate(_rows(path, "id", "log_probability", "num_tokens"), start=1):
+    for number, place, row in _rows(path, "log_probability", "id", "log_probability", "num_tokens"):
         tokens = _whole_number(place, row, "num_tokens", 1)
         value = number_in(place, row, "log_probability", allowed)
         if tokens is None:
@@ -170,8 +171,10 @@ def _whole_number(place: str, row: Mapping[str, object], column: str, least: int
     return None if value is None else int(value)
 
 
-def _rows(path: str | Path, *needed: str) -> list[tuple[str, dict[str, object]]]:
-    rows = read_table(Path(path), *((name,) for name in needed))
-    if not rows:
+def _rows(path: str | Path, wanted: str, *needed: str) -> list[tuple[int, str, dict[str, object]]]:
+    """Returns the number, the place and the content of each row with a `wanted` answer."""
+    rows = enumerate(read_table(Path(path), *((name,) for name in needed)), start=1)
+    kept = [(number, place, row) for number, (place, row) in rows if row.get("wanted") in (None, "", wanted)]
+    if not kept:
         raise ValueError(f"'{path}' has no rows; pass a file with a row for each exported prompt")
-    return rows
+    return kept

@@ -309,9 +309,11 @@ def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> 
         with np.errstate(invalid="ignore", divide="ignore"):
             chance = (total**2 - (sums[1:] ** 2).sum(axis=0)) / (total - 1)
             alphas.append(1 - sums[0] / chance)
-    mean, *without = np.mean(alphas, axis=0)
-    if not np.isfinite(mean):
+    # A person whose few labels are all the same has no agreement, and does not count.
+    known = [of_table for of_table in alphas if np.isfinite(of_table[0])]
+    if not known:
         return Agreement(None, None, "all labels are the same, so the agreement could be due to chance")
+    mean, *without = np.mean(known, axis=0)
     left = 1 - np.array(without)[np.bincount(term) > 0]
     if not ((left > 0) & (left < math.inf)).all() or len(left) < MIN_ALPHA_TERMS:
         return Agreement(float(mean), None, "too few labels differ")

@@ -47,7 +47,7 @@ def check_trainable(loaded: "LoadedTokenizer", kinds: Sequence[str] = ("causal",
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is {' or '.join(kinds)}")
 
 
-def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
+def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer", *, trust_remote_code: bool = False) -> str:
     """Checks the target modules of LoRA on a model without weights, and describes the changed layers.
 
     If no modules are set, or "all-linear", the names of all linear layers except the output layer are set.
@@ -55,12 +55,13 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
     import torch
     from peft import get_peft_model
     from peft.tuners.tuners_utils import BaseTunerLayer
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, pytorch_utils
+    from transformers import pytorch_utils
     from trl import get_peft_config
 
-    auto_class = AutoModelForCausalLM if loaded.kind == "causal" else AutoModelForSeq2SeqLM
+    from hb_metrics.models.loading import auto_class_of
+
     with torch.device("meta"):
-        model = auto_class.from_config(loaded.config)
+        model = auto_class_of(loaded).from_config(loaded.config, trust_remote_code=trust_remote_code)
     kinds = (torch.nn.Linear, pytorch_utils.Conv1D)
     linear = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
     if model_args.lora_target_modules in (None, "all-linear"):

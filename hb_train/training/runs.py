@@ -24,7 +24,7 @@ _NO_SETTINGS = (
     "output_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_model_id",
     "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "save_total_limit", "local_rank", "use_cpu",
     "accelerator_config", "dataloader_num_workers", "model_name_or_path", "dataset_name", "dry_run", "reddit_folder",
-    "dialogues", "reference_texts",
+    "dialogues", "reference_texts", "hub_private_repo",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 
 CARD_TEMPLATE = Path(__file__).parents[1] / "tuning" / "card.md.jinja"
+WEIGHTS = ["adapter_*", "config.json", "*.safetensors", "*.safetensors.index.json"]
 NOT_PUBLISHED = ["checkpoint-*/**", "training_args.bin", "run.json"]  # run.json describes this machine
 
 
@@ -31,7 +32,9 @@ def save_tuned_model(
     changed = template_with_tag(tokenizer, tag) if tag is not None and context == "chat" else None
     if hasattr(model, "merge_and_unload") and not merge:
         config = model.peft_config["default"]
-        config.base_model_name_or_path, config.revision = loaded.source, loaded.revision
+        source = Path(loaded.source)  # a relative path would be wrong in another working directory
+        config.base_model_name_or_path = str(source.resolve()) if source.is_dir() else loaded.source
+        config.revision = loaded.revision
         model.save_pretrained(folder, save_embedding_layers=False)
     else:
         save_whole_model(trained_model(trainer), loaded, folder)
@@ -42,6 +45,10 @@ def save_tuned_model(
 
 
 def save_whole_model(model: Any, loaded: "LoadedModel", folder: Path) -> None:
+    if getattr(model.config, "output_router_logits", False):
+        model.config.output_router_logits = (
+            False  # TRL sets it for training, but `generate` cannot batch prompts with it
+        )
     model.save_pretrained(folder)
     loaded.tokenizer.save_pretrained(folder)
     (folder / "adapter_config.json").unlink(missing_ok=True)
@@ -124,6 +131,7 @@ def publish_model(folder: Path, repo_id: str | None, *, private: bool | None = N
         repo_id=repository.repo_id,
         folder_path=folder,
         ignore_patterns=NOT_PUBLISHED,
+        delete_patterns=WEIGHTS,  # an earlier adapter would be loaded with new weights
         commit_message="Tuned model with its card",
     )
     return str(repository)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from hb_dataset.matching import as_it_looks
 from hb_dataset.versions import frozen_versions, version_folder
-from hb_dataset.vocabulary import LISTS
+from hb_dataset.vocabulary import LISTS, VOCABULARIES
 from hb_dataset.vocabulary_entries import Descriptor
 from hb_dataset.yaml_lines import load_with_lines, read_entries
 
@@ -131,8 +131,8 @@ def read_folder(folder: Path) -> list[Entry]:
 def read_against(folder: Path, against: str | None) -> tuple[str, list[Entry]]:
     """Returns the name and the entries of another folder, or of a git revision.
 
-    By default, this is the commit at which the current branch leaves the main branch or, without git, the newest frozen
-    version.
+    By default, this is the commit at which the current branch leaves the main branch. Without git, it is the newest
+    frozen version for the next version, and nothing for a user's own vocabulary.
     """
     if against is None:
         for branch in _BRANCHES:
@@ -140,6 +140,8 @@ def read_against(folder: Path, against: str | None) -> tuple[str, list[Entry]]:
             entries = None if commit is None else _read_revision(folder, commit.decode().strip())
             if entries is not None:
                 return f"the branch {branch}", entries
+        if folder.resolve().parent.name != VOCABULARIES.name:
+            return "itself", read_folder(folder)
         newest = frozen_versions()[-1]
         return newest, read_folder(version_folder(newest))
     if against and Path(against).is_dir():

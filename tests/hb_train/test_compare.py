@@ -118,14 +118,14 @@ def noted(monkeypatch, tmp_path):
     monkeypatch.setattr(sources, "embedded_model_folder", lambda: folder)
     monkeypatch.setattr(compare, "run_step", steps)
     monkeypatch.setattr(compare, "write_model_card", lambda folder, **_: steps.append(("card", str(folder))))
-    monkeypatch.setattr(compare, "publish_model", lambda *words: steps.append(("published", words)))
+    monkeypatch.setattr(compare, "publish_model", lambda *words, **more: steps.append(("published", (words, more))))
     return steps
 
 
-def test_the_tuned_model_is_detailed_beside_the_one_before(noted, save_small_model, tmp_path):
+def test_the_tuned_model_is_detailed_beside_the_one_before(noted, tmp_path):
     options = ["--method", "counterfactual", "sft", "--system_prompt", "Be brief.", "--mixture", "3"]
     options += ["--trust_remote_code", "true"]
-    tune(["--compare", "--model", str(save_small_model("gpt2")), "--output_dir", str(tmp_path), *options])
+    tune(["--compare", "--output_dir", str(tmp_path), *options])
     assert noted.values("tune", "--method") == ["counterfactual", "sft"]
     name, words = noted[-1]
     names = ["before", "counterfactual", "sft", "sft without tag", "system prompt"]
@@ -220,6 +220,7 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
         (debias, "gpt2", ["--dst_args=--dialogues x --num_test -1"], "hb_train.dialog_state_tracking: num_test is -1"),
         (debias, "gpt2", ["--crg_args=--num_pairs 0"], "hb_train.response_generation: num_pairs is 0"),
         (tune, "gpt2", ["--dataset_config", "next-intersections"], "has no prompts with a single descriptor"),
+        (tune, "gpt2", ["--system_prompt", "Be kind."], "has no chat template, so it reads no system prompt"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model", "--method", "sft", "counterfactual"], "set one --method"),
     ],
@@ -241,6 +242,7 @@ def test_unknown_options_are_named_with_their_step(noted, save_small_model, tmp_
 
 
 def test_a_measured_model_is_published_after_its_card(noted, maintainer, tmp_path):  # noqa: F811
-    tune(["--compare", "--output_dir", str(tmp_path), "--push_to_hub", "ORG/model", "--tune_args=--merge true"])
+    words = "--tune_args=--merge true --hub_private_repo true"
+    tune(["--compare", "--output_dir", str(tmp_path), "--push_to_hub", "ORG/model", words])
     assert [name for name, _ in noted[-3:]] == ["card", "report", "published"]
-    assert noted[-1][1] == (tmp_path / "counterfactual-model", "ORG/model")
+    assert noted[-1][1] == ((tmp_path / "counterfactual-model", "ORG/model"), {"private": True})

@@ -1,16 +1,18 @@
 """What is saved and published: the selected model, which plain transformers and PEFT load and which was measured."""
 
+import json
 from copy import deepcopy
 
 import pytest
 from huggingface_hub import HfApi, ModelCard
 from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from hb_metrics.models.layout import read_bias_tuning
 from hb_metrics.models.loading import load_model, load_tokenizer
 from hb_train import tune
+from hb_train.training.saving import publish_model, save_whole_model
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.chat_models import untrained_model
 from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat
@@ -72,6 +74,33 @@ def replied_to(text, model, tokenizer):
     chat = [{"role": "user", "content": text}]
     given = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     return model.generate(input_ids=given["input_ids"], do_sample=False, max_new_tokens=6)[0].tolist()
+
+
+def test_earlier_weights_do_not_stay_beside_new_ones(hub, maintainer, tmp_path):  # noqa: F811
+    for file in ("adapter_config.json", "model.safetensors"):
+        (tmp_path / file).mkdir()
+        (tmp_path / file / file).write_text("{}", encoding="utf-8")
+        publish_model(tmp_path / file, "ORG/tuned")
+    branches = hub.repo("model", "ORG/tuned").branches
+    files = hub.repo("model", "ORG/tuned").commits[branches["main"]].files
+    assert "model.safetensors" in files
+    assert "adapter_config.json" not in files
+
+
+def test_a_model_is_saved_as_others_load_it(save_small_model, tmp_path, monkeypatch):
+    """From any working directory, and without the losses of routers, with which `generate` cannot batch prompts."""
+    model = save_small_model("gpt2")
+    replied(model, tmp_path / "rows", "--num_replies", "8", "--num_anchors", "2")
+    monkeypatch.chdir(model.parent)
+    for name, merge in (("adapter", "false"), ("whole", "true")):
+        options = ["--method", "counterfactual", *LORA, *few_steps(1), "--merge", merge]
+        tune_main(options_for(model.name, tmp_path / "rows", tmp_path / name, *options))
+    config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text(encoding="utf-8"))
+    assert config["base_model_name_or_path"] == str(model)
+    loaded = load_model(str(tmp_path / "whole"))
+    loaded.model.config.output_router_logits = True
+    save_whole_model(loaded.model, loaded, tmp_path / "whole")
+    assert not AutoConfig.from_pretrained(tmp_path / "whole").output_router_logits
 
 
 def test_a_tag_that_no_program_would_send_is_not_published(base, tmp_path):

@@ -55,10 +55,15 @@ def read_classified(tables: Tables, name: str, texts: Replies, classifier: UsedC
     probabilities, num_truncated = tables.vectors_of(name, texts.ids), tables.num_truncated(name)
     if classifier.judge is None:
         return Classified(texts, probabilities[:, 0], num_truncated, None)
-    answered = probabilities[:, 1] == 0  # the second column means no answer
-    return Classified(
-        answered_replies(texts, answered), probabilities[answered, 0], num_truncated, int((~answered).sum())
-    )
+    known = answered(probabilities, classifier)
+    return Classified(answered_replies(texts, known), probabilities[known, 0], num_truncated, int((~known).sum()))
+
+
+def answered(probabilities: np.ndarray, classifier: UsedClassifier) -> np.ndarray:
+    """Returns whether the classifier gave an answer: [texts]. Only judges may give none."""
+    if classifier.judge is None:
+        return np.ones(len(probabilities), dtype=bool)
+    return probabilities[:, 1] == 0  # the second column means no answer
 
 
 def offensiveness_results(

@@ -138,6 +138,16 @@ def test_new_tokens_without_embeddings_are_refused(save_adapter):
         load_model(find_source(str(base), adapter=str(folder)))
 
 
+def test_the_base_itself_may_have_more_tokens_than_embeddings(save_adapter):
+    """As Gemma 3 does."""
+    base, folder, _ = save_adapter("llama")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    tokenizer.add_tokens(["<image>"])
+    for place in (base, folder):
+        tokenizer.save_pretrained(place)
+    assert load_model(find_source(str(base), adapter=str(folder))).model.get_input_embeddings().weight.shape[0] == 400
+
+
 @pytest.mark.parametrize("trained", [[400, 401], {"embed_tokens": [400, 401]}, [400], [399, 401]])
 def test_new_tokens_may_be_trained_one_by_one(trained, save_small_model, tmp_path):
     base = save_small_model("llama")

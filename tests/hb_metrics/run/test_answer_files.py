@@ -161,6 +161,12 @@ def test_replies_and_log_probabilities_of_files_give_the_results_of_the_model(pl
     }
     assert read_replies_file(write(place / "replies.csv", replied[::-1])) == read_replies_file(files["replies_file"])
     scores = read_log_probabilities_file(files["logprobs_file"])
+    both = [{**row, "wanted": "reply"} for row in replied[::-1]]
+    both += [{**row, "wanted": "log_probability"} for row in given]
+    names = dict.fromkeys(name for row in both for name in row)
+    mixed = write(place / "both.parquet", [{name: row.get(name) for name in names} for row in both])
+    assert read_replies_file(mixed) == read_replies_file(files["replies_file"])
+    assert [row[1:] for row in read_log_probabilities_file(mixed)] == [row[1:] for row in scores]
     assert read_log_probabilities_file(write(place / "scores.csv", given)) == scores
     run = take(place, asked, "taken", **files)
     assert results_of(run) == results_of(local)

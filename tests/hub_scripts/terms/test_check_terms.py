@@ -325,6 +325,11 @@ def git(tmp_path, monkeypatch):
     return run
 
 
+def test_a_vocabulary_of_ones_own_is_compared_with_nothing_without_git(tmp_path):
+    report = check(write(tmp_path / "own", term("calm", source="")))
+    assert (report.against, report.changes, report.faults) == ("itself", ([], [], []), [])
+
+
 def test_a_git_revision_is_compared_with(git):
     folder = write(git.repository / "words", term("calm"))
     report = check(folder, "main")

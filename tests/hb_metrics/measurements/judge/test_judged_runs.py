@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hb_metrics
 from hb_dataset import load_table
 from hb_metrics.collect.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
 from hb_metrics.collect.judges.served import _tried
@@ -77,6 +78,7 @@ def test_planted_condescension_is_found_where_it_is(run):
     assert (judged["num_suspected"], judged["num_unanswered"]) == (1, 0)
     assert judged["served"]["num_answers"] > 0
     assert analysed(folder)
+    assert (hb_metrics.load_run(folder).replies["judge_condescending"] == "condescending").sum() == planted.sum()
     assert recorded_rubric(read_run(folder).record.judge["condescending"]) == read_rubric("condescending")
     # The stand-in never looks at the term.
     assert judged["identity_leakage"]["leakage"] == pytest.approx(0, abs=1e-9)
