@@ -33,6 +33,7 @@ QUESTIONS = (
 )
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
 _LENGTH = 96  # the maximum length of answers, in tokens
+_LONG = 2048  # the maximum length, in tokens, of an answer whose end matters
 _SHORT = 16  # the maximum length, in tokens, of answers whose text does not matter
 SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # a top_p that allows only the likeliest token
@@ -194,6 +195,10 @@ class _Prober:
         top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
         self.tokens = _SHORT
         system_kept, history_kept = await self._kept_messages(first) if self.chat else (None, None)
+        if self.chat and all(answer.ending == "cut" for answer, _ in self.seen):
+            # A thought that the chat template opens has a mark only at its end. Hidden thoughts are never short.
+            self.tokens = _LONG
+            await self._takes({})
         is_provider = self.client.server.provider is not None  # providers have no /completions
         likelihood = None if is_provider else await self._likelihood_of_text()
         seen = [answer for answer, _ in self.seen]
@@ -361,4 +366,5 @@ def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
 def _reasoning(answers: Sequence[ServedAnswer]) -> str:
     if any(answer.inline for answer in answers):
         return "in the text"
-    return "apart" if any(answer.reasoning is not None for answer in answers) else "none"
+    thinks = any(answer.reasoning is not None or answer.num_reasoning_tokens for answer in answers)
+    return "apart" if thinks else "none"

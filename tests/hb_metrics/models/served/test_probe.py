@@ -135,6 +135,33 @@ def test_what_a_server_leaves_out_is_found(stand_in, different):
         assert asdict(run_probe(url)) == {**HONEST, **different, "base_url": url}
 
 
+class Late(StandIn):
+    """Begins with a thought of 320 words, as the chat template says, and marks only its end, or hides it."""
+
+    hidden = False
+
+    def words(self, prompt, body):
+        start, _ = super().words(prompt, {**body, "max_tokens": 20})
+        words, most = [*start, *["so"] * 300, "</think>", "Hello."], body["max_tokens"]
+        return words[:most], "length" if len(words) > most else "stop"
+
+    def chat(self, body):
+        content = super().chat(body)
+        if self.hidden:
+            number = content["usage"]["completion_tokens"]
+            content["usage"]["completion_tokens_details"] = {"reasoning_tokens": min(number, 321)}
+            message = content["choices"][0]["message"]
+            message["content"] = "Hello." if number > 321 else ""
+        return content
+
+
+@pytest.mark.parametrize(("hidden", "reasoning"), [(False, "in the text"), (True, "apart")])
+def test_a_thought_that_ends_late_is_known(hidden, reasoning):
+    with serving(Late(hidden=hidden)) as url:
+        found = run_probe(url)
+    assert (found.reasoning, found.writes) == (reasoning, True)
+
+
 def shifted(score):
     def wrong(text):
         tokens, values = score(text)
