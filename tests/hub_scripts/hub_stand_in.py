@@ -27,9 +27,9 @@ DATE = "2026-01-02T03:04:05.000Z"
 class Refused(Exception):
     """What the Hub answers instead: status, text, and the X-Error-Code by which clients tell the 404s apart."""
 
-    def __init__(self, status, text, code=""):
+    def __init__(self, status, text, code="", **more):
         super().__init__(text)
-        self.status, self.text, self.code = status, text, code
+        self.status, self.text, self.code, self.more = status, text, code, more
 
 
 class User(NamedTuple):
@@ -147,7 +147,7 @@ def create_repo(hub, request):
     kind, repo_id = wanted.get("type", "model"), f"{wanted['organization']}/{wanted['name']}"
     request.may_write(wanted["organization"])
     if (kind, repo_id) in hub.repos:
-        raise Refused(409, f"You already created this {kind} repo")
+        raise Refused(409, f"You already created this {kind} repo", url=f"{hub.url}/{repo_id}")
     hub.create_repo(kind, repo_id)
     return {"url": f"{hub.url}/{repo_id}"}
 
@@ -406,7 +406,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             try:
                 answer = self.hub.answer(self.command, self.path, self.headers, body)
             except Refused as refused:
-                status, answer = refused.status, {"error": refused.text}
+                status, answer = refused.status, {"error": refused.text, **refused.more}
                 headers = {"X-Error-Message": refused.text, "X-Error-Code": refused.code}
             except Exception:  # noqa: BLE001 - the test is told of it, not the console
                 self.hub.errors.append(traceback.format_exc())

@@ -265,7 +265,7 @@ def test_alpha_has_reasons_where_it_cannot_be_known():
     assert krippendorff_alpha(np.zeros((40, 2), int), weights, terms).alpha is None
     assert krippendorff_alpha(np.repeat(labels[:, :1], 2, axis=1), weights, terms)[:2] == (1.0, None)
     assert krippendorff_alpha(labels, weights, terms % 5).interval is None
-    judged = np.maximum(labels[:, 0], np.arange(40) < 3)
+    judged = np.where(np.arange(40) < 3, 1, labels[:, 0])
     stopped = np.column_stack([labels, np.where(np.arange(40) < 3, 1, -1)])  # after three labels like the judge's
     assert judge_agreement(stopped, judged, weights, terms) == judge_agreement(labels, judged, weights, terms)
     one = np.repeat(np.arange(40)[:, None] % 2, 2, axis=1)
