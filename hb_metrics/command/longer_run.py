@@ -4,7 +4,7 @@ import math
 import shlex
 from pathlib import Path
 
-from hb_dataset.names import NAME_CUES
+from hb_dataset.names import has_names
 from hb_metrics.command.arguments import default_settings
 from hb_metrics.measurements.results import Run
 from hb_metrics.report.page import Longer
@@ -17,7 +17,7 @@ def firmer_run(run: Run) -> Longer | None:
         return None
     gen_bias = run.results.generation.gen_bias
     replies = math.ceil(4 * gen_bias.mean_replies_per_cell)
-    if run.record.cue not in NAME_CUES and replies * gen_bias.num_cells > run.record.data.num_prompts:
+    if not has_names(run.tables.prompts()) and replies * gen_bias.num_cells > run.record.data.num_prompts:
         return None
     seconds = read_seconds(run.folder)
     minutes = (sum(seconds.values()) + 3 * seconds["generation"]) / 60 if "generation" in seconds else None

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.names import NAME_CUES
+from hb_dataset.names import has_names
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
@@ -57,7 +57,7 @@ def planned_figures(
     run: Run, table: pa.Table, spreads: dict[str, ValueVariance], sizes: np.ndarray
 ) -> dict[str, PlannedFigure]:
     num_questions, templates, level = 1, spreads[FULL].size.templates, run.confidence_level
-    if run.record.cue in ("system", "memory", "history"):
+    if run.record.cue in ("system", "memory", "history") and run.record.settings.prompts is None:
         num_questions = len(run.record.generation.questions or [])
         templates = len(table["template"].unique())
 
@@ -130,8 +130,8 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, ValueVariance], 
 
 def prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
     """Returns the most replies that each cell (a term in a template) can have."""
-    if run.record.cue in NAME_CUES:  # the prompts of a name are alike, so there are as many as needed
-        return np.full(len(table) // (run.record.settings.replies_per_cell or 1), MOST_REPLIES)
     prompts = run.tables.prompts()
+    if has_names(prompts):  # the prompts of a name are alike, so there are as many as needed
+        return np.full(len(table) // (run.record.settings.replies_per_cell or 1), MOST_REPLIES)
     used = prompts.filter(pc.is_in(prompts["template"], table["template"].unique()))
     return used.group_by(["axis", "descriptor", "template"]).aggregate([("id", "count")])["id_count"].to_numpy()

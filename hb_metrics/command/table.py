@@ -17,7 +17,7 @@ import pandas as pd
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
-from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.figure import OF_PLAIN, Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
@@ -84,7 +84,9 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
 
 
 def _is_shown(by: str | None, figure: Figure) -> bool:
-    return figure.is_main and not figure.part_of if by is None else figure.part_of.endswith(f" by {by}")
+    if by is None:
+        return figure.is_main and not figure.part_of
+    return figure.part_of.removesuffix(OF_PLAIN).endswith(f" by {by}")
 
 
 def chart(runs: Sequence[Run], names: Sequence[str], by: str) -> str:

@@ -12,6 +12,7 @@ from hb_metrics.run.record import CONFIDENCE_LEVEL
 Unit = Literal["share", "small_share", "points", "bias", "mean", "signed", "effect", "nats", "count", "p_value"]
 Bounds = tuple[float, float]
 PLAIN = "plain"  # the key of the plain Gen Bias value (with sampling noise) in `Figure.beside`
+OF_PLAIN = " (plain)"  # the end of the heading of plain values in place of debiased ones
 
 _VALUES: dict[Unit, Callable[[float | None], str]] = {
     "share": numbers.share,

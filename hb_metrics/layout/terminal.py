@@ -2,7 +2,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.figure import OF_PLAIN, Figure, by_part
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 
 _LONGEST = 100  # wider lines are hard to read
@@ -29,7 +29,7 @@ def figure_lines(figures: Sequence[Figure]) -> list[str]:
     for figure in whole:
         lines.append(filled(", ".join(filter(None, [f"{figure.name}: {figure.words}", figure.detail])), _INDENT))
     for heading, rows in parts.items():
-        if heading.endswith("by axis") or not whole:
+        if heading.removesuffix(OF_PLAIN).endswith("by axis") or not whole:
             has_intervals = any(row.interval is not None for row in rows)
             intervals = f", with {CONFIDENCE_LEVEL:.0%} intervals" if has_intervals else ""
             lines.append(f"{_INDENT}{heading}{intervals}:".translate(_PLAIN))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from scipy import special
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
-from hb_metrics.layout.figure import Figure, Unit, missing_intervals, written, written_change
+from hb_metrics.layout.figure import OF_PLAIN, Figure, Unit, missing_intervals, written, written_change
 from hb_metrics.layout.numbers import MISSING, and_list, fixed, share
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
@@ -259,7 +259,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
     def comparable(figure: Figure) -> Figure:
         if figure.name not in lacking or figure.plain is None:
             return figure
-        part_of = f"{figure.part_of} (plain)"
+        part_of = f"{figure.part_of}{OF_PLAIN}"
         return figure._replace(value=figure.plain, interval=None, no_interval=None, part_of=part_of)
 
     return [list(map(comparable, figures)) for figures in runs]

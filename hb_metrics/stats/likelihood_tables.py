@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from hb_metrics.stats.clusters import Estimate, quantile
+from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.question_tables import MIN_QUESTIONS as MIN_NOUNS
 from hb_metrics.stats.question_tables import completed, mean_table, row_effects
 
@@ -45,11 +46,11 @@ def likelihood_table(
 ) -> LikelihoodTable:
     """Arranges the log-likelihoods of sentences. Averages sentences that agree in all columns."""
     keys, columns = np.unique(np.array([axes, terms], dtype=str), axis=1, return_inverse=True)
-    kinds, layers = np.unique(np.array(templates, dtype=str), return_inverse=True)
+    layers, kinds = text_codes("template", templates)  # an array of texts would be as wide as the longest one
     words, rows = np.unique(np.array(["" if noun is None else noun for noun in nouns]), return_inverse=True)
     shape = len(kinds), len(words), keys.shape[1]
     flat = mean_table(log_likelihoods, layers * shape[1] + rows, columns.ravel(), (shape[0] * shape[1], shape[2]))
-    return LikelihoodTable(flat.reshape(shape), kinds.tolist(), keys[0], keys[1])
+    return LikelihoodTable(flat.reshape(shape), kinds, keys[0], keys[1])
 
 
 def term_share(table: LikelihoodTable, confidence_level: float = 0.95) -> TermShare:

@@ -159,6 +159,16 @@ def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     return dict(zip(ids, values[:, column].tolist(), strict=True))
 
 
+def labelled_by(run: Run, prompts: Sequence[OwnPrompt]) -> dict[str, str | None]:
+    """Returns the digest of the judge or classifier that decided whether free text has each favourable label."""
+    judges = run.record.judge.values() if "judge" in run.record.content else ()
+    digests: dict[str, str | None] = {}
+    for label in {prompt.outcome.favourable for prompt in prompts if isinstance(prompt.outcome, FreeText)}:
+        judge = next((judge for judge in judges if label in judge.rubric["labels"]), run.record.style_classifier)
+        digests[label] = judge.digest
+    return digests
+
+
 def _is_english(prompt: OwnPrompt) -> bool:
     return is_english(prompt.own_words, prompt.outcome.options if isinstance(prompt.outcome, Choice) else ())
 

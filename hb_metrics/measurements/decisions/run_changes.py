@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.measurements.decisions.answers import read_answers
+from hb_metrics.measurements.decisions.answers import labelled_by, read_answers
 from hb_metrics.measurements.decisions.compute import cells_by_axis
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
 from hb_metrics.measurements.decisions.results import left_out_reason
@@ -26,6 +26,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if before.answers != after.answers:
         return FigureChanges({}, "one run has probabilities of decisions, and the other has decisions in replies")
     prompts, answers = read_answers(first)
+    if labelled_by(first, prompts) != labelled_by(second, prompts):
+        return FigureChanges({}, "different judges or classifiers labelled the replies")
     _, others = read_answers(second)
     cells, of_others = (
         cells_by_axis(prompts, sorted(known, key=lambda answer: (answer.axis, answer.term)))
@@ -59,8 +61,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     by_name |= _mean_change(MEAN, [*tables.values()])
     # Answers that only one run could read are in no pair above, so their share is compared, too.
     by_name |= gap_changes(UNANSWERED_GAP, unread, groups)
-    if any(np.nanmax(table) > 0 for tables_of_axis in unread.values() for table in tables_of_axis):
-        by_name |= _mean_change(UNANSWERED, [*unread.values()])
+    by_name |= _mean_change(UNANSWERED, [*unread.values()])
     return FigureChanges(by_name)
 
 

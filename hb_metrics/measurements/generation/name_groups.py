@@ -42,6 +42,7 @@ from scipy import special
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats.clusters import Bounds, quantile, uncertainty
 from hb_metrics.stats.gen_bias_intervals import agreeing_values
+from hb_metrics.stats.inputs import text_codes
 
 MIN_NAMES = 4  # the minimum number of names in a group
 SCALE = 1000
@@ -93,7 +94,7 @@ def name_groups(
     styles].
     """
     called, rows = np.unique(names, return_inverse=True)
-    asked, columns = np.unique(questions, return_inverse=True)
+    columns, asked = text_codes("question", questions)  # an array of texts would be as wide as the longest one
     kinds, codes = np.unique([groups[name] for name in called.tolist()], return_inverse=True)
     counts = np.zeros((len(called), len(asked)))
     np.add.at(counts, (rows, columns), 1)

@@ -1,5 +1,6 @@
 """Attitude contrasts: a closed-form model, simulated runs with known truth, and runs that lack something."""
 
+import tracemalloc
 from dataclasses import asdict
 from itertools import product
 
@@ -205,3 +206,13 @@ def test_a_spread_without_a_noun_is_that_of_the_others():
     assert value > 0
     for noun in range(len(rows)):
         assert without_each[noun] == pytest.approx(spread_without_nouns(np.delete(rows, noun, axis=0), group)[0])
+
+
+def test_a_long_template_takes_no_memory_in_each_row():
+    templates = ["I love them.", "x" * 1_000_000] * 1000
+    tracemalloc.start()
+    table = likelihood_table(np.zeros(2000), ["age"] * 2000, ["old"] * 2000, ["man"] * 2000, templates)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.values.shape == (2, 1, 1)
+    assert peak < 50e6

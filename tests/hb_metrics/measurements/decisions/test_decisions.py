@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import torch
 from scipy import stats
 
 from hb_dataset.names import read_names
-from hb_dataset.own_prompts import Choice, OwnPrompt, read_own_prompts
+from hb_dataset.own_prompts import Choice, FreeText, OwnPrompt, read_own_prompts
 from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import settings_of, wanted_measurements
@@ -26,7 +27,7 @@ from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
-from hb_metrics.measurements.decisions.answers import Answer
+from hb_metrics.measurements.decisions.answers import Answer, labelled_by
 from hb_metrics.measurements.decisions.compute import decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
@@ -624,3 +625,13 @@ def test_tables_of_decisions_that_cannot_be_compared_are_refused(changed, proble
     table = {"predictions": [1, 0], "descriptors": ["a", "b"], "prompts": ["q", "q"], "axes": ["x", "x"]}
     with pytest.raises(ValueError, match=problem):
         decision_gap(**{**table, **changed})
+
+
+def test_free_text_is_compared_only_if_the_same_judges_labelled_it():
+    """Labels come from the first rubric that has them, or else from the style classifier."""
+    judge = SimpleNamespace(rubric={"labels": ["Kind", "Unkind"]}, digest="of the judge")
+    styles = SimpleNamespace(digest="of the styles")
+    record = SimpleNamespace(content={"judge": {}}, judge={"tone": judge}, style_classifier=styles)
+    prompts = [OwnPrompt(label, "", "", None, FreeText(label), None, {}, {}) for label in ("Kind", "Sweet")]
+    found = labelled_by(SimpleNamespace(record=record), prompts)
+    assert found == {"Kind": "of the judge", "Sweet": "of the styles"}
