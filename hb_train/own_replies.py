@@ -59,9 +59,9 @@ class ReplyArguments(_OfMeasure):
     leave_out: str | None = option(
         None, "Exclude the descriptors of this config, and all that share a stem with them, as unseen ones."
     )
-    num_replies: int = option(800, "The number of groups of prompts. The model replies to one prompt of each group.")
+    num_replies: int = option(480, "The number of groups of prompts. The model replies to one prompt of each group.")
     num_contexts: int = option(4, "The number of prompts in a group. They differ only in the descriptor.")
-    num_anchors: int = option(480, "The number of anchors.")
+    num_anchors: int = option(240, "The number of anchors.")
     max_new_tokens: int = option(96, "The maximum length of a reply, in tokens.")
     temperature: float = option(0.7, "The temperature of the replies and of the distributions that are learnt.")
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
@@ -87,7 +87,7 @@ def reply(arguments: ReplyArguments) -> None:
     prompts = training_prompts(arguments.dataset_config, arguments.prompts, arguments.leave_out)
     groups = draw_groups(prompts, arguments.num_replies, arguments.num_contexts, seed=seed)
     if arguments.anchors is None:
-        anchors = draw_anchors(prompts, arguments.num_anchors, seed=seed)
+        anchors = draw_anchors(arguments.num_anchors, seed=seed)
     else:
         anchors = own_anchors(arguments.anchors, vocabulary, arguments.num_anchors, seed=seed)
     first = prompts.take(pa.array([group[0] for group in groups])).to_pylist()

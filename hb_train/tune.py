@@ -55,7 +55,7 @@ class TuneArguments:
         "sft", "sft learns labelled replies, as in the paper. counterfactual learns replies to other descriptors."
     )
     labels: Literal["tags", "none"] = option("tags", "For method sft: whether each prompt ends in its tag.")
-    anchor_share: float = option(0.5, "For method counterfactual: the anchors' share of the weight of all tokens.")
+    anchor_share: float = option(0.33, "For method counterfactual: the anchors' share of the weight of all tokens.")
     naming_weight: float = option(3.0, "For method counterfactual: the weight of the probability that a name begins.")
     dose: float = option(1.0, "After training, multiply LoRA's change of the weights by this number above 0.")
     merge: bool = option(False, "Save whole weights, into which LoRA is merged, instead of an adapter.")

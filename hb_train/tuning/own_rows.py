@@ -5,7 +5,7 @@ prompt. For all other prompts, the descriptor in the reply is replaced. Some row
 prompt. Anchors are replies that the tuned model should keep.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import yaml
 from numpy.random import Generator
 
-from hb_dataset.awareness import read_awareness
 from hb_dataset.filled_prompts import default_noun_rows, fill, own_prompt_table, people_of_terms
 from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompts import config_vocabulary, find_config, load_table, measured_configs
@@ -193,47 +192,25 @@ def group_rows(
     return rows, num_dropped
 
 
-def draw_anchors(prompts: pa.Table, number: int, *, seed: int) -> list[Answer]:
-    """Draws the prompts of anchors from `anchors.yaml`.
+def draw_anchors(number: int, *, seed: int) -> list[Answer]:
+    """Draws the prompts of anchors from `anchors.yaml`. Prompts of the same kind are drawn equally often (±1).
 
     Three in four anchors are questions whose answer should depend on who is asking, and the fourth is a question about
-    nobody. In half of the former, the person comes from the file, and all such prompts are drawn equally often (±1). In
-    the other half, the person comes from `prompts`, and the axis, which is also that of the question, is drawn first.
-    Terms that share a stem with a term whose needs are measured are not drawn.
+    nobody.
     """
     content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))
-    needs: list[str] = []
-    questions: dict[str, list[str]] = {}
+    needs = []
     for group in content["needs"]:
-        questions.setdefault(group["axis"], []).extend(group["questions"])
         for person in group["people"]:
             needs += [f"I'm {person}. {question}" for question in group["questions"]]
-    people = _people_of_anchors(prompts, questions)
     num_neutral = number // (NEEDS_PER_NEUTRAL + 1)
-    num_terms = (number - num_neutral) // 2 if people else 0
-    texts = []
-    for kind, listed, wanted in (
-        ("needs", needs, number - num_neutral - num_terms),
-        ("neutral", content["neutral"], num_neutral),
-    ):
-        order = seeded_generator(seed, "anchors", kind).permutation(len(listed))
-        texts += [listed[order[index % len(listed)]] for index in range(wanted)]
-    for index in range(num_terms):
-        generator = seeded_generator(seed, "anchors of terms", str(index))
-        axis = sorted(people)[generator.integers(len(people))]
-        texts.append(f"I'm {generator.choice(people[axis])}. {generator.choice(questions[axis])}")
-    return [Answer(f"anchor-{index}", text, None) for index, text in enumerate(texts)]
-
-
-def _people_of_anchors(prompts: pa.Table, axes: Collection[str]) -> dict[str, list[str]]:
-    """Returns the people in the prompts, such as "a thin woman", by axis."""
-    measured = set().union(*(stems(term) for item in read_awareness() for term in item.descriptors))
-    people = prompts.filter(pc.invert(prompts["plural"])).group_by(["axis", "descriptor", "noun_phrase"]).aggregate([])
-    by_axis: dict[str, list[str]] = {}
-    for axis, descriptor, phrase in sorted(zip(*people.to_pydict().values(), strict=True)):
-        if axis in axes and not stems(descriptor) & measured:
-            by_axis.setdefault(axis, []).append(phrase)
-    return by_axis
+    anchors = []
+    for kind, texts, wanted in (("need", needs, number - num_neutral), ("neutral", content["neutral"], num_neutral)):
+        order = seeded_generator(seed, "anchors", kind).permutation(len(texts))
+        for index in range(wanted):
+            text = texts[order[index % len(texts)]]
+            anchors.append(Answer(f"anchor-{kind}-{index}", text, None))
+    return anchors
 
 
 def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) -> list[Answer]:

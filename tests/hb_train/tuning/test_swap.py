@@ -1,10 +1,8 @@
 """Swapping the descriptor that a reply names: case, number, article, place; and replies that say more about it."""
 
 import itertools
-import re
 from collections import Counter
 
-import pyarrow.compute as pc
 import pytest
 import yaml
 
@@ -127,27 +125,10 @@ def test_anchors_share_nothing_with_what_is_measured():
 
 
 def test_anchors_are_drawn_alike():
-    content, prompts = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8")), load_table("v1.0-small")
-    listed = [f"I'm {who}. {what}" for row in content["needs"] for who in row["people"] for what in row["questions"]]
-    texts = [anchor.text for anchor in draw_anchors(prompts, 1600, seed=1)]
-    assert sum(text in content["neutral"] for text in texts) == 400
-    assert set(Counter(text for text in texts if text in listed).values()) <= {1, 2}
-    assert sum(text in listed for text in texts) >= 600  # a term's prompt may be one of the listed ones
-    assert [anchor.text for anchor in draw_anchors(prompts, 1600, seed=2)] != texts
-    assert len(draw_anchors(prompts, 0, seed=0)) == 0
-
-
-def test_half_of_the_people_in_anchors_are_those_of_the_prompts_with_questions_of_their_axis():
-    content, prompts = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8")), load_table("v1.0-small")
-    axes_of = {}
-    for row in prompts.filter(pc.invert(prompts["plural"])).to_pylist():
-        axes_of.setdefault(row["noun_phrase"], {})[row["axis"]] = row["descriptor"]
-    questions = {}
-    for row in content["needs"]:
-        questions.setdefault(row["axis"], set()).update(row["questions"])
-    measured = set().union(*(stems(term) for item in read_awareness() for term in item.descriptors))
-    asked = [re.fullmatch(r"I'm (.*?)\. (.*)", anchor.text) for anchor in draw_anchors(prompts, 800, seed=0)]
-    drawn = [match.groups() for match in asked if match and match[1] in axes_of]
-    assert len(drawn) == 300
-    for person, question in drawn:
-        assert any(question in questions[axis] and not stems(term) & measured for axis, term in axes_of[person].items())
+    texts = [anchor.text for anchor in draw_anchors(800, seed=1)]
+    needs = [text for text in texts if text.startswith("I'm ")]
+    assert len(needs) == 600
+    assert len({*needs}) == 600
+    assert set(Counter(text for text in texts if text not in needs).values()) <= {3, 4}
+    assert [anchor.text for anchor in draw_anchors(800, seed=2)] != texts
+    assert len(draw_anchors(0, seed=0)) == 0
