@@ -21,15 +21,26 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-_LISTED = yaml.safe_load(Path(__file__).with_name("marks.yaml").read_text(encoding="utf-8"))
-THOUGHT_MARKS: list[tuple[str, str]] = [(opening, closing) for opening, closing in _LISTED["thoughts"]]
-_LEADS = [*dict(THOUGHT_MARKS), *map("<{}>".format, _LISTED["wrappers"]), *_LISTED["headers"]]
+class _Marks(NamedTuple):
+    thoughts: list[tuple[str, str]]
+    spoken_thoughts: list[tuple[str, str]]
+    wrappers: list[str]
+    headers: list[str]
+    first_tokens: list[str]
+    tokens: list[str]
+    users: list[str]
+    turn_ends: list[tuple[str, str]]
+
+
+_LISTED = _Marks(**yaml.safe_load(Path(__file__).with_name("marks.yaml").read_text(encoding="utf-8")))
+THOUGHT_MARKS: list[tuple[str, str]] = [(opening, closing) for opening, closing in _LISTED.thoughts]
+_LEADS = [*dict(THOUGHT_MARKS), *map("<{}>".format, _LISTED.wrappers), *_LISTED.headers]
 _BLANK = f"{string.whitespace}\u00a0\u00ad\u200b\u2060\ufeff"  # white space and characters without a width
 # Matches all that may come before the first word of a turn.
-_FIRST = [rf"[\s{_BLANK}]++", *map(re.escape, _LISTED["headers"]), *_LISTED["first_tokens"]]
+_FIRST = [rf"[\s{_BLANK}]++", *map(re.escape, _LISTED.headers), *_LISTED.first_tokens]
 _LEAD = re.compile(f"(?:{'|'.join(_FIRST)})*+")
-_TOKEN = "|".join(_LISTED["tokens"])
-_USERS = f"(?:{'|'.join(_LISTED['users'])})"
+_TOKEN = "|".join(_LISTED.tokens)
+_USERS = f"(?:{'|'.join(_LISTED.users)})"
 # Matches marks of thoughts. The name of the group states the side and the pair's index.
 _SIDES = "".join(
     rf"(?P<{side}_{pair}>{re.escape(mark[:-1])}(?:\s[^<>\n]{{0,200}})?{re.escape(mark[-1])})|"
@@ -39,12 +50,12 @@ _SIDES = "".join(
 _MARK = re.compile(rf"(?=[<\[◁])(?:{_SIDES}(?P<token>{_TOKEN}))", re.IGNORECASE)
 _LINE_END = re.compile(r"[ \t]*(?:\n|<|\Z)")
 # A token between words of a sentence is spoken of, as in "Use </s> to close". <|end|> and its like always end a reply.
-_ENDS = [(rf"(?=<\|)(?:{_TOKEN})|(?<![\w,] )(?:{_TOKEN})|(?:{_TOKEN})(?! [a-z])", ""), *_LISTED["turn_ends"]]
+_ENDS = [(rf"(?=<\|)(?:{_TOKEN})|(?<![\w,] )(?:{_TOKEN})|(?:{_TOKEN})(?! [a-z])", ""), *_LISTED.turn_ends]
 _TURN_ENDS = [(re.compile(pattern.replace("USERS", _USERS)), needed) for pattern, needed in _ENDS]
 # Matches code, special tokens in quotation marks, and struck-out text in HTML, whose tags look like special tokens.
 _CODE = r"```.*?```|~~~.*?~~~|`[^`\n]+`|<(code|s)\b[^<>\n]{0,99}>[^\n]{0,200}?</\1>"
 _QUOTED = re.compile(rf"{_CODE}|[\"'“‘«](?:{_TOKEN})[\"'”’»]", re.DOTALL)
-_WRAPPED = re.compile(rf"<({'|'.join(_LISTED['wrappers'])})>(.*?)(?:</\1>(.*)|\Z)", re.DOTALL | re.IGNORECASE)
+_WRAPPED = re.compile(rf"<({'|'.join(_LISTED.wrappers)})>(.*?)(?:</\1>(.*)|\Z)", re.DOTALL | re.IGNORECASE)
 # gpt-oss writes messages to channels. The message in the final channel is the reply.
 FINAL_CHANNEL = "<|channel|>final<|message|>"
 CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
@@ -113,7 +124,7 @@ def _split_thought(text: str) -> tuple[str, str, bool] | None:
     before, final, after = text.partition(FINAL_CHANNEL)
     if final or text.startswith(CHANNEL_TOKENS[0]):
         return _channels(before), after, not final
-    for opening, closing in _LISTED["spoken_thoughts"]:
+    for opening, closing in _LISTED.spoken_thoughts:
         if begun := re.match(opening, text):
             before, closed, after = text.partition(closing)
             return before[begun.end() :].strip(), after, not closed
