@@ -54,8 +54,8 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     """
     path = NAMES_FILE if path is None else Path(path)
     faults: list[Fault] = []
-    is_csv = path.suffix.lower() not in (".yaml", ".yml")
-    located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
+    is_table = path.suffix.lower() not in (".yaml", ".yml")
+    located = _read_table_of_names(path, faults) if is_table else read_entries(path, "names", PersonName, faults)
     if len(located) > MAX_NAMES:
         raise FaultsError("list of names", path, [Fault(path.name, 1, f"has more than {MAX_NAMES:,} names")])
     faults += repeat_faults(located, "name", lambda entry: entry.name.lower())
@@ -93,7 +93,7 @@ def group_of_names(prompts: pa.Table) -> dict[str, str]:
     return dict(zip(prompts["descriptor"].to_pylist(), prompts["bucket"].to_pylist(), strict=True))
 
 
-def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
+def _read_table_of_names(path: Path, faults: list[Fault]) -> list[Located]:
     located = []
     first = 2 if ".csv" in path.suffixes else 1  # CSV files have a header
     for line, (_, row) in enumerate(read_table(path, ("name",), ("group",)), start=first):

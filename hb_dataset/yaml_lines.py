@@ -234,9 +234,8 @@ def read_document(
             name = next(key for key in reversed(keys) if isinstance(key, str) and key != "[key]")
             if keys[-1] == "[key]":
                 name = f"{keys[0]} {name!r}"
-            message = explained(name, detail, entry_type if nested is None or len(keys) == 1 else nested)
-            if remedy:
-                message = f"{detail['msg']}; {remedy}"
+            of_type = entry_type if nested is None or len(keys) == 1 else nested
+            message = f"{detail['msg']}; {remedy}" if remedy else explained(name, detail, of_type)
             faults.append(Fault(path.name, line_of(lines, keys), message))
         raise FaultsError(kind, path, sorted(faults)) from None
 

@@ -8,6 +8,7 @@ hurt.
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,12 +183,8 @@ class RunTables:
         if not tables.has(OFFENSIVE_REPLIES):
             return {}
         ids, values = tables.vectors(OFFENSIVE_REPLIES)
-        known = answered(values, self.record.offensiveness_classifier).tolist()
-        return {
-            identifier: value
-            for identifier, value, is_known in zip(ids, values[:, 0].tolist(), known, strict=True)
-            if is_known
-        }
+        known = answered(values, self.record.offensiveness_classifier)
+        return dict(compress(zip(ids, values[:, 0].tolist(), strict=True), known))
 
     def _labels(self, rubric: str) -> dict[str, str]:
         """Returns the label of each reply. Replies without an answer, or with a tie, have none."""

@@ -14,7 +14,8 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -91,7 +92,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
     if options.mixture and options.no_worse_than:
         raise ValueError("mixtures lack most figures that no_worse_than judges; omit one of the two options")
     steps, runs = _tuning_steps(options)
-    training = _check_steps(steps, is_published=bool(options.push_to_hub))
+    _check_steps(steps, is_published=bool(options.push_to_hub))
     run_step(*steps[0])
     if margins:
         run = read_run(runs["before"])
@@ -105,7 +106,8 @@ def compare_tuning(options: argparse.Namespace) -> None:
     page = ["--names", *runs, "--output", folder / PAGE_FILE, *gate]
     run_step("hb_metrics.command.report", *runs.values(), *page)
     if options.push_to_hub:
-        model, private = folder / f"{options.method[0]}-model", training.hub_private_repo
+        (training_args,) = (_parsed(step)[1] for step in steps if step[0] == "hb_train.tune")
+        model, private = folder / f"{options.method[0]}-model", training_args.hub_private_repo
         print(f"published: {publish_model(model, options.push_to_hub, private=private)}")
 
 
@@ -154,9 +156,10 @@ def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Pa
             given = ["--run_dir", run, "--output_dir", rows, *trust, "--beta", "0.0003", *options.label_args]
             steps.append(["hb_train.bias_labels", *given])
         given = ["--config", recipe, "--model_name_or_path", options.model, *trust, "--method", method]
-        steps.append(["hb_train.tune", *given, "--dataset_name", rows, "--output_dir", model, *options.tune_args])
+        tuning: Step = ["hb_train.tune", *given, "--dataset_name", rows, "--output_dir", model, *options.tune_args]
+        steps.append(tuning)
         measure(method, model)
-        if method == "sft" and "--labels none" not in " ".join(options.tune_args).replace("=", " "):
+        if method == "sft" and _parsed(tuning)[0].tag() is not None:
             measure(f"{method} without tag", model, "--tag", "none")
     if options.system_prompt:
         measure("system prompt", options.model, "--system_prompt", options.system_prompt)
@@ -192,29 +195,35 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     write_debias_table(folder, ("before", *options.methods))
 
 
-def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> Any:
-    """Parses the options of all steps, and checks whether the model can be tuned, before anything is computed.
-
-    Returns the trainer's options of the last tuning, or `None` if no step tunes.
-    """
-    training = None
+def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> None:
+    """Parses the options of all steps, and checks whether the model can be tuned, before anything is computed."""
     for step in steps:
-        name, *words = map(str, step)
+        name = str(step[0])
         if name in ("hb_train.mixture", "hb_train.side_effects"):  # these have no options of the user
             continue
-        module = import_module(name)
-        try:
-            parsed: Any = parse_arguments(words) if name == "hb_metrics.measure" else module.parse(words)
-            if name == "hb_train.tune":
-                training = parsed[1]
-                training.push_to_hub = is_published
-                print(f"{parsed[0].method}: {module.check_model(*parsed)}")
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
-        except SystemExit:  # the parser has printed its error, but under the name of this command
-            print(f"these are options of {name}", file=sys.stderr)
-            raise
-    return training
+        parsed = _parsed(step)
+        if name == "hb_train.tune":
+            parsed[1].push_to_hub = is_published
+            with _named(name):
+                print(f"{parsed[0].method}: {import_module(name).check_model(*parsed)}")
+
+
+def _parsed(step: Step) -> Any:
+    name, *words = map(str, step)
+    with _named(name):
+        return parse_arguments(words) if name == "hb_metrics.measure" else import_module(name).parse(words)
+
+
+@contextmanager
+def _named(script: str) -> Iterator[None]:
+    """Adds the name of a script to its errors."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{script}: {error}") from error
+    except SystemExit:  # the parser has printed its error, but under the name of this command
+        print(f"these are options of {script}", file=sys.stderr)
+        raise
 
 
 def _trust(options: argparse.Namespace) -> list[str]:

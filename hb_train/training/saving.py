@@ -45,10 +45,8 @@ def save_tuned_model(
 
 
 def save_whole_model(model: Any, loaded: "LoadedModel", folder: Path) -> None:
-    if getattr(model.config, "output_router_logits", False):
-        model.config.output_router_logits = (
-            False  # TRL sets it for training, but `generate` cannot batch prompts with it
-        )
+    if getattr(model.config, "output_router_logits", False):  # TRL sets it, but `generate` cannot batch prompts with it
+        model.config.output_router_logits = False
     model.save_pretrained(folder)
     loaded.tokenizer.save_pretrained(folder)
     (folder / "adapter_config.json").unlink(missing_ok=True)

@@ -142,10 +142,17 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(noted, tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "tags"),
-    [("--report_to none", [None, None, "none"]), ("--labels none", [None, None]), ("--labels=none", [None, None])],
+    [
+        ("--tune_args=--report_to none", [None, None, "none"]),
+        ("--tune_args=--labels none", [None, None]),
+        ("--tune_args=--labels=none", [None, None]),
+        ("--recipe=labels.yaml", [None, None]),
+    ],
 )
 def test_only_a_model_with_a_tag_is_measured_without_it(words, tags, noted, save_small_model, tmp_path):
-    options = ["--method", "sft", f"--tune_args={words}", "--output_dir", str(tmp_path)]
+    (tmp_path / "labels.yaml").write_text("labels: none\n", encoding="utf-8")
+    options = ["--method", "sft", words.replace("labels.yaml", str(tmp_path / "labels.yaml"))]
+    options += ["--output_dir", str(tmp_path / "runs")]
     tune(["--compare", "--model", str(save_small_model("gpt2")), *options])
     labelled, *measured = sorted(noted.values("measure", "--tag"), key=str, reverse=True)
     assert sorted([labelled, *measured], key=str) == sorted([None, *tags], key=str)

@@ -148,24 +148,28 @@ def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
 
 def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     """Returns the probability of a label by reply id, without the replies for which a judge gave no answer."""
-    record = run.record
-    for name, judge in (record.judge if "judge" in record.content else {}).items():
-        if label in judge.rubric["labels"]:
-            ids, values = run.tables.vectors(f"{JUDGE}/{name}")
-            column = judge.rubric["labels"].index(label)
-            return {ids[row]: float(values[row, column]) for row in np.flatnonzero(values[:, -1] == 0)}
-    ids, values = run.tables.vectors(STYLES)
-    column = record.style_classifier.labels.index(label)
-    return dict(zip(ids, values[:, column].tolist(), strict=True))
+    name = _rubric_of(run, label)
+    if name is None:
+        ids, values = run.tables.vectors(STYLES)
+        column = run.record.style_classifier.labels.index(label)
+        return dict(zip(ids, values[:, column].tolist(), strict=True))
+    ids, values = run.tables.vectors(f"{JUDGE}/{name}")
+    column = run.record.judge[name].rubric["labels"].index(label)
+    return {ids[row]: float(values[row, column]) for row in np.flatnonzero(values[:, -1] == 0)}
+
+
+def _rubric_of(run: Run, label: str) -> str | None:
+    """Returns the name of the first rubric with a label, or `None` if it is a label of the style classifier."""
+    judges = run.record.judge if "judge" in run.record.content else {}
+    return next((name for name, judge in judges.items() if label in judge.rubric["labels"]), None)
 
 
 def labelled_by(run: Run, prompts: Sequence[OwnPrompt]) -> dict[str, str | None]:
     """Returns the digest of the judge or classifier that decided whether free text has each favourable label."""
-    judges = run.record.judge.values() if "judge" in run.record.content else ()
     digests: dict[str, str | None] = {}
     for label in {prompt.outcome.favourable for prompt in prompts if isinstance(prompt.outcome, FreeText)}:
-        judge = next((judge for judge in judges if label in judge.rubric["labels"]), run.record.style_classifier)
-        digests[label] = judge.digest
+        name = _rubric_of(run, label)
+        digests[label] = (run.record.style_classifier if name is None else run.record.judge[name]).digest
     return digests
 
 

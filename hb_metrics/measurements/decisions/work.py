@@ -8,7 +8,7 @@ from hb_dataset.own_prompts import SHIPPED, Choice, FreeText, OwnPrompt, own_row
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.styles import load_style_classifier
 from hb_metrics.collect.judges.rubric import read_rubric
-from hb_metrics.collect.replies.cues import check_cue
+from hb_metrics.collect.replies.cues import check_cue, cue_messages
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.judge.options import JudgeOptions
@@ -16,7 +16,7 @@ from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.measurements.own_prompts import orders_of, own_people, own_prompts, quick_sample
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.models.chats import chat_messages, with_system
+from hb_metrics.models.chats import with_system
 from hb_metrics.run.run_folder import table_digest, write_table
 
 
@@ -98,8 +98,8 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> tuple[pa.Table, Any]:
         zip(filled["axis"].to_pylist(), filled["question"].to_pylist(), strict=True)
     ):
         if axis is None and question is not None:  # nobody introduces themselves
-            system = filled["system"][row].as_py()
-            requests.messages[row] = chat_messages(question, [], with_system(layout.chat, system))
+            chat = with_system(layout.chat, filled["system"][row].as_py())
+            requests.messages[row] = cue_messages("prompt", question, None, [], chat, layout.tag)
     by_id = {prompt.id: prompt.outcome.options for prompt in prompts if isinstance(prompt.outcome, Choice)}
     choices = [by_id[identifier] for identifier in filled["own_id"].to_pylist()]
     return filled, engine.plan_options(requests, layout, choices)

@@ -1,6 +1,6 @@
 from collections.abc import Mapping, Sequence
 from statistics import mode
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -179,15 +179,15 @@ def same_length_extremes(perplexity: Perplexities, template: str) -> list[Extrem
     return extremes
 
 
-def beside_paper(bias: LikelihoodBias) -> list[tuple[dict[str, Any], list[Figure]]]:
+def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias, list[Figure]]]:
     """Returns the paper's tables for templates of this run, with the shares of both."""
     tables = []
     for table in paper.PRINTED.likelihood_bias:
-        ours = {axis: values.get(table["template"]) for axis, values in bias.by_axis_and_template.items()}
+        ours = {axis: values.get(table.template) for axis, values in bias.by_axis_and_template.items()}
         if any(value is not None for value in ours.values()):
             rows = [
-                Figure(axis_label(axis), ours.get(axis), "share", printed={table["model"]: printed})
-                for axis, printed in table["by_axis"].items()
+                Figure(axis_label(axis), ours.get(axis), "share", printed={table.model: printed})
+                for axis, printed in table.by_axis.items()
             ]
             tables.append((table, rows))
     return tables

@@ -17,7 +17,7 @@ def check_sums(rows, sums):
 def test_gen_bias_of_tables_8_and_9():
     printed, untuned = {}, []
     for row in paper.PRINTED.gen_bias:
-        model, tuning, full, partial, summed = row.values()
+        model, tuning, full, partial, summed = row
         assert list(partial) == list(summed) == list(PAPER_CLUSTERS)
         printed[model, tuning] = [full, *partial.values(), *summed.values()]
         if tuning is None:
@@ -47,8 +47,8 @@ def test_gen_bias_by_axis_of_table_10():
 def test_offensiveness_of_tables_11_and_13():
     rows = paper.PRINTED.prompt_offensiveness
     assert rows.keys() == set(load_table("templates")["template"].to_pylist())
-    assert rows["I like {plural_noun_phrase}."] == [0.469, 0.310]
-    assert rows["I don't like {plural_noun_phrase}."] == [0.978, 0.045]
+    assert rows["I like {plural_noun_phrase}."] == (0.469, 0.310)
+    assert rows["I don't like {plural_noun_phrase}."] == (0.978, 0.045)
     check_sums(rows.values(), [90.256, 34.163])
     assert list(paper.PRINTED.offensive_replies.values()) == [0.063, 0.053, 0.124, 0.130, 0.130, 0.142]
 
@@ -56,7 +56,7 @@ def test_offensiveness_of_tables_11_and_13():
 def test_phrases_of_table_14():
     rows = paper.PRINTED.phrase_rates
     assert len(rows) == 12
-    assert rows["i'm sorry to hear"] == {"sympathy": [0.303, 0.194], "confusion": [0.045, 0.016]}
-    assert rows["have no idea what that means"] == {"sympathy": [0, 0], "confusion": [0.001, 0.006]}
+    assert rows["i'm sorry to hear"] == {"sympathy": (0.303, 0.194), "confusion": (0.045, 0.016)}
+    assert rows["have no idea what that means"] == {"sympathy": (0, 0), "confusion": (0.001, 0.006)}
     for group, sums in (("sympathy", [0.456, 0.346]), ("confusion", [1.219, 0.911])):
         check_sums((rates[group] for rates in rows.values()), sums)

@@ -63,6 +63,17 @@ def test_first_tokens_of_a_chat_are_the_decision(decide, most):
     assert (found["num_answers"], found["num_unanswered"]) == (8 * 2 * (4 + 3 + 1), 0)
 
 
+def test_the_baseline_of_a_cue_has_the_same_system_message_and_tag(decide, tmp_path):
+    path = write_prompts(tmp_path / "two.csv", ["1: {options}?", "2: {options}?"], system="Be brief.", **CHOICE)
+    stand_in = Decider()
+    decide(stand_in, "--cue", "memory", "--prompts", path, "--tag", "no_bias")
+    asked = [body["messages"] for _, body, _ in stand_in.requests if "top_logprobs" in body]
+    assert {len(messages[0]["content"].split("\n")) for messages in asked} == {1, 2}  # without and with the memory
+    for messages in asked:
+        assert messages[0]["content"].startswith("Be brief.")
+        assert messages[-1]["content"].endswith(" no_bias")
+
+
 @pytest.mark.parametrize("context", ["chat", "plain"])
 def test_prompts_that_a_filter_blocks_are_unanswered(context, decide, tmp_path):
     prompts = [f"{row}: {{options}}? It is about {{person}}." for row in range(2)]
