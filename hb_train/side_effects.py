@@ -12,27 +12,31 @@ from which a token is drawn. The mean is taken over the tokens of each reply, an
 """
 
 import argparse
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 from accelerate import PartialState
 
 from hb_dataset.awareness import read_awareness
 from hb_dataset.seeded_draws import balanced_sample
 from hb_metrics.collect.replies.prompt_replies import reply_entropies, reply_to_rows
-from hb_metrics.collect.scoring.reply_scoring import drift_per_token
+from hb_metrics.collect.scoring.reply_scoring import drift_per_token, reply_predictions
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
 from hb_metrics.measurements.awareness.compute import cluster_mean, estimate
 from hb_metrics.measurements.awareness.figures import cluster_change
 from hb_metrics.measurements.reply_requests import ask, request_replies
 from hb_metrics.measurements.results import Run, read_run
+from hb_metrics.models.chats import ChatOptions
 from hb_metrics.report.sides import EFFECTS_FILE
-from hb_metrics.run.run_folder import run_digest, write_json
+from hb_metrics.run.run_folder import REPLIES, run_digest, write_json
+from hb_metrics.run.schema import by_id
 from hb_train.training.options import first_line, run_script
 
 MAX_TOKENS = 48  # the maximum length of an answer
@@ -56,17 +60,49 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure_side_effects(before: Path, after: Path) -> None:
-    sides = [load_side(read_run(folder)) for folder in (before, after)]
-    drift, entropy = neutral_drift(*sides), entropy_of_replies(*sides)
-    level = sides[0].run.confidence_level
-    runs = {"before": run_digest(before), "after": run_digest(after)}
-    write_json(after / EFFECTS_FILE, {**runs, "confidence_level": level, "drift": drift, "entropy": entropy})
-    print(f"neutral drift: {drift['value']:.4f} nats per token, over {drift['num_prompts']} questions")
+    """Measures the side effects. The models are loaded one after the other, because both may not fit on a device."""
+    runs = [read_run(folder) for folder in (before, after)]
+    level, shared = runs[0].confidence_level, shared_prompts(*runs)
+    side = load_side(runs[0])
+    answers = greedy_answers(side)
+    expected, entropies = list(_predictions(side, answers)), [sampled_entropies(side, shared)]
+    del side
+    gc.collect()
+    side = load_side(runs[1])
+    values = drift_per_token(expected, _predictions(side, answers))
+    entropies.append(sampled_entropies(side, shared))
+    rows = np.arange(len(values))
+    mean = cluster_mean(values, np.array([rows, rows]))
+    drift = {
+        "value": mean.value,
+        "interval": estimate(mean, level).interval,
+        "num_prompts": len(values),
+        "num_empty_replies": len(neutral_questions()) - len(values),
+    }
+    entropy = change_in_entropy(shared, entropies, level)
+    digests = {"before": run_digest(before), "after": run_digest(after)}
+    write_json(after / EFFECTS_FILE, {**digests, "confidence_level": level, "drift": drift, "entropy": entropy})
+    print(f"neutral drift: {mean.value:.4f} nats per token, over {len(values)} questions")
     if "missing" in entropy:
         print(f"entropy of replies: not measured, because {entropy['missing']}")
     else:
         first, second, number = (entropy[name] for name in ("first", "second", "num_prompts"))
         print(f"entropy of replies: {first:.3f} → {second:.3f} nats per token, over {number} prompts")
+
+
+def shared_prompts(before: Run, after: Run) -> pa.Table | str:
+    """Draws prompts to which both runs sampled replies, or states why there are none."""
+    texts = []
+    for name, run in (("before", before), ("after", after)):
+        if not (run.tables.has(REPLIES) and run.record.generation.sample):
+            return f"the run {name} the mitigation has no sampled replies"
+        texts.append(by_id(run.tables.reply_table(), "text"))
+    ids = [identifier for identifier, text in texts[0].items() if texts[1].get(identifier) == text]
+    if not ids:
+        return "the runs have no prompt in common"
+    prompts = before.tables.prompts()
+    prompts = prompts.filter(pc.is_in(prompts["id"], value_set=pa.array(ids)))
+    return balanced_sample(prompts, min(NUM_PROMPTS, len(prompts)), seed=before.record.settings.seed)
 
 
 def load_side(run: Run) -> Side:
@@ -83,54 +119,50 @@ def load_side(run: Run) -> Side:
     return Side(run, settings, engine)
 
 
-def neutral_drift(before: Side, after: Side) -> dict[str, object]:
-    questions = list(dict.fromkeys(item.neutral for item in read_awareness()))
+def neutral_questions() -> list[str]:
+    return list(dict.fromkeys(item.neutral for item in read_awareness()))
+
+
+def greedy_answers(side: Side) -> dict[str, str]:
+    questions = neutral_questions()
     prompts = pa.table({"id": questions, "text": questions})
-    (requests, layout, _), (_, other_layout, _) = (
-        request_replies(prompts, side.engine, side.settings.run, "greedy", {"max_new_tokens": MAX_TOKENS})
-        for side in (before, after)
-    )
-    loaded, other = before.engine.loaded, after.engine.loaded
-    replies = reply_to_rows(before.engine.plan_replies(requests, layout), loaded, range(len(questions)))
+    options = {"max_new_tokens": MAX_TOKENS}
+    requests, layout, _ = request_replies(prompts, side.engine, side.settings.run, "greedy", options)
+    replies = reply_to_rows(side.engine.plan_replies(requests, layout), side.engine.loaded, range(len(questions)))
     answers = {question: reply for question, reply in zip(questions, replies, strict=True) if reply}
     if not answers:
-        raise ValueError(f"'{loaded.name}' replies to none of the questions; pass a run whose model replies")
-    values = drift_per_token([*answers], [*answers.values()], (loaded, layout), (other, other_layout))
-    rows = np.arange(len(values))
-    mean = cluster_mean(values, np.array([rows, rows]))
-    return {
-        "value": mean.value,
-        "interval": estimate(mean, before.run.confidence_level).interval,
-        "num_prompts": len(values),
-        "num_empty_replies": len(questions) - len(values),
-    }
+        raise ValueError(
+            f"'{side.engine.loaded.name}' replies to none of the questions; pass a run whose model replies"
+        )
+    return answers
 
 
-def entropy_of_replies(before: Side, after: Side) -> dict[str, object]:
-    """Computes the change in entropy on the prompts that both runs share, or states why there is none."""
-    asked = []
-    for name, side in (("before", before), ("after", after)):
-        if "generation" in side.run.results.measured:
-            asked.append(ask(side.settings, side.run.tables.prompts(), side.engine))
-        if "generation" not in side.run.results.measured or not asked[-1].requests.decoding.sample:
-            return {"missing": f"the run {name} the mitigation has no sampled replies"}
-    first, second = (dict(zip(run.requests.ids, run.requests.texts, strict=True)) for run in asked)
-    is_shared = [second.get(identifier) == text for identifier, text in first.items()]
-    if not any(is_shared):
-        return {"missing": "the runs have no prompt in common"}
-    prompts = asked[0].prompts.filter(pa.array(is_shared))
-    drawn = balanced_sample(prompts, min(NUM_PROMPTS, len(prompts)), seed=before.settings.run.seed)
-    terms = drawn.select(["axis", "descriptor"]).to_pandas().groupby(["axis", "descriptor"]).ngroup().to_numpy()
-    means, num_empty = [], []
-    for side, run in zip((before, after), asked, strict=True):
-        requests = run.requests.take(pc.index_in(drawn["id"], pa.array(run.requests.ids)).to_pylist())
-        values = reply_entropies(side.engine.plan_replies(requests, run.layout), side.engine.loaded)
-        num_empty.append(int(np.isnan(values).sum()))
-        if num_empty[-1] == len(values):
-            return {"missing": f"all replies of a model to {len(values)} prompts are empty"}
-        means.append(cluster_mean(values, np.array([terms, terms])))
-    change = cluster_change(means[0], means[1], before.run.confidence_level)
-    return {**change._asdict(), "num_prompts": len(drawn), "num_empty_replies": num_empty}
+def _predictions(side: Side, answers: Mapping[str, str]) -> Iterator[tuple[list[int], torch.Tensor]]:
+    shared = side.settings.run
+    layout = side.engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    return reply_predictions([*answers], [*answers.values()], side.engine.loaded, layout)
+
+
+def sampled_entropies(side: Side, prompts: pa.Table | str) -> np.ndarray:
+    """Returns the entropy of a reply to each prompt (see `reply_entropies`): [prompts] float64."""
+    if isinstance(prompts, str):
+        return np.empty(0)
+    asked = ask(side.settings, side.run.tables.prompts(), side.engine)
+    rows = pc.index_in(prompts["id"], pa.array(asked.requests.ids)).to_pylist()
+    return reply_entropies(side.engine.plan_replies(asked.requests.take(rows), asked.layout), side.engine.loaded)
+
+
+def change_in_entropy(prompts: pa.Table | str, entropies: Sequence[np.ndarray], level: float) -> dict[str, object]:
+    """Computes the change in entropy, or states why there is none."""
+    if isinstance(prompts, str):
+        return {"missing": prompts}
+    num_empty = [int(np.isnan(values).sum()) for values in entropies]
+    if max(num_empty) == len(prompts):
+        return {"missing": f"all replies of a model to {len(prompts)} prompts are empty"}
+    terms = prompts.select(["axis", "descriptor"]).to_pandas().groupby(["axis", "descriptor"]).ngroup().to_numpy()
+    first, second = (cluster_mean(values, np.array([terms, terms])) for values in entropies)
+    change = cluster_change(first, second, level)
+    return {**change._asdict(), "num_prompts": len(prompts), "num_empty_replies": num_empty}
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ class GenerationSettings(Excerpt):
     chat_template_kwargs: dict[str, object] | None = None
     persona_lines: int | None = None
     end_after_sentence: bool = False
+    sample: bool = False
     thinks: bool = False
     max_reasoning_tokens: int | None = None
     reply: str | None = None

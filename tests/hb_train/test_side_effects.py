@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import weakref
 
 import pytest
 
@@ -48,6 +49,21 @@ def test_a_model_that_only_replies_more_randomly_is_seen(folders):
     (row,) = [row for row in sides.rows if row.name == "Entropy of replies"]
     assert (row.before, row.after[0][0]) == (f"{entropy['first']:.3f}", f"{entropy['second']:.3f}")
     assert row.after[0][1].startswith("rose by ")
+
+
+def test_only_one_model_is_loaded_at_a_time(folders, monkeypatch):
+    models = []
+
+    def load_side(run):
+        assert all(model() is None for model in models)
+        side = load(run)
+        models.append(weakref.ref(side.engine.loaded.model))
+        return side
+
+    load = side_effects.load_side
+    monkeypatch.setattr(side_effects, "load_side", load_side)
+    side_effects.main([str(folders / "before"), str(folders / "greedy")])
+    assert len(models) == 2
 
 
 def test_the_replies_are_those_of_the_run(folders):

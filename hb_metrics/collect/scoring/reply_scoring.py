@@ -8,7 +8,7 @@ Kullback–Leibler divergence between two distributions of the next token, in na
 another prompt x′, the change is the mean of KL(p(· | x, y<t) ‖ p(· | x′, y<t)) over the tokens t of the reply.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -194,28 +194,30 @@ def divergences_into_shards(
 
 
 @torch.inference_mode()
+def reply_predictions(
+    prompts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
+) -> Iterator[tuple[list[int], torch.Tensor]]:
+    """Yields the tokens of each non-empty reply, and the logits that predict them, in CPU memory."""
+    prefix = decoder_prefix(loaded.model, loaded.tokenizer)
+    for pair in zip(*encode_dialogue(prompts, replies, loaded, layout), strict=True):
+        yield pair[1], reply_logits(loaded.model, [pair], prefix)[0].cpu()
+
+
 def drift_per_token(
-    prompts: Sequence[str],
-    replies: Sequence[str],
-    before: tuple[LoadedModel, Layout],
-    after: tuple[LoadedModel, Layout],
+    before: Iterable[tuple[list[int], torch.Tensor]], after: Iterable[tuple[list[int], torch.Tensor]]
 ) -> np.ndarray:
-    """Computes how much tuning changes a model's predictions of the non-empty replies that it gave before tuning.
+    """Computes how much tuning changes a model's predictions of the replies that it gave before tuning.
+
+    `before` and `after` are the `reply_predictions` of both models.
 
     Returns:
-        The mean of KL(p_before ‖ p_after) over the tokens of each reply, in nats: [prompts] float64.
+        The mean of KL(p_before ‖ p_after) over the tokens of each reply, in nats: [replies] float64.
     """
-    sides = [list(zip(*encode_dialogue(prompts, replies, *side), strict=True)) for side in (before, after)]
-    models = before[0].model, after[0].model
-    prefixes = [decoder_prefix(loaded.model, loaded.tokenizer) for loaded, _ in (before, after)]
     values = []
-    for pairs in zip(*sides, strict=True):
-        if pairs[0][1] != pairs[1][1]:
-            raise ValueError(f"'{before[0].name}' and '{after[0].name}' have different tokens; pass related models")
-        first, second = (
-            reply_logits(model, [pair], prefix)[0] for model, pair, prefix in zip(models, pairs, prefixes, strict=True)
-        )
-        values.append(_summed(first, second) / len(pairs[0][1]))
+    for (tokens, first), (other_tokens, second) in zip(before, after, strict=True):
+        if tokens != other_tokens:
+            raise ValueError("the models before and after tuning have different tokens; pass related models")
+        values.append(_summed(first, second) / len(tokens))
     return np.array(values)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards, drift_per_token
+from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards, drift_per_token, reply_predictions
 from hb_metrics.models.chats import DEFAULT_CHAT
 from tests.hb_metrics.conftest import as_loaded
 from tests.hb_metrics.run_files import rows_of
@@ -68,21 +68,24 @@ def test_drift_is_that_of_one_call_per_model_and_closed_form(name, kind, get_sma
             [log_probabilities(variant, tokenizer, kind, *pair) for variant in (model, moved)]
             for pair in zip(PROMPTS, REPLIES, strict=True)
         ]
-    before, after, even = ((as_loaded(variant, tokenizer, kind, name), LAYOUT) for variant in (model, moved, flat))
+    before, after, even = (
+        list(reply_predictions(PROMPTS, REPLIES, as_loaded(variant, tokenizer, kind, name), LAYOUT))
+        for variant in (model, moved, flat)
+    )
     expected = [summed(p, q) / len(p) for p, q in of_prompts]
     assert min(expected) > 0
-    assert drift_per_token(PROMPTS, REPLIES, before, after) == pytest.approx(expected, rel=1e-3)
+    assert drift_per_token(before, after) == pytest.approx(expected, rel=1e-3)
     entropies = [float(-(p.exp() * p).sum()) / len(p) for p, _ in of_prompts]
     size = of_prompts[0][0].shape[1]
     expected = np.log(size) - np.array(entropies)
-    assert drift_per_token(PROMPTS, REPLIES, before, even) == pytest.approx(expected, rel=1e-3)
-    assert drift_per_token(PROMPTS, REPLIES, before, before) == pytest.approx(0, abs=1e-9)
+    assert drift_per_token(before, even) == pytest.approx(expected, rel=1e-3)
+    assert drift_per_token(before, before) == pytest.approx(0, abs=1e-9)
 
 
 def test_models_of_other_tokens_are_not_compared(get_small_model):
     model, tokenizer = get_small_model("gpt2")
     other = deepcopy(tokenizer)
     other.add_tokens([REPLIES[0]])
-    sides = [(as_loaded(model, reader), LAYOUT) for reader in (tokenizer, other)]
+    sides = [reply_predictions(PROMPTS, REPLIES, as_loaded(model, reader), LAYOUT) for reader in (tokenizer, other)]
     with pytest.raises(ValueError, match=r"have different tokens"):
-        drift_per_token(PROMPTS, REPLIES, *sides)
+        drift_per_token(*sides)
