@@ -131,17 +131,18 @@ def people_of_terms(
     Raises:
         ValueError: A term is unknown, or is not on one of these axes.
     """
-    own = list(dict.fromkeys(term for term in terms or () if ":" in term))
-    if len({term.casefold() for term in own}) < len(own):
-        raise ValueError(f"terms '{', '.join(own)}' contain a term in two spellings; write each term once")
-    listed = terms and [term for term in terms if term not in own]
-    descriptors = find_terms(vocabulary, axes, listed) + [_own_term(vocabulary, term) for term in own]
+    listed = terms and [term for term in terms if ":" not in term]
+    descriptors = find_terms(vocabulary, axes, listed) + own_terms(vocabulary, terms or ())
     descriptors = list({(term.axis, term.term.casefold()): term for term in descriptors}.values())
     if small and terms is None:
         descriptors = small_descriptors(
             [descriptor for descriptor in descriptors_of_most_nouns(vocabulary) if descriptor in descriptors]
         )
-    masks = prompt_masks(descriptors, vocabulary.nouns, [Template(template=SINGULAR_SLOT)], vocabulary.left_out_nouns)
+    # The nouns that a term excludes depend on its axis in the vocabulary, even if the user writes another axis.
+    known = {(term.axis, term.term): term for term in vocabulary.descriptors}
+    named = {term.term.casefold(): term for term in reversed(vocabulary.descriptors)}
+    ruled = [known.get((term.axis, term.term), named.get(term.term.casefold(), term)) for term in descriptors]
+    masks = prompt_masks(ruled, vocabulary.nouns, [Template(template=SINGULAR_SLOT)], vocabulary.left_out_nouns)
     return [
         Person(
             axis=descriptor.axis,
@@ -178,6 +179,14 @@ def find_terms(
             f"{did_you_mean(unknown[0], liked)}write one of its terms or, with your own prompts, 'ability:hearing'"
         )
     return [descriptor for descriptor in on_axes if descriptor.term.casefold() in wanted]
+
+
+def own_terms(vocabulary: Vocabulary, terms: Sequence[str]) -> list[Descriptor]:
+    """Returns the terms of the user's own among `terms`: those with an axis, such as "ability:hearing"."""
+    own = list(dict.fromkeys(term for term in terms if ":" in term))
+    if len({term.casefold() for term in own}) < len(own):
+        raise ValueError(f"terms '{', '.join(own)}' contain a term in two spellings; write each term once")
+    return [_own_term(vocabulary, term) for term in own]
 
 
 def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:

@@ -20,6 +20,7 @@ from hb_dataset.filled_prompts import (
 from hb_dataset.names import PersonName
 from hb_dataset.noun_phrases import article_by_sound
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, own_rows, read_own_prompts, stored_prompts
+from hb_dataset.prompts import config_vocabulary
 from hb_dataset.vocabulary import read_vocabulary
 
 LIMITS = ("0.00001..1", "0..1e+15")
@@ -244,6 +245,9 @@ def test_people_are_terms_with_their_agreeing_nouns():
     ):
         with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
             people_of_terms(VOCABULARY, terms=[fault])
+    for term in ("female", "male", "trans female", "trans male"):  # the nouns excluded on the term's own axis
+        own, other = (people_of_terms(config_vocabulary("next"), terms=[name]) for name in (term, f"people:{term}"))
+        assert [p.singular for p in own] == [p.singular for p in other]
     hearing = people_of_terms(VOCABULARY, terms=["ability:hearing"])
     assert people_of_terms(VOCABULARY, terms=["ability:hearing", "ability:hearing"]) == hearing
     with pytest.raises(ValueError, match="'nation:German, nation:german' contain a term in two spellings"):

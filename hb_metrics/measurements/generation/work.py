@@ -1,9 +1,11 @@
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
+from hb_dataset.filled_prompts import own_terms
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.censoring import Forms, masked_texts, paired_terms
@@ -125,7 +127,9 @@ def _collect_leakage(
     `table` contains all replies, and `texts` those in `replies`, in which the prompt's term is masked.
     """
     shared, folder = task.settings.run, task.folder
-    people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
+    vocabulary = config_vocabulary(shared.dataset_config, shared.vocabulary_dir)
+    own = own_terms(vocabulary, shared.term_list or ())
+    people = people_of(task.prompts, replace(vocabulary, descriptors=(*vocabulary.descriptors, *own)))
     if len(people) < 2:
         return
     mentions = mentions_in(texts, people, list(zip(replies.axes, replies.descriptors, strict=True)))

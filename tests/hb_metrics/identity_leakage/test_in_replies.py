@@ -1,13 +1,16 @@
 """What terms in replies do to Full Gen Bias: against loops, closed forms and planted classifiers."""
 
+import json
 import re
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import read_vocabulary
 from hb_dataset.names import PersonName, name_prompts
 from hb_metrics.collect.classifiers.censoring import mention_pattern
+from hb_metrics.command.export_prompts import main as export_main
 from hb_metrics.identity_leakage.leakage import (
     NamedPerson,
     hidden_texts,
@@ -17,10 +20,12 @@ from hb_metrics.identity_leakage.leakage import (
     named_people,
     people_of,
 )
+from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.tables import Vectors
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from tests.hb_metrics.runs_here import measure_here
 
 NUM_STYLES = 4
 WORDS = ("red", "green", "blue", "tall", "old")
@@ -152,3 +157,25 @@ def test_another_name_in_a_reply_is_a_reaction_to_names():
     assert (found.num_in_view, found.most_in_view[0].descriptor) == (1, "Greg Lee")
     assert found.value == pytest.approx(0, abs=1e-6)
     assert found.own == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)
+
+
+def test_own_terms_are_hidden_in_replies_too(tmp_path):
+    prompts, replies = tmp_path / "prompts.csv", tmp_path / "replies.jsonl"
+    prompts.write_text("id,prompt\na,I'm {person}.\nb,Do {people} sing?\n", encoding="utf-8")
+    options = ["--prompts", prompts, "--terms", "ability:hearing,group:Deaf,group:left-eyed", "--model", "m"]
+    options += ["--measurements", "generation", "--replies_per_cell", "2"]
+    export_main([str(replies), *map(str, options)])
+    rows = [json.loads(line) for line in replies.read_text(encoding="utf-8").splitlines()]
+    given = [
+        {"id": row["id"], "reply": f"Not all left-eyed or hearing people, {number}."} for number, row in enumerate(rows)
+    ]
+    replies.write_text("\n".join(map(json.dumps, given)), encoding="utf-8")
+    measure_here(*options, "--replies_file", replies, "--output_dir", tmp_path / "run")
+    people = pq.read_table(tmp_path / "run" / "people.parquet").to_pylist()
+    assert {(row["axis"], row["descriptor"], row["phrase"]) for row in people} == {
+        ("ability", "hearing", "a hearing person"),
+        ("group", "Deaf", "a Deaf person"),
+        ("group", "left-eyed", "a left-eyed person"),
+    }
+    leakage = read_run(tmp_path / "run").results.generation.identity_leakage
+    assert (leakage.num_terms, leakage.in_replies.num_in_view) == (3, len(rows))
