@@ -156,11 +156,12 @@ def change_in_entropy(prompts: pa.Table | str, entropies: Sequence[np.ndarray], 
     """Computes the change in entropy, or states why there is none."""
     if isinstance(prompts, str):
         return {"missing": prompts}
-    num_empty = [int(np.isnan(values).sum()) for values in entropies]
-    if max(num_empty) == len(prompts):
-        return {"missing": f"all replies of a model to {len(prompts)} prompts are empty"}
+    num_empty, is_empty = [int(np.isnan(values).sum()) for values in entropies], np.isnan(entropies).any(axis=0)
+    if is_empty.all():
+        return {"missing": f"to each of {len(prompts)} prompts, one of the models gives an empty reply"}
     terms = prompts.select(["axis", "descriptor"]).to_pandas().groupby(["axis", "descriptor"]).ngroup().to_numpy()
-    first, second = (cluster_mean(values, np.array([terms, terms])) for values in entropies)
+    both = (np.where(is_empty, np.nan, values) for values in entropies)  # else, the means would be of other prompts
+    first, second = (cluster_mean(values, np.array([terms, terms])) for values in both)
     change = cluster_change(first, second, level)
     return {**change._asdict(), "num_prompts": len(prompts), "num_empty_replies": num_empty}
 

@@ -80,6 +80,8 @@ def measure(settings: Settings) -> Path:
         if gates:
             shown = {name: f"{name} is not above its limit {limit:g}" for name, limit in gates.items()} | failed
             write_gates(folder / GATES_FILE, [(name not in failed, text) for name, text in shown.items()])
+        else:
+            (folder / GATES_FILE).unlink(missing_ok=True)  # of an earlier start of this run
         if failed:
             raise GateError("\n".join(failed.values()))
     return folder / REPORT_FILE

@@ -146,13 +146,12 @@ def mean_change(values: np.ndarray, strata: np.ndarray) -> PairedChange:
     """Computes the change in a mean of replies. Intervals cover variation between replies to the same prompts.
 
     Args:
-        values: [2, prompts] The values of both runs' replies. NaN means that a run has no reply.
-        strata: [prompts] The code of each prompt's stratum (see `reply_strata`).
+        values: [2, pairs] The values of both runs' replies.
+        strata: [pairs] The code of each pair's stratum (see `reply_strata`).
     """
-    means = np.nanmean(values, axis=1, keepdims=True)
-    influences = np.nan_to_num(values - means) / np.isfinite(values).sum(axis=1, keepdims=True)
+    influences = values / values.shape[1]
     of_change, errors = uncertainty(influences[1] - influences[0], strata), cluster_errors(influences, strata)
-    first, second = means.ravel().tolist()
+    first, second = influences.sum(axis=1).tolist()
     if of_change.by_weight < MIN_REPLIES_OF_MEAN:
         return PairedChange(first, second, None, None, ROUGH_REASON)
     return change_from_covariance(first, second, errors @ errors.T, of_change.freedom, CONFIDENCE_LEVEL)

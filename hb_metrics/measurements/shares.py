@@ -44,8 +44,6 @@ def shares_by_axis(name: str, shares: Shares) -> list[Figure]:
 def reply_share_changes(name: str, before: RatedReplies, after: RatedReplies) -> dict[str, PairedChange] | None:
     """Computes the changes in the share of flagged replies, for all terms and each axis.
 
-    Replies to the same prompt are paired.
-
     Returns:
         The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
         is the name of the figure for all terms.
@@ -53,9 +51,8 @@ def reply_share_changes(name: str, before: RatedReplies, after: RatedReplies) ->
     paired = paired_replies(before, after)
     if paired is None:
         return None
-    states = np.where(np.isnan(paired.values), 2, paired.values).astype(int)
-    counts = np.zeros((3, 3, len(paired.keys), paired.templates.max() + 1), dtype=np.int64)
-    np.add.at(counts, (*states, paired.terms, paired.templates), 1)
+    counts = np.zeros((2, 2, len(paired.keys), paired.templates.max() + 1), dtype=np.int64)
+    np.add.at(counts, (*paired.values.astype(int), paired.terms, paired.templates), 1)
     axes, codes = np.unique([str(key.axis) for key in paired.keys], return_inverse=True)
     changes = {}
     for figure, members in axis_groups(name, codes, axes.tolist()).items():
@@ -64,12 +61,12 @@ def reply_share_changes(name: str, before: RatedReplies, after: RatedReplies) ->
 
 
 class PairedReplies(NamedTuple):
-    """The values of two runs' replies, paired by prompt.
+    """The values of two runs' replies, in pairs.
 
     Attributes:
-        values: [2, prompts] NaN means that a run has no reply.
-        terms: [prompts] The index of each prompt's term in `keys`.
-        templates: [prompts] The code of each prompt's template.
+        values: [2, pairs]
+        terms: [pairs] The index of each pair's term in `keys`.
+        templates: [pairs] The code of each pair's template.
     """
 
     values: np.ndarray
@@ -81,22 +78,30 @@ class PairedReplies(NamedTuple):
 def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies | None:
     """Pairs the replies of two runs. Returns `None` if the runs have different terms or templates.
 
-    A term in a template is left out if only one run replied to it. Otherwise, the runs' means would be of other cells.
+    Two replies to the same prompt are a pair. The other replies to a term in a template are paired in the order of
+    their prompts' ids. Replies that remain are left out, because a mean would otherwise change with the numbers of
+    replies to different terms and templates.
     """
-    rows = []
+    runs: list[dict[str, tuple[tuple[str, str, str], float]]] = []
     for replies, values in (before, after):
-        columns = zip(replies.axes, replies.descriptors, replies.templates, map(float, values), strict=True)
-        rows.append(dict(zip(replies.ids, columns, strict=True)))
-    about = [({row[:2] for row in run.values()}, {row[2] for row in run.values()}) for run in rows]
+        cells = zip(replies.axes, replies.descriptors, replies.templates, strict=True)
+        runs.append(dict(zip(replies.ids, zip(cells, map(float, values), strict=True), strict=True)))
+    about = [({cell[:2] for cell, _ in run.values()}, {cell[2] for cell, _ in run.values()}) for run in runs]
     if about[0] != about[1]:
         return None
-    shared = set.intersection(*({row[:3] for row in run.values()} for run in rows))
-    known = {prompt: row for prompt, row in {**rows[0], **rows[1]}.items() if row[:3] in shared}
-    if not known:
+    pairs = [(prompt, prompt) for prompt in runs[0] if prompt in runs[1]]
+    others: dict[tuple[str, str, str], tuple[list[str], list[str]]] = {}
+    for number, run in enumerate(runs):
+        for prompt in sorted(run.keys() - runs[1 - number].keys()):
+            others.setdefault(run[prompt][0], ([], []))[number].append(prompt)
+    for of_cell in others.values():
+        pairs += zip(*of_cell, strict=False)
+    if not pairs:
         return None
-    axes, descriptors, templates, _ = zip(*known.values(), strict=True)
-    values = np.array([[run[prompt][3] if prompt in run else np.nan for prompt in known] for run in rows])
+    rows = [[run[prompt] for prompt in prompts] for run, prompts in zip(runs, zip(*pairs, strict=True), strict=True)]
+    axes, descriptors, templates = zip(*(cell for cell, _ in rows[0]), strict=True)
     terms, keys = descriptor_codes(descriptors, axes)
+    values = np.array([[value for _, value in of_run] for of_run in rows])
     return PairedReplies(values, terms, text_codes("template", templates)[0], keys)
 
 

@@ -87,7 +87,8 @@ def decoder_start(model: PreTrainedModel) -> list[int]:
     """Returns the tokens with which transformers begins each reply of a decoder: its start and a forced first token."""
     config = model.generation_config
     known = [config.decoder_start_token_id, config.bos_token_id, getattr(model.config, "decoder_start_token_id", None)]
-    known.append(model.config.get_text_config(decoder=True).bos_token_id)  # T5Gemma defines no other start
+    # T5Gemma defines no other start, and the configs of T5 and Pegasus have no such attribute.
+    known.append(getattr(model.config.get_text_config(decoder=True), "bos_token_id", None))
     start = _one_token(next((token for token in known if token is not None), None), "decoder_start_token_id")
     if not start:
         raise ValueError("generation_config.json has no decoder_start_token_id; set it to the decoder's start token")

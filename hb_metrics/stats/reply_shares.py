@@ -93,36 +93,20 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, tim
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
     """Computes the change in a share of replies. Intervals cover variation between replies to the same prompts.
 
-    A reply counts if it has a property, such as being a refusal. A prompt to which both runs replied is gained if only
-    the second reply counts, and lost if only the first reply counts. For these prompts, the change is the share of
-    gained prompts minus the share of lost prompts. The interval of the change combines the intervals of both shares
-    (MOVER). Prompts to which only one run replied add independent parts.
+    A reply counts if it has a property, such as being a refusal. A pair of replies is gained if only the second reply
+    counts, and lost if only the first reply counts. The change is the share of gained pairs minus the share of lost
+    pairs. The interval of the change combines the intervals of both shares (MOVER).
 
     Args:
-        counts: [3, 3, terms, templates] The numbers of prompts. The first axis is the first run's reply, and the second
-            axis is the second run's reply. On both axes, 0 means that the reply does not count, 1 that it counts, and 2
-            that there is no reply.
+        counts: [2, 2, terms, templates] The numbers of pairs of replies. The first axis is the first run's reply, and
+            the second axis is the second run's reply. On both axes, 1 means that the reply counts.
         confidence_level: The confidence level of the interval.
     """
-    numbers = counts[:2].sum(), counts[:, :2].sum()
-    shared, only_first, only_second = (
-        counts[:2, :2].sum(axis=(0, 1)),
-        counts[:2, 2].sum(axis=0),
-        counts[2, :2].sum(axis=0),
-    )
-    both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
-    # Each part consists of the prompts whose replies count, all prompts among which they are counted, and whether they
-    # count in the first run and in the second run.
-    parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
-    parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
-    parts = [part for part in parts if part[1].any()]
-    totals = np.array([sizes.sum() for _, sizes, _, _ in parts])
-    shares = np.array([hits.sum() for hits, *_ in parts]) / totals
-    bounds = np.array([share_interval(hits, sizes, confidence_level) for hits, sizes, _, _ in parts])
-    factors = np.array([(second / numbers[1], -first / numbers[0]) for _, _, first, second in parts]) * totals[:, None]
-    between = np.eye(len(parts))
-    if shared.any():
-        between[:3, :3] = correlations(share_covariances([gained, lost, both], shared))
+    parts, sizes = [counts[0, 1], counts[1, 0], counts[1, 1]], counts.sum(axis=(0, 1))  # gained, lost, in both
+    shares = np.array([hits.sum() for hits in parts]) / sizes.sum()
+    bounds = np.array([share_interval(hits, sizes, confidence_level) for hits in parts])
+    factors = np.array([(1, 0), (0, -1), (1, -1)])  # of the second and the first share
+    between = correlations(share_covariances(parts, sizes))
 
     def bound(ratio: float, sign: int) -> float:
         """Returns the lower (sign −1) or upper (1) bound of the second share minus `ratio` times the first share."""
@@ -130,7 +114,7 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
         return float(times @ shares) + sign * math.sqrt(max(float(distances @ between @ distances), 0.0))
 
-    first, second = (counts[1, :].sum() / numbers[0]).item(), (counts[:, 1].sum() / numbers[1]).item()
+    first, second = (counts[1].sum() / sizes.sum()).item(), (counts[:, 1].sum() / sizes.sum()).item()
     return PairedChange(first, second, (bound(1, -1), bound(1, 1)), _relative(first, second, bound), None)
 
 

@@ -1,4 +1,6 @@
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from markupsafe import Markup
 
 from hb_metrics.layout.figure import Figure, Unit, estimated
@@ -69,10 +71,21 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, NO_FILES_REASON)
     if first.record.awareness != second.record.awareness:
         return FigureChanges({}, "the runs have different prompts or word lists")
-    means, others = awareness_means(before), awareness_means(after)
+    means, others = (awareness_means(table) for table in answered_in_both(before, after))
     names = {key: name for key, (name, *_) in FIGURES.items() if key in means and key in others}
     level = first.confidence_level
     return FigureChanges({name: cluster_change(means[key], others[key], level) for key, name in names.items()})
+
+
+def answered_in_both(before: pa.Table, after: pa.Table) -> list[pa.Table]:
+    """Removes the values of prompts to which the other run has no reply, because means would be of other prompts."""
+    tables = []
+    for table, other in ((before, after), (after, before)):
+        for name in ("divergence", "taken_up"):
+            values = pc.if_else(other[name].is_valid(), table[name], None)
+            table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
+        tables.append(table)
+    return tables
 
 
 def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: float) -> PairedChange:

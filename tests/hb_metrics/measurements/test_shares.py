@@ -2,7 +2,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hb_metrics.measurements.shares import group_figures, group_shares, uneven_sentence
+from hb_metrics.measurements.means import reply_mean_changes
+from hb_metrics.measurements.shares import group_figures, group_shares, reply_share_changes, uneven_sentence
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies
 
@@ -62,3 +63,41 @@ def test_few_questions_have_no_interval_and_terms_no_groups():
     replies, prompts = made("age")
     assert group_shares(RatedReplies(replies, flags), prompts) is None
     assert group_figures("Refusals", None) == []
+
+
+CELLS = np.repeat(np.arange(50), 4)  # of each reply: 10 terms in 5 templates, of which half are high
+
+
+def lacking(kind, rng):
+    """The prompts' numbers to which each of two runs replied."""
+    numbers = np.arange(len(CELLS))
+    if kind == "high cells":  # of whose four replies, the second run has the first
+        return numbers, numbers[(CELLS % 2 == 0) | (numbers % 4 == 0)]
+    if kind == "at random":
+        return [numbers[rng.random(len(numbers)) < 0.8] for _ in range(2)]
+    if kind == "fewer replies":
+        return numbers[numbers % 4 < 2], numbers
+    return numbers, numbers + len(numbers)  # other prompts
+
+
+@pytest.mark.parametrize(("sets", "least"), [(40, 0.85), pytest.param(1500, 0.93, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["high cells", "at random", "fewer replies", "other prompts"])
+@pytest.mark.parametrize("changes", [reply_share_changes, reply_mean_changes])
+def test_replies_that_one_run_lacks_are_no_change(changes, kind, sets, least):
+    rng, inside, widths = np.random.default_rng(0), 0, []
+    for _ in range(sets):
+        runs = []
+        for numbers in lacking(kind, rng):
+            cells = CELLS[numbers % len(CELLS)]
+            is_high = cells % 2 == 1
+            values = rng.random(len(cells)) < np.where(is_high, 0.9, 0.1)
+            if changes is reply_mean_changes:
+                values = np.where(is_high, 100, 10) * rng.lognormal(0, 0.1, len(cells))
+            terms, templates = [[f"{code}" for code in codes] for codes in (cells % 10, cells // 10)]
+            ids = [f"{number}" for number in numbers]
+            runs.append(RatedReplies(Replies(ids, ["age"] * len(ids), terms, templates, ids, ids), values))
+        change = changes("Replies", *runs)["Replies"]
+        inside += change.interval[0] <= 0 <= change.interval[1]
+        widths.append(np.diff(change.interval).item())
+    assert least <= inside / sets
+    assert np.median(widths) < (0.2 if changes is reply_share_changes else 5.5)

@@ -330,6 +330,8 @@ def test_a_gate_ends_a_finished_run_with_its_own_status_and_is_no_part_of_it(pla
     report = place / "gated" / "report.html"
     before = {file: file.stat().st_mtime_ns for file in (place / "gated" / "replies").iterdir()}
     assert report.is_file()
+    main(argv)
+    assert not (place / "gated" / "gates.json").exists()
     main([*argv, "--fail_above=full_gen_bias=1e6"])
     assert before == {file: file.stat().st_mtime_ns for file in (place / "gated" / "replies").iterdir()}
     with pytest.raises(ValueError, match=r"'likelihood_bias', which this run does not have; .*allowed: full_gen_bias,"):

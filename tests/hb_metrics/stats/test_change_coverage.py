@@ -214,7 +214,7 @@ class Offence(NamedTuple):
     Attributes:
         shares: The mean shares; of "few": those of a term that has any.
         kind: "even": all terms alike; "few": 3 % of the terms have any; "beta": a few have most.
-        same: The share of the second run's replies that are the first's; `None`: to other prompts.
+        same: The share of the second run's replies that are the first's.
         rest: The share of the other terms, for "few".
         terms: Terms.
         templates: Templates.
@@ -223,7 +223,7 @@ class Offence(NamedTuple):
 
     shares: tuple[float, float]
     kind: str = "even"
-    same: float | None = 0.0
+    same: float = 0.0
     rest: float = 0.0
     terms: int = 78
     templates: int = 4
@@ -235,18 +235,12 @@ class Offence(NamedTuple):
         changes, truths, ratios = [], [], []
         for _ in range(sets):
             before, other = self._of_terms(rng)
-            after = other if self.same is None else self.same * before + (1 - self.same) * other
+            after = self.same * before + (1 - self.same) * other
             shape = (self.terms, self.templates, self.number)
             first, drawn = (rng.random(shape) < of_run[:, None, None] for of_run in (before, other))
-            second = drawn if self.same is None else np.where(rng.random(shape) < self.same, first, drawn)
-            counts = np.zeros((3, 3, *shape[:2]), dtype=int)
-            for one in (0, 1):
-                if self.same is None:
-                    counts[one, 2] = (first == one).sum(axis=2)
-                    counts[2, one] = (second == one).sum(axis=2)
-                    continue
-                for two in (0, 1):
-                    counts[one, two] = ((first == one) & (second == two)).sum(axis=2)
+            second = np.where(rng.random(shape) < self.same, first, drawn)
+            counts = [[((first == one) & (second == two)).sum(axis=2) for two in (0, 1)] for one in (0, 1)]
+            counts = np.array(counts)
             changes.append(share_change(counts, 0.95))
             truths.append(after.mean() - before.mean())
             ratios.append(after.mean() / before.mean() - 1 if before.any() else np.nan)
@@ -266,7 +260,7 @@ OFFENCE = {
     f"{name}, {kind}, {same} alike": Offence(shares, kind, same)
     for name, shares in (("rise", RISE), ("fall", FALL), ("no change", SAME))
     for kind in ("even", "beta")
-    for same in (None, 0.0, 0.9)
+    for same in (0.0, 0.9)
 }
 OFFENCE["few terms"] = Offence((0.1, 0.05), terms=16)
 OFFENCE["few terms have any"] = Offence((0.9, 0.3), "few")

@@ -27,7 +27,7 @@ from hb_metrics.measurements.awareness.compute import (
     estimate,
     takes_up,
 )
-from hb_metrics.measurements.awareness.figures import changes, cluster_change
+from hb_metrics.measurements.awareness.figures import answered_in_both, changes, cluster_change
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.tables import Tables
@@ -151,6 +151,21 @@ def test_changes_are_paired_and_those_of_the_results(planted):
     other = Run(planted["hears"].tables, Results(record, awareness=planted["hears"].results.awareness))
     assert "word lists" in changes(planted["serves_everybody"], other).reason
     assert AWARENESS.warnings(set(), [planted["hears"].results, other.results])
+
+
+def test_replies_that_one_run_lacks_are_no_change(planted):
+    table = planted["hears"].tables.read(TABLE_FILE)
+    rng = np.random.default_rng(0)
+    values = np.where(np.array(table["axis"].to_pylist()) < "d", 5.0, rng.random(len(table)))
+    lacks = rng.random(len(table)) < np.where(values > 1, 0.8, 0.1)
+    of_runs = []
+    for is_known in (np.ones(len(table), bool), ~lacks):
+        known = [value if given else None for value, given in zip(values.tolist(), is_known.tolist(), strict=True)]
+        of_runs.append(table.set_column(table.column_names.index("divergence"), "divergence", pa.array(known)))
+    for before, after in (of_runs, of_runs[::-1]):
+        means = [awareness_means(of_run) for of_run in answered_in_both(before, after)]
+        for name in ("needs", "neutral", "difference"):
+            assert means[0][name].value == means[1][name].value
 
 
 def test_a_killed_run_goes_on(tmp_path):

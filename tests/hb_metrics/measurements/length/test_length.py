@@ -121,13 +121,13 @@ def test_intervals_for_other_terms_contain_the_mean_of_all_terms():
     assert 90 <= hits <= 99
 
 
-def test_replies_to_other_prompts_count_in_a_change():
+def test_a_change_is_of_pairs_of_replies():
     frame = design()
     replies = drawn(frame, np.random.default_rng(3))
     kept = frame.index % 5 > 0
     change = reply_mean_changes("Words", replies, rated(frame[kept], replies.values[kept]))["Words"]
-    assert (change.first, change.second) == pytest.approx((replies.values.mean(), replies.values[kept].mean()))
-    assert covers(change.interval, 0)
+    assert change.first == change.second == pytest.approx(replies.values[kept].mean())
+    assert change.reason == UNCHANGED_REASON
     same = reply_mean_changes("Words", replies, replies)["Words"]
     assert (same.change, same.interval, same.reason) == (0, None, UNCHANGED_REASON)
     other = frame.replace({"descriptor": {"age 0": "another term"}})
