@@ -35,11 +35,15 @@ from hb_metrics.stats.name_gaps import NameGaps, name_gaps
 from hb_metrics.stats.question_tables import compared_terms, mean_table, question_means, term_means
 from hb_metrics.stats.term_spread import spread_between
 
+_ORDERS = (0, 1)  # of a prompt's options
 _NUM_DRAWS = 9  # of sets of questions, for a plan
 
 
 class Cells(NamedTuple):
-    """The answers about the terms of an axis, averaged by prompt and term: [prompts, terms], NaN if there are none.
+    """The answers about the terms of an axis, averaged by row and term: [rows, terms], NaN if there are none.
+
+    Each prompt has two rows, one for each order of its options: a term whose answers are missing in one order must not
+    seem to be treated differently because of the order. The same holds for wordings.
 
     Attributes:
         groups: [terms] The group of each name, or `None` for terms.
@@ -66,7 +70,7 @@ def compute(run: Run) -> Decisions:
 
 def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int = 0) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
-    questions = [prompt.question for prompt in prompts]
+    questions = questions_of_rows(prompts)
     cells = cells_by_axis(prompts, answers)
     baseline = cells.pop("", None)
     of_terms = [of_axis.table for of_axis in cells.values() if of_axis.groups is None]
@@ -75,7 +79,8 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
     has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(of_axis, base, how, has_rates) for axis, of_axis in cells.items()})
     parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
-    wordings = pd.Series(questions).groupby(questions).cumcount() + 1
+    of_prompts = [prompt.question for prompt in prompts]
+    wordings = pd.Series(of_prompts).groupby(of_prompts).cumcount() + 1
     parts |= _rows_by_part("wording", wordings.astype(str).tolist())
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
@@ -91,7 +96,7 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
         by_axis=by_axis,
         by_part=_spread_by_part(cells, parts, how),
         names_by_part=_name_gaps_by_part(cells[NAMES_AXIS], parts, how) if NAMES_AXIS in cells else {},
-        order_effect=_order_effect(prompts, answers, how),
+        order_effect=_order_effect(prompts, answers),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(prompts, answers, by_axis),
         predictions={},
@@ -103,17 +108,25 @@ class _How(NamedTuple):
     seed: int
 
 
+def questions_of_rows(prompts: Sequence[OwnPrompt]) -> list[str]:
+    return [prompt.question for prompt in prompts for _ in _ORDERS]
+
+
 def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
-    """Averages the answers by axis, prompt and term. Prompts without a term have the key ""."""
-    rows, questions = {prompt.id: row for row, prompt in enumerate(prompts)}, [prompt.question for prompt in prompts]
+    """Averages the answers by axis, row and term. Prompts without a term have the key ""."""
+    rows = {row: number for number, row in enumerate(product((prompt.id for prompt in prompts), _ORDERS))}
+    questions = questions_of_rows(prompts)
     cells = {}
     for axis, of_axis in grouped((answer.axis or "", answer) for answer in answers).items():
         groups = {answer.term or "": answer.group or "" for answer in of_axis}
         columns = {name: column for column, name in enumerate(groups)}
-        places = [rows[answer.own_id] for answer in of_axis], [columns[answer.term or ""] for answer in of_axis]
+        places = (
+            [rows[answer.own_id, answer.order] for answer in of_axis],
+            [columns[answer.term or ""] for answer in of_axis],
+        )
         values = np.array([np.nan if answer.value is None else answer.value for answer in of_axis])
         refused = np.array([float(answer.is_refusal) for answer in of_axis])
-        unanswered, shape = np.isnan(values), (len(prompts), len(columns))
+        unanswered, shape = np.isnan(values), (len(rows), len(columns))
         means = mean_table(values, *places, shape)
         cells[axis] = Cells(
             list(columns),
@@ -216,8 +229,15 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
 
 
 def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[int]]:
-    """Returns the prompts of each part, such as a topic. A single part would repeat the whole, so it is left out."""
-    rows = grouped((f"{kind} {part}", row) for row, part in enumerate(part_of) if part is not None)
+    """Returns the rows of each part, such as a topic. A single part would repeat the whole, so it is left out.
+
+    `part_of` is the part of each prompt.
+    """
+    numbers = ((f"{kind} {part}", number) for number, part in enumerate(part_of) if part is not None)
+    rows = {
+        part: [row for number in of_part for row in range(len(_ORDERS) * number, len(_ORDERS) * (number + 1))]
+        for part, of_part in grouped(numbers).items()
+    }
     return rows if len(rows) > 1 else {}
 
 
@@ -268,9 +288,7 @@ def _part_means(cells: Cells, rows: list[int], how: _How) -> np.ndarray:
     return question_means(cells.values[rows], [how.questions[row] for row in rows])
 
 
-def _order_effect(
-    prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: _How
-) -> statistics.DecisionEstimate | None:
+def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> statistics.DecisionEstimate | None:
     """Compares answers whose prompts name the favourable option first with those that name it last."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
     known: list[tuple[float, int, int]] = []
@@ -289,7 +307,7 @@ def _order_effect(
     means = mean_table(np.array(values), places, is_firsts, (len(prompts), 2))
     if not np.isfinite(means).all(axis=1).any():
         return None
-    table = question_means(means, how.questions)
+    table = question_means(means, [prompt.question for prompt in prompts])
     return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
 
 
@@ -305,7 +323,7 @@ def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: M
             name = answer.group if axis == NAMES_AXIS else answer.term
             sides.setdefault((answer.own_id, answer.order, name), []).append(answer)
     gaps = []
-    for row, (prompt, order) in enumerate(product(prompts, (0, 1))):
+    for row, (prompt, order) in enumerate(product(prompts, _ORDERS)):
         high, low = (sides.get((prompt.id, order, name), []) for name in (pair.high, pair.low))
         if high and low:
             of_high, of_low = _by_value(high)[len(high) // 2], _by_value(low)[(len(low) - 1) // 2]

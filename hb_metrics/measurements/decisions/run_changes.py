@@ -4,7 +4,7 @@ import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import labelled_by, read_answers
-from hb_metrics.measurements.decisions.compute import cells_by_axis
+from hb_metrics.measurements.decisions.compute import cells_by_axis, questions_of_rows
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
 from hb_metrics.measurements.decisions.results import left_out_reason
 from hb_metrics.measurements.measurement import FigureChanges
@@ -37,11 +37,11 @@ def changes(first: Run, second: Run) -> FigureChanges:
         (axis, of.names, of.groups) for axis, of in of_others.items()
     ]:
         return FigureChanges({}, "the terms, or the names and their groups, differ between the runs")
-    seed, questions = first.record.settings.seed, [prompt.question for prompt in prompts]
+    seed, questions = first.record.settings.seed, questions_of_rows(prompts)
     by_name: dict[str, PairedChange] = {}
     spreads: dict[str, PairedChange | None] = {}
-    tables = {axis: _paired(of.values, of_others[axis].values, questions) for axis, of in cells.items()}
-    unread = {axis: _paired(of.unanswered, of_others[axis].unanswered, questions) for axis, of in cells.items()}
+    tables = {axis: paired(of.values, of_others[axis].values, questions) for axis, of in cells.items()}
+    unread = {axis: paired(of.unanswered, of_others[axis].unanswered, questions) for axis, of in cells.items()}
     groups = {axis: of.groups for axis, of in cells.items()}
     of_terms = {axis: pair for axis, pair in tables.items() if groups[axis] is None}
     for axis, pair in of_terms.items():
@@ -88,8 +88,8 @@ def _mean_change(name: str, tables: Sequence[Sequence[np.ndarray]]) -> dict[str,
     return {name: PairedChange(first, second, change.interval, None, change.reason, len(before) - 1)}
 
 
-def _paired(ours: np.ndarray, theirs: np.ndarray, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Averages the wordings of the prompts that both runs have answered."""
+def paired(ours: np.ndarray, theirs: np.ndarray, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Averages the orders and wordings of each question, with the rows that both runs have answered."""
     known = np.isfinite(ours + theirs)
     before, after = (question_means(np.where(known, values, np.nan), questions) for values in (ours, theirs))
     return before, after

@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,10 +29,10 @@ from hb_metrics.command.plan import plan
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer, labelled_by
-from hb_metrics.measurements.decisions.compute import decisions, planned_decisions
+from hb_metrics.measurements.decisions.compute import cells_by_axis, decisions, planned_decisions, questions_of_rows
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
-from hb_metrics.measurements.decisions.run_changes import changes
+from hb_metrics.measurements.decisions.run_changes import changes, paired
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import p_value, run_changes
@@ -315,6 +316,27 @@ def test_equal_treatment_is_not_called_a_difference():
         words, _ = verdict_of(prompts, answers(prompts, dict.fromkeys("abcdef", 0.5), rng), seed=seed)
         alarms += "Decisions differ" in words
     assert alarms <= 2
+
+
+@pytest.mark.parametrize("lacking", [0.3, 0.6, 1.0])
+def test_the_orders_effect_is_no_difference_between_terms(lacking):
+    """The order moves all answers by 90 points, and answers about one term are missing in one order."""
+    prompts, alarms, gaps = asked(24), 0, []
+    for seed in range(12):
+        rng, of_run = np.random.default_rng(seed), []
+        for prompt in prompts:
+            for term, order in product("abc", (0, 1)):
+                is_missing = term == "b" and order == 1 and rng.random() < lacking
+                value = None if is_missing else float(rng.random() < 0.95 - 0.9 * order)
+                of_run.append(Answer(prompt.id, "age", term, None, order, value, False, None, term, str(value)))
+        results = decisions(prompts, of_run, seed)
+        alarms += results.by_axis["age"].pair.gap.p_value < 0.05
+        gaps.append(results.by_axis["age"].pair.gap.value)
+        cells = [cells_by_axis(prompts, rows)["age"] for rows in (of_run, [row for row in of_run if row.order == 0])]
+        before, after = paired(cells[0].values, cells[1].values, questions_of_rows(prompts))
+        assert np.array_equal(before, after, equal_nan=True)
+    assert alarms <= 3
+    assert np.mean(gaps) < 0.1  # the means over orders differ by 0.14, 0.27 and 0.45
 
 
 @pytest.mark.parametrize(
