@@ -200,6 +200,8 @@ def uneven_sentence(name: str, shares: ComparedShares | None, groups: GroupShare
         largest = groups.largest
         if largest is None or largest.p_value is None or largest.p_value >= alpha:
             return ""
+        if largest.interval is None or largest.interval[0] <= 0:  # the test shows the difference of another pair
+            return f"{name} are more frequent for some groups of names than for others ({p_words(largest.p_value)})."
         high, low = (f"{group.removesuffix(' names')} names" for group in (largest.high, largest.low))
         words = group_figures(name, groups)[-1].words
         return f"{name} are more frequent for {high} than for {low}, by {words}."
@@ -207,7 +209,7 @@ def uneven_sentence(name: str, shares: ComparedShares | None, groups: GroupShare
     if p_value is None or p_value >= alpha:
         return ""
     # A term with few replies can have the highest share by chance.
-    most = max(shares.by_descriptor, key=lambda row: row.num - shares.share * row.num_replies)
+    most = max(shares.by_descriptor, key=lambda row: row.num - row.expected)
     example = f"above all for {most.descriptor} ({count(most.num)} of {count(most.num_replies)})"
     return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), {example}."
 

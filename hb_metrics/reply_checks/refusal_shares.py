@@ -40,10 +40,13 @@ class Shares(Share):
 
 @dataclass(frozen=True)
 class DescriptorCount:
+    """The number of flagged replies, and the number to expect if all terms had the same share in each template."""
+
     axis: str
     descriptor: str
     num: int
     num_replies: int
+    expected: float
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,15 @@ def refusal_shares(flagged: RatedReplies, confidence_level: float, *, are_pairs:
     """
     keys, counts, sizes = cell_counts(flagged)
     axis_names = [str(key.axis) for key in keys]
-    per_descriptor = counts.sum(axis=1), sizes.sum(axis=1)
+    per_descriptor = counts.sum(axis=1).tolist(), sizes.sum(axis=1).tolist()
+    expected = (sizes * (counts.sum(axis=0) / sizes.sum(axis=0))).sum(axis=1).tolist()
     some = [row for row in range(len(keys)) if per_descriptor[0][row]]
     some.sort(key=lambda row: (-per_descriptor[0][row] / per_descriptor[1][row], -per_descriptor[0][row], keys[row]))
     between_axes = None if are_pairs else p_between_axes(counts, sizes, axis_names, NUM_SHUFFLES, 0)
     return ComparedShares(
         **vars(_shares(keys, counts, sizes, confidence_level)),
         by_descriptor=[
-            DescriptorCount(axis_names[row], keys[row].descriptor, *(int(numbers[row]) for numbers in per_descriptor))
+            DescriptorCount(axis_names[row], keys[row].descriptor, *(of[row] for of in (*per_descriptor, expected)))
             for row in some
         ],
         p_between_descriptors=p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0),

@@ -22,6 +22,7 @@ from hb_metrics.stats.decisions import (
 from hb_metrics.stats.question_tables import compared_terms, row_means, term_means
 
 MIN_NAMES = 4
+_LEAST_FREEDOM = 0.5
 FEW_NAMES = f"fewer than two groups have {MIN_NAMES} names with answers"
 
 
@@ -150,15 +151,27 @@ def sum_of_groups(members: Sequence[np.ndarray]) -> tuple[np.ndarray, float, flo
     covariance = np.cov(rates) / number
     over_questions = float(covariance.sum())
     sizes = np.array([group.shape[1] for group in members])
+    effective = np.array([_effective_number(group) for group in members])
     centred = [group - rate[:, None] for group, rate in zip(members, rates, strict=True)]
     of_names = [row_means(group.T) for group in centred]
     variances = np.array([np.nanvar(means, ddof=1) for means in of_names])
     is_small = variances < variances.mean() / 2
-    parts = np.maximum(variances, variances.mean() / 2) / sizes
+    parts = np.maximum(variances, variances.mean() / 2) / effective
+    freedoms = np.maximum(effective - 1, _LEAST_FREEDOM)
     noise = over_questions**2 / (number - 1)
-    noise += parts.sum() ** 2 / (sizes[~is_small].min() - 1) if is_small.any() else (parts**2 / (sizes - 1)).sum()
+    noise += parts.sum() ** 2 / freedoms[~is_small].min() if is_small.any() else (parts**2 / freedoms).sum()
     for place, (group, means, size) in enumerate(zip(centred, of_names, sizes, strict=True)):
         singles = float(np.nanvar(group - means)) * number / (number - 1) * size / (size - 1)
         covariance[place, place] += max(parts[place] - singles / (number * size), 0.0)
     variance = max(float(covariance.sum()), float(parts.sum()))
     return covariance, variance, variance**2 / float(noise) if noise else math.inf
+
+
+def _effective_number(group: np.ndarray) -> float:
+    """Returns the number of names with equal weights that would vary as much: [questions, names].
+
+    A question's mean is over the names with answers to it, so a name with many answers has a greater weight.
+    """
+    known = ~np.isnan(group)
+    weights = (known / known.sum(axis=1, keepdims=True)).mean(axis=0)
+    return float(1 / (weights**2).sum())

@@ -172,10 +172,12 @@ def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str
         pair = of_axis.unanswered_pair
         if pair is not None and of_axis.answers_differ:
             figure = by_name[f"{UNANSWERED}: largest gap, {axis_label(axis)}"]
-            high, low = _who(axis, pair)
+            high, low, by = *_who(axis, pair), f", by {figure.words}"
+            if not pair.is_clear:
+                high, low, by = *(f"{some} groups of names" for some in ("some", "other")), ""
             sentences.append(
                 f"Answers about {high} contain no decision, for example because of a refusal, more often than answers "
-                f"about {low}, by {figure.words}. They are not part of the decisions."
+                f"about {low}{by}. They are not part of the decisions."
             )
     return sentences
 
@@ -194,9 +196,11 @@ def _parts(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
                 f"{ends[1]} (spread: {by_name[f'{SPREAD}, {part}'].words})."
             )
         else:
-            high, low = _who(NAMES_AXIS, decisions.names_by_part[part])
-            words = by_name[f"{GAP}, {part}"].words
-            sentences.append(f"{where}, decisions are more favourable for {high} than for {low}, by {words}.")
+            pair = decisions.names_by_part[part]
+            high, low, by = *_who(NAMES_AXIS, pair), f", by {by_name[f'{GAP}, {part}'].words}"
+            if not pair.is_clear:
+                high, low, by = "some groups of names", "others", ""
+            sentences.append(f"{where}, decisions are more favourable for {high} than for {low}{by}.")
     return sentences
 
 

@@ -50,6 +50,11 @@ class TermPair:
     def words(self) -> str:
         return f"{self.high} compared with {self.low}"
 
+    @property
+    def is_clear(self) -> bool:
+        """Returns whether the interval excludes 0. A test over all pairs may be significant because of another pair."""
+        return self.gap.interval is not None and self.gap.interval[0] > 0
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -83,8 +88,7 @@ class Axis:
     @property
     def differs(self) -> bool:
         """Returns whether decisions differ: the test is significant, and the largest gap's interval excludes 0."""
-        interval = None if self.pair is None else self.pair.gap.interval
-        return is_significant(self.adjusted_p) and interval is not None and interval[0] > 0
+        return is_significant(self.adjusted_p) and self.pair is not None and self.pair.is_clear
 
     @property
     def answers_differ(self) -> bool:

@@ -54,6 +54,35 @@ def test_a_term_with_one_reply_is_no_example():
     assert uneven_sentence("Refusals", shares, None).endswith("above all for b2 (11 of 12).")
 
 
+def test_a_term_in_a_template_that_is_refused_for_all_is_no_example():
+    rng, cells = np.random.default_rng(0), []
+    for term in range(12):
+        template, share = ("hard", 0.9) if term in (10, 11) else ("easy", 0.4 if term == 0 else 0.02)
+        cells += [(f"t{term}", template, share)] * 60
+    terms, templates, shares = map(list, zip(*cells, strict=True))
+    ids = [f"{row}" for row in range(len(cells))]
+    replies = Replies(ids, ["age"] * len(ids), terms, templates, ids, ids)
+    shares = refusal_shares(RatedReplies(replies, rng.random(len(ids)) < shares), 0.95)
+    assert "above all for t0 (" in uneven_sentence("Refusals", shares, None)
+
+
+def test_no_pair_of_groups_is_named_if_the_test_shows_another_pair():
+    """Group c is refused most, but has few names, which differ much; group b differs clearly from a."""
+    rng, of_names = np.random.default_rng(0), {}
+    for group, number, low, high in (("a", 25, 0.1, 0.1), ("b", 25, 0.3, 0.3), ("c", 4, 0.0, 0.9)):
+        of_names |= {f"{group}{name}": share for name, share in enumerate(np.linspace(low, high, number))}
+    cells = [(name, f"question {number}") for name in of_names for number in range(40)]
+    names, templates = map(list, zip(*cells, strict=True))
+    prompts = pa.table({"axis": ["names"] * len(names), "descriptor": names, "bucket": [name[0] for name in names]})
+    replies = Replies(templates, ["names"] * len(names), names, templates, templates, templates)
+    flagged = RatedReplies(replies, rng.random(len(names)) < [of_names[name] for name in names])
+    shares, groups = refusal_shares(flagged, 0.95), group_shares(flagged, prompts)
+    assert (groups.largest.high, groups.largest.low) == ("c", "a")
+    assert uneven_sentence("Refusals", shares, groups).startswith(
+        "Refusals are more frequent for some groups of names than for others (p "
+    )
+
+
 def test_few_questions_have_no_interval_and_terms_no_groups():
     replies, prompts = made(questions=5)
     flags = np.arange(len(replies.ids)) % 2 == 0

@@ -304,6 +304,20 @@ def test_intervals_of_groups_of_names_hold_for_other_names_and_questions(sizes, 
     assert (few.interval, few.reason) == (None, FEW_NAMES)
 
 
+@pytest.mark.parametrize("sets", [60, pytest.param(600, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("often", "rarely", "share"), [(1, 5, 0.15), (2, 4, 0.2), (2, 18, 0.1)])
+def test_intervals_hold_if_few_names_have_most_answers(often, rarely, share, sets):
+    rng, held = np.random.default_rng(0), []
+    groups = np.repeat(["a", "b"], [20, often + rarely])
+    chance = np.concatenate([np.ones(20 + often), np.full(rarely, share)])
+    for _ in range(sets):
+        logits = rng.normal(0, 1, (40, 1)) + rng.normal(0, 2, len(groups))  # both groups have the same mean
+        table = (rng.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(float)
+        table[rng.random(table.shape) > chance] = np.nan
+        held.append(name_gaps(table, groups).largest.gap.interval[0] <= 0)
+    assert np.mean(held) > 0.9  # if all names have the same weight: 0.73 to 0.87
+
+
 def test_the_variance_of_a_gap_of_names_is_that_of_an_analysis_of_variance():
     """Each group's table is balanced, and the groups share their questions."""
     rng, expected, of_questions = np.random.default_rng(4), 0.0, []
