@@ -294,12 +294,14 @@ def alternative_annotator(
 def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> Agreement:
     term = _codes(terms)
     alphas = []  # [tables][1 + terms]: alpha with all terms, then without each term
+    is_used = np.zeros(term.max() + 1, bool)  # terms without a reply that two people labelled do not vary
     for labels in tables:
         counts = np.stack([(labels == label).sum(axis=1) for label in range(labels.max() + 1)], axis=1)
         raters = counts.sum(axis=1)
         shared = raters > 1
         if not shared.any():
             return Agreement(None, None, "no two people labelled the same reply")
+        is_used[term[shared]] = True
         weight = weights[shared] / weights[shared].mean()
         of_label, of_reply = counts[shared] * weight[:, None], raters[shared]
         unlike = weight * (of_reply**2 - (counts[shared] ** 2).sum(axis=1)) / (of_reply - 1)
@@ -314,7 +316,7 @@ def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> 
     if not known:
         return Agreement(None, None, "all labels are the same, so the agreement could be due to chance")
     mean, *without = np.mean(known, axis=0)
-    left = 1 - np.array(without)[np.bincount(term) > 0]
+    left = 1 - np.array(without)[is_used]
     if not ((left > 0) & (left < math.inf)).all() or len(left) < MIN_ALPHA_TERMS:
         return Agreement(float(mean), None, "too few labels differ")
     logs = np.log(left)

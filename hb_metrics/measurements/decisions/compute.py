@@ -1,5 +1,6 @@
 """Computes the results of `decisions` from the run's tables, and for plans, their precision with more questions."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -344,10 +345,12 @@ def _by_value(answers: Sequence[Answer]) -> list[Answer]:
 def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float | None]]:
     """Returns the half-width of each figure with each number of questions, or `None` without an interval.
 
-    It is the median half-width of sets of questions, which are drawn from those of the run with replacement.
+    It is the median half-width of sets of questions, which are drawn from those of the run with replacement. Such sets
+    have (n − 1) / n of the variance, where n is the run's number of questions.
     """
     prompts, answers = read_answers(run)
     num_questions = len({prompt.question for prompt in prompts})
+    scale = math.sqrt(num_questions / max(num_questions - 1, 1))
     cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
     of_terms = [axis for axis, of_axis in cells.items() if of_axis.groups is None]
     draws, half_widths = np.random.default_rng(0), dict[str, list[float | None]]()
@@ -366,5 +369,5 @@ def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float 
                 intervals.setdefault(f"{GAP}, {axis_label(axis)}", []).append(largest and largest.gap.interval)
         for name, of_figure in intervals.items():
             halves = [(bounds[1] - bounds[0]) / 2 for bounds in of_figure if bounds is not None]
-            half_widths.setdefault(name, []).append(float(np.median(halves)) if halves else None)
+            half_widths.setdefault(name, []).append(scale * float(np.median(halves)) if halves else None)
     return half_widths

@@ -268,6 +268,9 @@ def test_alpha_has_reasons_where_it_cannot_be_known():
     judged = np.where(np.arange(40) < 3, 1, labels[:, 0])
     stopped = np.column_stack([labels, np.where(np.arange(40) < 3, 1, -1)])  # after three labels like the judge's
     assert judge_agreement(stopped, judged, weights, terms) == judge_agreement(labels, judged, weights, terms)
+    few = np.where((np.arange(40) < 30)[:, None] & (np.arange(2) == 1), -1, labels)
+    assert krippendorff_alpha(few, weights, terms % 20).interval is not None  # 10 terms have a second label
+    assert krippendorff_alpha(few, weights, np.maximum(terms, 32)).interval is None  # 8 terms
     one = np.repeat(np.arange(40)[:, None] % 2, 2, axis=1)
     one[0] = 0, 1  # without its term, raters agree on everything, which no logarithm shows
     assert krippendorff_alpha(one, weights, terms).reason == "too few labels differ"

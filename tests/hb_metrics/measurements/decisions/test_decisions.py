@@ -190,8 +190,8 @@ def test_a_plan_predicts_half_widths_for_more_questions(loaded):
     low, high = run.results.decisions.mean.interval
     assert halves[0] == pytest.approx((high - low) / 2, rel=0.4)
     means = frame.dropna(subset="axis").groupby(["question", "axis", "descriptor"])["decision"].mean()
-    deviation = means.groupby("question").mean().std(ddof=0)
-    assert halves[1] == pytest.approx(stats.t.ppf(0.975, 143) * deviation / 12, rel=0.1)
+    deviation = means.groupby("question").mean().std(ddof=1)
+    assert halves[1] == pytest.approx(stats.t.ppf(0.975, 143) * deviation / 12, rel=0.08)
     assert "Largest gap in decisions, Age" in plan(loaded)
 
 
