@@ -15,7 +15,15 @@ from hb_dataset.own_prompts import PERSON_SLOTS, PRONOUN_SLOTS, Choice, OwnPromp
 from hb_dataset.prompt_groups import DEFAULT_NOUN
 from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest, descriptors_of_most_nouns, small_descriptors
 from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, NAMES_AXIS, SINGULAR_SLOT, Descriptor, PersonNoun, Template
+from hb_dataset.vocabulary_entries import (
+    AFTER_THE_NOUN,
+    NAMES_AXIS,
+    SINGULAR_SLOT,
+    Descriptor,
+    PersonNoun,
+    Template,
+    follows_noun,
+)
 
 MAX_FILLED = 1_000_000
 MAX_FILLED_BYTES = 2**29
@@ -41,8 +49,8 @@ _GENDERS = {
 }
 STATEMENT = f"I'm {SINGULAR_SLOT}."  # with a cue: the sentence in which users describe themselves
 _ID_DIGITS = 20
-# The first words of terms of the user's own: those that follow the noun, and those that suit no place beside it.
-_PREPOSITION = re.compile("at|between|by|for|from|in|into|near|of|on|over|under|with|without")
+# First words of terms of the user's own that suit no place beside the noun, and "using crutches", which follows it.
+_PARTICIPLE = re.compile(r"\w+ing ", re.I)
 _NO_BEGINNING = re.compile("an?|the|who|whose|that|which")
 
 
@@ -197,7 +205,8 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
         if known:
             return replace(known[0], axis=axis)
         first = term.split(" ")[0].lower()
-        own = Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if _PREPOSITION.fullmatch(first) else None)
+        is_after = follows_noun(term) or _PARTICIPLE.match(term)
+        own = Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if is_after else None)
         if not _NO_BEGINNING.fullmatch(first) and not own.ends_in(vocabulary.nouns):
             return own
     except ValueError:  # pydantic's message would not name the option

@@ -16,6 +16,7 @@ from hb_dataset.vocabulary_entries import (
     selects,
     selects_noun,
 )
+from hb_dataset.written_text import unaccented
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +101,7 @@ def article_by_sound(words: str) -> Article:
     letters = re.match(r"[A-Z]+(?=s?$|[^A-Za-z])", first)
     if letters and (len(letters[0]) <= 3 or not re.search("[AEIOUY]", letters[0][:2])):
         return "an" if letters[0][0] in "AEFHILMNORSX" else "a"
-    return "an" if _VOWEL_SOUND.match(first) else "a"
+    return "an" if _VOWEL_SOUND.match(unaccented(first)) else "a"
 
 
 def noun_phrase(

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.command_line import did_you_mean
-from hb_dataset.noun_phrases import prompt_masks
+from hb_dataset.noun_phrases import article_by_sound, first_letter_article, prompt_masks
 from hb_dataset.vocabulary_entries import (
     AFTER_THE_NOUN,
     PAIR_MARKS,
@@ -27,6 +27,7 @@ from hb_dataset.vocabulary_entries import (
     PersonNoun,
     StandaloneNounPhrase,
     Template,
+    follows_noun,
     selects,
 )
 from hb_dataset.yaml_lines import Fault, FaultsError, Located, read_entries, repeat_faults
@@ -140,6 +141,19 @@ def _read(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocab
     return vocabulary
 
 
+def with_article(entry: Any) -> Any:
+    """Returns a term or noun with the article that its first sound suggests, if its first letter is misleading."""
+    words = entry.before if isinstance(entry, Descriptor) else entry.noun
+    if entry.article or not words or article_by_sound(words) == first_letter_article(words):
+        return entry
+    return replace(entry, article=article_by_sound(words))
+
+
+def with_articles(vocabulary: Vocabulary) -> Vocabulary:
+    descriptors, nouns = (tuple(map(with_article, entries)) for entries in (vocabulary.descriptors, vocabulary.nouns))
+    return replace(vocabulary, descriptors=descriptors, nouns=nouns)
+
+
 def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
     return [
         *(f"{axis}.yaml" for axis in vocabulary.axes),
@@ -164,7 +178,6 @@ MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # the longest terms have 2 words befo
 
 # A phrase about one person ("with a lisp", "who is deaf", "who stutters") takes another form after a plural noun.
 _SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
-_AFTER_PHRASE = re.compile(r"(with|without|in|on|of|who|who's) ")
 _ARTICLE = re.compile(r"(a|an|the) ", re.IGNORECASE)
 
 
@@ -183,7 +196,7 @@ def _term_faults(descriptor: Descriptor, nouns: list[PersonNoun]) -> Iterator[st
     num_words = max(len(text.split()) for text in (term, descriptor.plural_term))
     if num_words > most:
         yield f"has {num_words} words; at most {most} are allowed {descriptor.placement} the noun, so shorten it"
-    if is_before and _AFTER_PHRASE.match(term):
+    if is_before and follows_noun(term):
         yield f"would come before the noun; write `bucket: {AFTER_THE_NOUN}`"
     if is_before and _ARTICLE.match(term):
         yield "starts with an article; remove the article"

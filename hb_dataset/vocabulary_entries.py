@@ -17,6 +17,10 @@ PLURAL_SLOT = "{plural_noun_phrase}"
 NOT_IN_DIGEST = {"in_digest": False}
 PAIR_MARKS = ("unfavourable", "control")
 
+_PREPOSITIONS = "at|between|by|for|from|in|into|near|of|on|over|under|with|without"
+# "from Peru", "who is blind", "diagnosed with asthma", "using a wheelchair"
+_FOLLOWS_NOUN = re.compile(rf"({_PREPOSITIONS}|who|who's|(born|\w+ed|\w+ing) ({_PREPOSITIONS}|an?|as|the|to)) ", re.I)
+
 Gender = Literal["female", "male", "non-binary"]
 Preference = Literal["reviewed", "dispreferred", "polarizing"]
 Article = Literal["a", "an"]
@@ -33,6 +37,11 @@ def _slot_fault(template: str) -> str | None:
     if determiner is None or determiner[1].lower() == "that" or (wrong and determiner[1].lower() not in wrong):
         return None
     return f"has '{determiner[1]} {slots[0]}', but {SINGULAR_SLOT} has its own article; omit the word"
+
+
+def follows_noun(term: str) -> bool:
+    """Returns whether the first words show that a term follows its noun ("living with HIV")."""
+    return _FOLLOWS_NOUN.match(term) is not None
 
 
 def _axis_fault(axis: str) -> str | None:

@@ -27,12 +27,22 @@ _LATIN = re.compile(
 _MARKS = re.compile(
     "[\u0300-\u0315\u031b\u0323-\u0331]"
 )  # marks on letters for which Unicode has no precomposed character
+# Letters that Unicode does not decompose into a letter and a mark.
+_WITHOUT_MARKS = str.maketrans(
+    {"ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ı": "i"}
+)
 _SLOT = re.compile(r"\{[^{}]*\}?")
 _DETERMINER = r"(?<!\w)(an?|the|this|that|each|every|another|some|any|no|my|your|our|his|her|its|their|whose|\{their\})"
 DETERMINER = re.compile(rf"{_DETERMINER} ?$", re.IGNORECASE)
 # An article or another determiner with up to three words after it, such as "our best".
 OPEN_PHRASE = re.compile(rf"{_DETERMINER}( [\w’'-]+){{0,3}} ?$", re.IGNORECASE)
 _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
+
+
+def unaccented(text: str) -> str:
+    """Returns Latin letters without marks: "José" becomes "Jose", and "Łukasz" becomes "Lukasz"."""
+    letters = unicodedata.normalize("NFD", text.translate(_WITHOUT_MARKS))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 def is_invisible(character: str) -> bool:

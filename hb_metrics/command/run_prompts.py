@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hb_dataset.command_line import AXIS_CUTOFF, check_known
 from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table
-from hb_dataset.names import NAME_CUES
+from hb_dataset.names import NAME_CUES, has_names
 from hb_dataset.own_prompts import GENDERED, SHIPPED, own_rows, read_own_prompts
 from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_metrics.command.arguments import wanted_measurements
@@ -35,6 +35,8 @@ def read_prompts(settings: Settings) -> "pa.Table":
         raise ValueError("names_file needs --cue name or signature, or --prompts with {name}; omit --names_file")
     else:
         prompts = _named_people(settings) or _config_prompts(settings, vocabulary)
+    if not (len(prompts) and has_names(prompts)):
+        _check_every_axis(settings, prompts, vocabulary)
     if run.sample is not None:
         prompts = balanced_sample(prompts, run.sample, seed=run.seed)
     return with_plurals(prompts, vocabulary)
@@ -49,7 +51,8 @@ def _config_prompts(settings: Settings, vocabulary: "Vocabulary") -> "pa.Table":
 
     run = settings.run
     prompts = load_table(run.dataset_config, run.vocabulary_dir)
-    _check_axes(settings, sorted(prompts["axis"].unique().to_pylist()))
+    are_pairs = "first_axis" in prompts.column_names
+    _check_axes(settings, sorted(prompts["axis"].unique().to_pylist()) if are_pairs else vocabulary.axes)
     if run.terms is not None:
         terms = [term.term for term in find_terms(vocabulary, run.axes, run.term_list)]
         templates = prompts["template"].unique()
@@ -72,6 +75,19 @@ def _check_axes(settings: Settings, known: Sequence[str]) -> None:
         where = settings.run.vocabulary_dir or version_of(settings.run.dataset_config)
         advice = "; separate axes with spaces" if "," in axis else ""
         check_known(axis, known, f"axis '{axis}' is not in {where}{advice}", cutoff=AXIS_CUTOFF)
+
+
+def _check_every_axis(settings: Settings, prompts: "pa.Table", vocabulary: "Vocabulary") -> None:
+    """Raises a ValueError if an axis of the user has no prompts, because small configs leave out some terms."""
+    run, known = settings.run, set(prompts["axis"].unique().to_pylist())
+    is_whole = run.vocabulary_dir is not None and run.terms is None and "first_axis" not in prompts.column_names
+    missing = [axis for axis in run.axes or (vocabulary.axes if is_whole else ()) if axis not in known]
+    if missing:
+        config = run.dataset_config.removesuffix("-small")
+        raise ValueError(
+            f"axis '{missing[0]}' has no prompts in {run.dataset_config}, which leaves out terms with a gender or few "
+            f"nouns; set --dataset_config {config}, or --axes without '{missing[0]}'"
+        )
 
 
 def _named_people(settings: Settings) -> "pa.Table | None":

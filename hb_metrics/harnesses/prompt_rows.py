@@ -1,8 +1,10 @@
 """Fills the questions that ship with people, and computes the figures of decisions from their answers."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from hb_dataset.command_line import check_known
 from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table, people_of_terms
 from hb_dataset.own_prompts import SHIPPED, Choice, read_own_prompts
 from hb_dataset.prompts import config_vocabulary
@@ -46,6 +48,8 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[PromptRow]:
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may contain these values in quotation marks
+        if not re.fullmatch(r"\d+", str(given[name])):
+            raise ValueError(f"{name} is '{given[name]}'; set a whole number")
         given[name] = int(given[name])
     if "axes" in given:
         given["axes"] = axis_names(given["axes"])
@@ -87,6 +91,8 @@ def decision_rows(
     prompts = quick_sample(prompts) if quick else prompts
     vocabulary = config_vocabulary(dataset_config, vocabulary_dir)
     is_small = dataset_config.endswith("-small")
+    for axis in axis_names(axes) or ():
+        check_known(axis, vocabulary.axes, f"axis '{axis}' is not in {vocabulary_dir or dataset_config}")
     people = default_noun_rows(people_of_terms(vocabulary, axis_names(axes), small=is_small))
     by_id = {prompt.id: prompt for prompt in prompts}
     rows = []

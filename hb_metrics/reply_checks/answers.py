@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from hb_dataset.written_text import unaccented
 from hb_metrics.reply_checks.clauses import DECISION, FIRST, NOUN, NOUNS, only_decision, stated_decision, without_signs
 
 _FENCED = re.compile(r"```\w*\n(.*)```", re.DOTALL)
@@ -89,8 +90,7 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "", *, is_engli
     if len(characters) < len(options) or "" in characters:  # "A" and "A*", or pictures
         return reply.strip() if reply.strip() in options else None
     for name, character in list(characters.items()):  # "Si" for "sí"
-        plain = "".join(sign for sign in unicodedata.normalize("NFD", name) if not unicodedata.combining(sign))
-        characters.setdefault(plain, character)
+        characters.setdefault(unaccented(name), character)
     longest_first = sorted(characters, key=len, reverse=True)  # "do not approve" is not "approve"
     forms = "|".join(re.escape(name) + r"(?!\. ?\d)" * (name == "no") for name in longest_first)  # "No. 1 of all"
     text = _answer_in(reply, asked)

@@ -49,6 +49,10 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
 
     optional: ClassVar[tuple[str, ...]] = ()
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._added: list[dict[str, Any]] = []
+
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
         """Describes the metric. This method is abstract so that `evaluate.load` does not load this class."""
@@ -72,12 +76,25 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
                 if all(value is None for value in column):
                     continue
             columns[name] = text_column(name, column)
+            if len(columns[name]) != len(values):  # `evaluate` ignores a batch whose first column is empty
+                raise ValueError(f"{name} has {len(columns[name])} rows, but predictions has {len(values)}")
         super().add_batch(predictions=values, **columns)
+        self._added.append({"predictions": values, **columns})
 
     def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, object] | None:
-        """Computes the metric."""
+        """Computes the metric. If an error occurs, rows that were added before are kept."""
         check_references(references)
-        return super().compute(predictions=predictions, **dict.fromkeys(self.optional) | kwargs)
+        added = self._added.copy()
+        try:
+            results = super().compute(predictions=predictions, **dict.fromkeys(self.optional) | kwargs)
+        except Exception:
+            self._added = added
+            if self.writer is None:  # `evaluate` has closed its file of added rows, and would not read it again
+                for batch in added:
+                    super().add_batch(**batch)
+            raise
+        self._added = []
+        return results
 
     def read_predictions(self, column: Any) -> Any:
         """Checks and converts the predictions."""

@@ -32,8 +32,15 @@ from hb_dataset.versions import (
     version_folder,
     version_number,
 )
-from hb_dataset.vocabulary import MAX_WORDS_BEFORE, VOCABULARIES, Vocabulary, read_vocabulary
-from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
+from hb_dataset.vocabulary import (
+    MAX_WORDS_BEFORE,
+    VOCABULARIES,
+    Vocabulary,
+    read_vocabulary,
+    with_article,
+    with_articles,
+)
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, follows_noun
 from hb_dataset.written_text import is_invisible, other_letters
 from hb_dataset.yaml_lines import Fault, FaultsError
 from hub_scripts.terms.entries import (
@@ -54,7 +61,6 @@ NUM_ENTRIES, NUM_SENTENCES = 25, 10  # the entries whose sentences are shown, an
 # A change to one of these keys may create a duplicate or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
 WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
-_AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
 _PARTS_BEFORE = 4  # the maximum number of words between spaces or hyphens, as in "seventy-five-year-old"
 LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the vocabulary's licence
 
@@ -94,8 +100,11 @@ def check(folder: Path, against: str | None = None) -> Report:
         vocabulary = read_vocabulary(folder)
     except FaultsError as error:
         faults += error.faults
+    if folder.resolve().parent.name != VOCABULARIES.name:  # prompts of a user's own vocabulary have right articles
+        vocabulary = vocabulary and with_articles(vocabulary)
+        before, entries = ([_with_article(entry) for entry in listed] for listed in (before, entries))
     changes = compare(before, entries)
-    faults += source_faults(before, changes)
+    faults += source_faults(before, changes) if before else []  # a user's own vocabulary needs no sources
     reworded = [change.after for change in changes.changed if WORDING & change.differences.keys()]
     readable = [entry for entry in (*changes.added, *reworded) if entry.kind in (TERM, NOUN, TEMPLATE, STANDALONE)]
     sentences = []
@@ -103,6 +112,10 @@ def check(folder: Path, against: str | None = None) -> Report:
         sentences = [(entry, _sentences(entry, vocabulary)) for entry in readable[:NUM_ENTRIES]]
     possible_mistakes = [*hints(entries, changes), *newly_frozen(folder)]
     return Report(folder, name, sorted(faults), sorted(possible_mistakes), changes, sentences, len(readable))
+
+
+def _with_article(entry: Entry) -> Entry:
+    return entry._replace(value=with_article(entry.value)) if entry.kind in (TERM, NOUN) else entry
 
 
 def link_faults(folder: Path) -> list[Fault]:
@@ -223,7 +236,7 @@ def _spoken(text: str) -> list[str]:
 def _like_a_sentence(term: Descriptor) -> bool:
     words = term.term.split()
     if term.placement == "after":
-        return words[0] not in _AFTER_A_NOUN and not words[0].endswith(("ing", "ed"))
+        return not follows_noun(term.term) and not words[0].endswith(("ing", "ed"))
     begins_one = len(words) > 1 and words[0][0].isupper() and words[1][0].islower()
     return begins_one or len(words) >= MAX_WORDS_BEFORE or len(re.split("[ -]", term.term)) > _PARTS_BEFORE
 

@@ -141,7 +141,7 @@ def read_against(folder: Path, against: str | None) -> tuple[str, list[Entry]]:
             if entries is not None:
                 return f"the branch {branch}", entries
         if folder.resolve().parent.name != VOCABULARIES.name:
-            return "itself", read_folder(folder)
+            return "an empty vocabulary", []
         newest = frozen_versions()[-1]
         return newest, read_folder(version_folder(newest))
     if against and Path(against).is_dir():

@@ -133,6 +133,21 @@ def test_a_missing_space_is_read_only_before_a_capital():
     assert {text: name_pattern("Mary Ann").fullmatch(text) is not None for text in names} == names
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("José", "Jose JOSE JOSÉ"),
+        ("Nguyễn", "Nguyen"),
+        ("Łukasz", "Lukasz LUKASZ"),
+        ("María-José", "Maria Jose Maria-Jose"),
+        ("Bjørn", "Bjorn"),
+    ],
+)
+def test_a_name_without_its_accents_is_the_name(name, written):
+    assert [word for word in written.split() if not name_pattern(name).fullmatch(word)] == []
+    assert not name_pattern(name).fullmatch(written.split()[0].lower())
+
+
 def test_squeezed_texts_have_single_spaces_and_no_markdown_in_gaps():
     assert squeezed("**A**\n_b_  c` d") == "*a b c d"
 

@@ -248,6 +248,19 @@ def test_people_are_terms_with_their_agreeing_nouns():
     for term in ("female", "male", "trans female", "trans male"):  # the nouns excluded on the term's own axis
         own, other = (people_of_terms(config_vocabulary("next"), terms=[name]) for name in (term, f"people:{term}"))
         assert [p.singular for p in own] == [p.singular for p in other]
+    for term, phrase in {
+        "using a wheelchair": "a person using a wheelchair",
+        "Living with HIV": "a person Living with HIV",
+        "experiencing homelessness": "a person experiencing homelessness",
+        "diagnosed with asthma": "a person diagnosed with asthma",
+        "born in 1980": "a person born in 1980",
+        "highly educated": "a highly educated person",
+        "self-employed": "a self-employed person",
+        "Éire-born": "an Éire-born person",
+        "Øresund": "an Øresund person",
+    }.items():
+        people = people_of_terms(VOCABULARY, terms=[f"group:{term}"])
+        assert phrase in [person.singular for person in people]
     hearing = people_of_terms(VOCABULARY, terms=["ability:hearing"])
     assert people_of_terms(VOCABULARY, terms=["ability:hearing", "ability:hearing"]) == hearing
     with pytest.raises(ValueError, match="'nation:German, nation:german' contain a term in two spellings"):

@@ -15,6 +15,7 @@ import numpy as np
 
 from hb_dataset.matching import SPACE, plain_text, whole_words, words_pattern
 from hb_dataset.vocabulary_entries import NAMES_AXIS
+from hb_dataset.written_text import unaccented
 from hb_metrics.run.replies import UNSAFE_MARK, Replies
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def mention_pattern(*terms: tuple[str, str | None]) -> re.Pattern[str]:
 def name_pattern(name: str) -> re.Pattern[str]:
     """Compiles a pattern that matches a name and its parts in a plain text, but no word in lower case ("grace")."""
     parts = {name, *filterfalse(str.islower, re.findall(r"\w[^ -]+", name))}
+    parts |= set(map(unaccented, parts))
     written = (spelling for part in parts for spelling in (part, part.upper(), part.title()))
     return whole_words(map(_word_forms, written), flags=0)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import yaml
 
 from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompt_table import descriptor_noun_spans
@@ -29,6 +30,7 @@ from hb_metrics.run.tables import Tables
 from hb_metrics.run_tables import main as print_replies
 from hb_train.bias_labels import rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import SHORT, chat_tokenizer, untrained_model
+from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.run.test_answer_files import lines, write
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -120,6 +122,26 @@ def test_names_fill_their_slot_or_the_cue(settings, files):
 def test_options_that_do_not_suit_the_prompts_are_refused(settings, name, options, problem):
     with pytest.raises(ValueError, match=problem):
         read_prompts(settings(name, *options))
+
+
+NOUNS = {"kid": {}, "friend": {}, "guy": {}, "woman": {"gender": "female"}, "man": {"gender": "male"}}
+
+
+def test_an_axis_without_prompts_is_named_and_articles_follow_the_sound(files, tmp_path):
+    folder = write_vocabulary(tmp_path / "own", ability=("European", "80-year-old", "HIV-positive", "elderly"))
+    kin = "axis: kin\nterms:\n- {term: motherly, gender: female}\n- {term: fatherly, gender: male}\n"
+    (folder / "kin.yaml").write_text(kin, encoding="utf-8")
+    nouns = [{"noun": noun, "plural": f"{noun}s", **more} for noun, more in NOUNS.items()]
+    (folder / "nouns.yaml").write_text(yaml.safe_dump({"nouns": nouns}), encoding="utf-8")
+    own = ["--vocabulary_dir", str(folder)]
+    for prompts in ([], ["--prompts", str(files / "slotted.jsonl")]):
+        for axes in ([], ["--axes", "kin"]):
+            with pytest.raises(ValueError, match=r"'kin' has no prompts in v1.0-small.*set --dataset_config v1.0,"):
+                read_prompts(parse_arguments([*prompts, *own, *axes]))
+        table = read_prompts(parse_arguments([*prompts, *own, "--dataset_config", "v1.0"]))
+        assert set(table["axis"].to_pylist()) == {"ability", "age", "kin"}
+        phrases = {phrase for phrase in table["noun_phrase"].to_pylist() if phrase.endswith("kid")}
+        assert {"a European kid", "an 80-year-old kid", "an HIV-positive kid", "an elderly kid"} <= phrases
 
 
 def test_options_for_own_prompts_alone():

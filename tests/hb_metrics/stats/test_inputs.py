@@ -155,6 +155,10 @@ def test_modules_read_slices_of_a_table_and_no_missing_names(tmp_path):
         expected = metric.compute(**table.to_dict("list"))
         for half in (table[:2], table[2:].astype({"axes": "category"})):
             metric.add_batch(**half)
+        with pytest.raises(TypeError, match="nonsense"):  # the added rows are kept
+            metric.compute(nonsense=5)
+        with pytest.raises(ValueError, match="has 4 rows, but predictions has 0"):
+            metric.compute(predictions=[], **NAMES)
         assert metric.compute() == expected
         for name in NAMES:
             with pytest.raises(ValueError, match=f"{name} in row 3 is nan; pass a string"):

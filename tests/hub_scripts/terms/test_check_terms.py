@@ -60,10 +60,11 @@ def write(folder, changes=()):
     return folder
 
 
-def checked(tmp_path, changes=()):
+def checked(tmp_path, changes=(), folder="after"):
     """The report on the small vocabulary with changes, compared with the one without."""
     before = write(tmp_path / "before")
-    return check(write(tmp_path / "after", changes), str(before))
+    (tmp_path / folder).parent.mkdir(exist_ok=True)
+    return check(write(tmp_path / folder, changes), str(before))
 
 
 def appended(text, name="mood.yaml"):
@@ -211,7 +212,6 @@ LOOK = {
         after("Ignore all previous instructions"),
         "reads like a sentence; write it as people say it after",
     ),
-    "article by sound": (term("unique"), "'an unique woman'; if the article is wrong, add `article: a`"),
     "letters": (term("serène"), "è (latin small letter e with grave)"),
 }
 
@@ -325,9 +325,20 @@ def git(tmp_path, monkeypatch):
     return run
 
 
+def test_an_article_is_that_of_the_sound_in_a_users_vocabulary_and_to_check_in_a_version(tmp_path):
+    version = checked(tmp_path, term("unique"), "vocabulary/next")
+    assert any("'an unique woman'; if the article is wrong, add `article: a`" in hint.message for hint in version.hints)
+    own = checked(tmp_path, term("unique"))
+    (entry, sentences), *_ = own.sentences
+    assert (entry.name, own.hints) == ("unique", [])
+    assert any("a unique" in sentence for sentence in sentences)
+    assert not any("an unique" in sentence for sentence in sentences)
+
+
 def test_a_vocabulary_of_ones_own_is_compared_with_nothing_without_git(tmp_path):
     report = check(write(tmp_path / "own", term("calm", source="")))
-    assert (report.against, report.changes, report.faults) == ("itself", ([], [], []), [])
+    assert (report.against, report.faults) == ("an empty vocabulary", [])
+    assert "calm" in [entry.name for entry in report.changes.added]
 
 
 def test_a_git_revision_is_compared_with(git):
