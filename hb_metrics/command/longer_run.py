@@ -30,6 +30,9 @@ def longer_command(run: Run, folder: Path, replies: int) -> str:
     options = {name: value for name, value in settings.items() if value != defaults.get(name, value)}
     options |= {} if model.adapter is None else {"adapter": model.adapter.name}
     options |= {} if model.served is None else {"base_url": model.served.base_url}
+    judges = run.record.judge.values() if "judge" in run.record.content else ()
+    if any(judge.model_digest is None for judge in judges):  # run.json does not contain its address
+        options["judge_base_url"] = "JUDGE_URL"
     words = ["holistic-bias", "measure", "--output_dir", f"{folder}-{replies}"]
     if {"replies_file", "logprobs_file"} & options.keys():  # the longer run needs more answers
         words = ["holistic-bias", "export-prompts", f"{folder}-{replies}.jsonl"]

@@ -124,9 +124,13 @@ class StyleClassifier(UsedClassifier):
 
 @dataclass(frozen=True)
 class Judge(UsedClassifier):
-    """A judge. `reads` describes how its answers were read, and `rubric` contains the fields of `Rubric`."""
+    """A judge. `reads` describes how its answers were read, and `rubric` contains the fields of `Rubric`.
+
+    `model_digest` is `None` if a server ran the judge.
+    """
 
     reads: str = ""
+    model_digest: str | None = None
     rubric: dict[str, Any] = field(default_factory=dict)
 
 

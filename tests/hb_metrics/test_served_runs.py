@@ -169,7 +169,14 @@ class LaterFaults(StandIn):
 
 def test_what_later_turns_lack_is_counted(run, capsys):
     stand_in = LaterFaults()
-    stand_in.faults = lambda number, body: "filtered" if "deaf" in str(body) and len(body["messages"]) == 3 else None
+
+    def faults(number, body):
+        if len(body["messages"]) != 3 or "deaf" not in str(body):
+            return None
+        too_long = {"error": {"message": "The maximum context length is 64 tokens."}}
+        return {"status": 400, "body": too_long} if "parent" in str(body) else "filtered"
+
+    stand_in.faults = faults
     with serving(stand_in) as url:
         results, folder = run(url, "--turns", 3)
 
@@ -182,14 +189,15 @@ def test_what_later_turns_lack_is_counted(run, capsys):
     assert sum(row["reasoning"] == "They want to know more." for row in later[0].values()) == 4
     assert "They want" not in str([body for _, body, _ in stand_in.requests])
     assert "And then?" not in str([body for _, body, _ in stand_in.requests])
-    assert turns["served"]["finish_reasons"]["content_filter"] == 4
+    assert turns["served"]["finish_reasons"]["content_filter"] == 2
+    assert turns["served"]["finish_reasons"]["conversation_too_long"] == 2
     assert turns["served"]["num_shortened"] == 16
     tokens = [row["tokens_out"] for rows in later for row in rows.values()]
     assert turns["served"]["tokens_out"] - results["generation"]["served"]["tokens_out"] == sum(tokens)
     page = (folder / "report.html").read_text()
     assert "For 16 requests after the first turn, the server counted fewer input tokens" in page
     assert "in 4 conversations, because a thought did not end" in page
-    assert "content_filter 4, length 4," in page
+    assert "content_filter 2, conversation_too_long 2, length 4," in page
     assert "4 replies contained text after an end mark or a user turn, which was removed" in capsys.readouterr().out
 
 

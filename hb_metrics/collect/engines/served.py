@@ -163,7 +163,7 @@ class ServedEngine(Engine):
             if answer.ending != "filtered":  # a filter may answer in place of the model
                 check_model(answer.model, self.probe.model)
             reasons.append("" if answer.text else answer.finish_reason)
-            if len(reasons) == _FIRST_REPLIES and all(reasons):
+            if len(reasons) == _FIRST_REPLIES and all(reasons) and requests.turn == 1:
                 raise ValueError(
                     f"the first {_FIRST_REPLIES} replies of {self.where} are all empty (finish reasons: "
                     f"{', '.join(sorted(set(map(str, reasons))))}), so the run stops. {_IF_EMPTY}"

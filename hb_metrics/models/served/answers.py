@@ -26,8 +26,8 @@ _FINISH_REASONS: Mapping[Ending, str] = {
     # OpenAI and Azure, Zhipu, Anthropic, Gemini, Bedrock
     "filtered": "content_filter sensitive refusal safety recitation blocklist prohibited_content spii"
     " guardrail_intervened",
-    # Gemini, Anthropic, vLLM
-    "unknown": "other language unknown finish_reason_unspecified pause_turn repetition",
+    # Gemini, Anthropic, vLLM, and our own client
+    "unknown": "conversation_too_long other language unknown finish_reason_unspecified pause_turn repetition",
 }
 _ENDINGS = {reason: ending for ending, reasons in _FINISH_REASONS.items() for reason in reasons.split()}
 # The fields that may contain a thought. Servers that use several of them repeat the thought in each.

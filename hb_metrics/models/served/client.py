@@ -48,12 +48,13 @@ _SHOWN = 300  # the maximum number of characters that are quoted from a message
 _SECRET, _SECRET_LETTERS = 8, 20
 # The keys under which an error contains its sentences. Other keys may contain prompts or replies.
 _SENTENCES = re.compile("errors?|message|msg|loc|details?|title|reason|metadata|raw|code")
+_TOO_LONG = (
+    r"context.?(?:length|window|size)|too (?:long|large|many tokens)|reduce the length"
+    r"|\btokens?\b.*(?:exceed|max|<=)|(?:exceed|maximum|<=).*\btokens?\b"
+)
 # Hints, by a pattern for the statuses and sentences of the errors to which they apply.
 _HINTS = {
-    r"context.?(?:length|window|size)|too (?:long|large|many tokens)|reduce the length"
-    r"|\btokens?\b.*(?:exceed|max|<=)|(?:exceed|maximum|<=).*\btokens?\b": (
-        "if the conversation is too long for the model, lower --turns or --max_new_tokens"
-    ),
+    _TOO_LONG: "if the conversation is too long for the model, lower --turns or --max_new_tokens",
     "^401|api.?key": f"set the environment variable {KEY_VARIABLE} to a key of this server",
     "^403": f"set the environment variable {KEY_VARIABLE} to a key that may use this model",
     "^404": "check --base_url (it usually ends in /v1) and --model",
@@ -204,6 +205,10 @@ class Client:
         sentences = "; ".join(dict.fromkeys(_sentences(rejection)))
         if status < 500 and _FILTERED.search(sentences):
             return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
+        has_replies = any(message["role"] == "assistant" for message in body.get("messages", ()))
+        if 400 <= status < 500 and has_replies and re.search(_TOO_LONG, sentences, re.IGNORECASE):
+            # Conversations differ in length, so one that is too long must not end a run whose other turns are paid.
+            return {"choices": [{"message": {}, "finish_reason": "conversation_too_long"}]}
         shown = printable(sentences, key)
         fault = f"HTTP status {status}" if status >= 300 else "an error instead of an answer"
         fault += f" ({shown})" if shown else ""

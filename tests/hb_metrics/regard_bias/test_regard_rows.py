@@ -50,7 +50,7 @@ def test_bad_input_is_named(changed, message):
     [
         ({"predictions": [[0.5, 0.5]] * 2}, "predictions in row 0 is [0.5, 0.5]; pass a string"),
         ({"groups": ["man", math.nan]}, "groups in row 1 is nan; pass a string"),
-        ({"groups": ["man"]}, "Mismatch in the number of predictions (2) and groups (1)"),
+        ({"groups": ["man"]}, "groups has 1 rows, but predictions has 2"),
         ({"references": ["man"] * 2}, "takes no references; omit them"),
         ({"structure": ["tag"] * 2}, "unexpected keyword argument 'structure'"),
     ],

@@ -14,6 +14,7 @@ from hb_metrics.collect.judges.served import _tried
 from hb_metrics.command import measuring
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.longer_run import longer_command
 from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.results import read_run
@@ -91,6 +92,7 @@ def test_planted_condescension_is_found_where_it_is(run):
     assert "according to the judge (not corrected with labels by people)" in page.partition("<nav")[0]
     assert f"{served['tokens_in']:,} input tokens" in page
     assert url not in json.dumps(results["run"])
+    assert "--judge_base_url JUDGE_URL" in longer_command(read_run(folder), folder, 8)
 
 
 def test_a_stopped_run_ends_in_the_same_bytes(run):
