@@ -25,7 +25,7 @@ from hb_metrics.models.served.answers import (
     read_served_answer,
     text_of,
 )
-from hb_metrics.models.served.client import Server, TemporaryFault
+from hb_metrics.models.served.client import CONVERSATION_TOO_LONG, Server, TemporaryFault
 from hb_metrics.models.served.probe import Probe, extra_fields
 from hb_metrics.models.thoughts import Written
 from hb_metrics.run.run_record import served_name
@@ -160,7 +160,7 @@ class ServedEngine(Engine):
 
         def read(content: Any, row: int) -> dict[str, object]:
             answer = read_served_answer(content, max_tokens=max_tokens)
-            if answer.ending != "filtered":  # a filter may answer in place of the model
+            if answer.ending != "filtered" and answer.finish_reason != CONVERSATION_TOO_LONG:  # no model answered
                 check_model(answer.model, self.probe.model)
             reasons.append("" if answer.text else answer.finish_reason)
             if len(reasons) == _FIRST_REPLIES and all(reasons) and requests.turn == 1:

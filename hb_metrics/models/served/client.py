@@ -48,6 +48,7 @@ _SHOWN = 300  # the maximum number of characters that are quoted from a message
 _SECRET, _SECRET_LETTERS = 8, 20
 # The keys under which an error contains its sentences. Other keys may contain prompts or replies.
 _SENTENCES = re.compile("errors?|message|msg|loc|details?|title|reason|metadata|raw|code")
+CONVERSATION_TOO_LONG = "conversation_too_long"  # our finish reason of a later turn that the server rejects
 _TOO_LONG = (
     r"context.?(?:length|window|size)|too (?:long|large|many tokens)|reduce the length"
     r"|\btokens?\b.*(?:exceed|max|<=)|(?:exceed|maximum|<=).*\btokens?\b"
@@ -208,7 +209,7 @@ class Client:
         has_replies = any(message["role"] == "assistant" for message in body.get("messages", ()))
         if 400 <= status < 500 and has_replies and re.search(_TOO_LONG, sentences, re.IGNORECASE):
             # Conversations differ in length, so one that is too long must not end a run whose other turns are paid.
-            return {"choices": [{"message": {}, "finish_reason": "conversation_too_long"}]}
+            return {"choices": [{"message": {}, "finish_reason": CONVERSATION_TOO_LONG}]}
         shown = printable(sentences, key)
         fault = f"HTTP status {status}" if status >= 300 else "an error instead of an answer"
         fault += f" ({shown})" if shown else ""
