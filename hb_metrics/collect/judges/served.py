@@ -36,12 +36,11 @@ _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A
 
 
 class JudgeAnswer(NamedTuple):
-    """An answer. `first` contains the candidates for its first token, if the judge reads log-probabilities."""
+    """The probability that an answer assigns to each letter (see `letter_masses`), and its numbers of tokens."""
 
-    text: str | None
+    masses: list[float]
     tokens_in: int | None
     tokens_out: int | None
-    first: list[list[Any]] | None = None
 
 
 class ServedJudge:
@@ -84,7 +83,7 @@ class ServedJudge:
     def read(self, prompts: Sequence[Prompt]) -> Read:
         bodies = [{**_messages(prompt.text), **self.fields, **drawn} for prompt in prompts for drawn in self.drawn]
         answers = self._answers(bodies)
-        masses = np.array([letter_masses(answer, self.num_letters) for answer in answers])
+        masses = np.array([answer.masses for answer in answers])
         masses = masses.reshape(len(prompts), len(self.drawn), self.num_letters).sum(axis=1)
         return Read(shares_of(masses), masses.any(axis=1))
 
@@ -110,12 +109,13 @@ class ServedJudge:
                 first = first_tokens(content)
                 if first is None:
                     raise TemporaryFault("the answer has no valid log-probabilities, unlike the first one")
-            return JudgeAnswer(answer.text, answer.num_prompt_tokens, answer.num_tokens, first)
+            masses = letter_masses(answer.text, first, self.num_letters)
+            return JudgeAnswer(masses, answer.num_prompt_tokens, answer.num_tokens)
 
         async def ask(client: Client, row: int) -> dict[str, object]:
             answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
             self.num_asked += 1
-            self.num_answered += any(letter_masses(answer, self.num_letters))
+            self.num_answered += any(answer.masses)
             if self.num_asked >= _FIRST and not self.num_answered:
                 raise ValueError(
                     f"none of the judge's first {_FIRST} answers is a letter; set --judge_model to another model"
@@ -155,18 +155,19 @@ def _is_sound(content: Any) -> bool:
     return bool(likeliest) and (read_served_answer(content, max_tokens=1).text or "").startswith(likeliest)
 
 
-def letter_masses(answer: JudgeAnswer, num_letters: int) -> list[float]:
+def letter_masses(text: str | None, first: list[list[Any]] | None, num_letters: int) -> list[float]:
     """Returns the probability that an answer assigns to each letter: [letters].
 
-    Without log-probabilities, the letter in the answer's text has a probability of 1. A letter that the server does not
-    list has a probability of 0. If the answer or its likeliest token is not a letter, all probabilities are 0.
+    `first` contains the candidates for the answer's first token. Without log-probabilities, it is `None`, and the
+    letter in the answer's text has a probability of 1. A letter that the server does not list has a probability of 0.
+    If the answer or its likeliest token is not a letter, all probabilities are 0.
     """
     letters = list(LETTERS[:num_letters])
-    if answer.first is None:
-        match = _LETTER.match(answer.text or "")
+    if first is None:
+        match = _LETTER.match(text or "")
         tokens = [("" if match is None else match[1], 0.0)]
     else:
-        tokens = [(plain_token(token), value) for token, value in answer.first]
+        tokens = [(plain_token(token), value) for token, value in first]
     if max(tokens, key=itemgetter(1))[0] not in letters:
         return [0.0] * num_letters
     return [sum(exp(value) for token, value in tokens if token == letter) for letter in letters]

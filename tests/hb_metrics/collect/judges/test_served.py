@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
-from hb_metrics.collect.judges.served import JudgeAnswer, _tried, letter_masses
+from hb_metrics.collect.judges.served import _tried, letter_masses
 from hb_metrics.models.served.answers import first_tokens
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
@@ -110,7 +110,7 @@ def test_the_cost_is_that_of_all_who_share_the_folder(tmp_path):
      ("Both A and B", None), ("I cannot", None), ("A\n\nIt is rude.", 0), ("A\u00a0man", None)],
 )  # fmt: skip
 def test_which_answers_are_letters(text, letter):
-    masses = letter_masses(JudgeAnswer(text, None, None), 2)
+    masses = letter_masses(text, None, 2)
     assert masses == [float(place == letter) for place in range(2)]
 
 
@@ -159,7 +159,7 @@ def test_impossible_tokens_have_no_probability(rest):
     content = {"choices": [{"message": {}, "logprobs": {"content": [{**pairs[0], "top_logprobs": pairs}]}}]}
     first = json.loads(json.dumps(first_tokens(content), allow_nan=False))  # as in a journal
     assert len(first) == 3
-    assert letter_masses(JudgeAnswer("A", None, None, first), 2) == pytest.approx([1.0, 0.0], abs=1e-6)
+    assert letter_masses("A", first, 2) == pytest.approx([1.0, 0.0], abs=1e-6)
 
 
 BLOCKED = {"body": {"error": {"code": "content_filter", "message": "blocked"}}}
