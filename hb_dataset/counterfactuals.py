@@ -120,10 +120,10 @@ def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str
 
 
 def _forms_of(pair: TargetPair) -> list[tuple[str, str]]:
-    return [(pair.t1, pair.t2), *pair.forms, (_regular_plural(pair.t1), _regular_plural(pair.t2))]
+    return [(pair.t1, pair.t2), *pair.forms, (regular_plural(pair.t1), regular_plural(pair.t2))]
 
 
-def _regular_plural(term: str) -> str:
+def regular_plural(term: str) -> str:
     if re.search(r"(s|x|z|ch|sh)$", term):
         return f"{term}es"
     return f"{term[:-1]}ies" if re.search(r"[^aeiou]y$", term) else f"{term}s"

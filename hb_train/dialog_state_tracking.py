@@ -15,7 +15,8 @@ The paper does not state how it chose the questions with the answer "no". Our ru
 * For each "yes" question, there is one "no" question. It asks, with equal probability, about another value of the same
   slot or about another slot. The paper must also have used about one "no" per "yes", because its two models that learnt
   nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
-* Values come from all dialogues. Another spelling of a value in the state ("center") does not count as another value.
+* Values come from the training and test dialogues. Another spelling of a value in the state ("center") does not
+  count as another value.
 """
 
 import json

@@ -99,8 +99,17 @@ def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, Model
         load_best_model_at_end=True,
         greater_is_better=False,
         eval_on_start=True,
+        eval_steps=0.25,  # a share of all steps
+        save_steps=0.25,
+        restore_callback_states_from_checkpoint=True,  # so that a resumed run stops as early
     )
     check_model_options(options[2], may_quantize=not options[0].merge)
+    steps = options[1].eval_steps, options[1].save_steps
+    if options[1].save_strategy == "steps" and steps[0] != steps[1]:
+        raise ValueError(
+            f"save_steps is {steps[1]:g}, but eval_steps is {steps[0]:g}, so the best checkpoint may not be saved; set "
+            "both to the same number"
+        )
     model_args, dose = options[2], options[0].dose
     if dose != 1 and (not model_args.use_peft or model_args.use_dora or model_args.lora_modules_to_save):
         raise ValueError(

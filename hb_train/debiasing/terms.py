@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
+from hb_dataset.counterfactuals import regular_plural
 from hb_dataset.matching import plain_text, words_pattern
 from hb_dataset.reddit_bias import load_reddit_bias
 
@@ -65,8 +66,9 @@ def read_terms(
     pairs = list(dict.fromkeys((pair.t1.lower(), pair.t2.lower()) for pair in specification.pairs))
     if with_forms:
         forms = [(t1.lower(), t2.lower()) for pair in specification.pairs for t1, t2 in pair.forms]
-        plurals = [(f"{t1}s", f"{t2}s") for t1, t2 in pairs if not (t1.endswith("s") or t2.endswith("s"))]
-        pairs = list(dict.fromkeys([*pairs, *forms, *plurals]))
+        known = {form for pair in (*pairs, *forms) for form in pair}
+        plurals = [(regular_plural(t1), regular_plural(t2)) for t1, t2 in pairs]
+        pairs = list(dict.fromkeys([*pairs, *forms, *(pair for pair in plurals if not known & {*pair})]))
     terms = tuple(dict.fromkeys(term for pair in pairs for term in pair))
     tokens = [
         torch.tensor(_tokens_of(case(term), tokenizer, after_space=after_space))

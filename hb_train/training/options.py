@@ -22,7 +22,7 @@ _TRAINING = """
     torch_compile torch_empty_cache_steps ddp_backend ddp_timeout ddp_find_unused_parameters
     dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor
     logging_steps logging_strategy logging_first_step log_level disable_tqdm report_to run_name project trackio_space_id
-    save_strategy save_steps save_total_limit save_only_model local_rank
+    save_strategy save_steps save_total_limit local_rank
 """
 USAGE = "%(prog)s OPTIONS; --help lists all options"  # argparse would print all of them before an error
 # The settings of the scripts that follow Barikeri et al. (2021, 5.1).
@@ -80,7 +80,7 @@ def parse_options(
             raise
         raise ValueError(
             "checkpoints would not be evaluated; set --eval_strategy and --save_strategy to steps, and --save_steps to "
-            "a multiple of --eval_steps, or set both strategies to epoch"
+            "the same number as --eval_steps, or set both strategies to epoch"
         ) from error
     if unknown:
         # Values are not shown, because one of them may be a token.

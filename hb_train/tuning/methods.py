@@ -90,7 +90,9 @@ def measure_cost(tuning: Tuning, trainer: Any) -> str:
         max(loader, key=lambda batch: batch["attention_mask"].numel())
         for loader in (trainer.get_train_dataloader(), trainer.get_eval_dataloader())
     )
-    model, batch = trainer.model.train(), trainer._prepare_inputs(batch)
+    if arguments.gradient_checkpointing:  # as `train` does
+        trainer.model.gradient_checkpointing_enable(arguments.gradient_checkpointing_kwargs)
+    model, batch = trainer.accelerator.prepare(trainer.model.train()), trainer._prepare_inputs(batch)
     for _ in range(2):  # the first step also warms up
         start = time.monotonic()
         trainer.compute_loss(model, batch).backward()

@@ -408,6 +408,21 @@ def test_a_killed_tuning_resumes_with_the_same_weights(pitying_model, own_rows, 
     assert read_bias_tuning(str(killed)) == read_bias_tuning(str(whole))
 
 
+def test_a_resumed_tuning_stops_as_early(pitying_model, own_rows, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    options = [*LEARN, *few_steps(12, "1"), "--eval_steps", "2", "--save_steps", "2", "--early_stopping_patience", "2"]
+    options += ["--save_total_limit", "9", "--optim", "sgd", "--max_grad_norm", "1e9"]
+    tune_main(options_for(pitying_model, own_rows, whole, *options))
+    training = read_bias_tuning(str(whole)).training
+    assert (training["best_step"], training["num_steps"]) == (2, 6)  # each step is worse than the one before
+    killed.mkdir()
+    shutil.copy(whole / "run.json", killed)
+    shutil.copytree(whole / "checkpoint-4", killed / "checkpoint-4")
+    shutil.copytree(whole / "checkpoint-2", killed / "checkpoint-2")
+    tune_main(options_for(pitying_model, own_rows, killed, *options))
+    assert read_bias_tuning(str(killed)).training["num_steps"] == 6
+
+
 def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, capsys):
     tune_main(
         options_for(

@@ -88,17 +88,27 @@ def test_earlier_weights_do_not_stay_beside_new_ones(hub, maintainer, tmp_path):
 
 
 def test_a_model_is_saved_as_others_load_it(save_small_model, tmp_path, monkeypatch):
-    """From any working directory, and without the losses of routers, with which `generate` cannot batch prompts."""
+    """From any working directory, and without the losses of routers, with which `generate` cannot batch prompts.
+
+    Settings of sampling without do_sample, which transformers refuses to save after a change, are kept.
+    """
     model = save_small_model("gpt2")
+    generation = json.loads((model / "generation_config.json").read_text(encoding="utf-8"))
+    generation = {name: value for name, value in generation.items() if name != "pad_token_id"} | {"temperature": 0.9}
+    (model / "generation_config.json").write_text(json.dumps(generation))
     replied(model, tmp_path / "rows", "--num_replies", "8", "--num_anchors", "2")
     monkeypatch.chdir(model.parent)
-    for name, merge in (("adapter", "false"), ("whole", "true")):
-        options = ["--method", "counterfactual", *LORA, *few_steps(1), "--merge", merge]
+    for name, more in (("adapter", LORA), ("whole", [*LORA, "--merge"]), ("without LoRA", [])):
+        options = ["--method", "counterfactual", *more, *few_steps(1)]
         tune_main(options_for(model.name, tmp_path / "rows", tmp_path / name, *options))
+        if name != "adapter":
+            saved = json.loads((tmp_path / name / "generation_config.json").read_text(encoding="utf-8"))
+            assert (saved.get("temperature"), saved.get("do_sample"), saved.get("pad_token_id")) == (0.9, None, None)
     config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text(encoding="utf-8"))
     assert config["base_model_name_or_path"] == str(model)
     loaded = load_model(str(tmp_path / "whole"))
     loaded.model.config.output_router_logits = True
+    loaded.model.published_generation_config = loaded.model.generation_config
     save_whole_model(loaded.model, loaded, tmp_path / "whole")
     assert not AutoConfig.from_pretrained(tmp_path / "whole").output_router_logits
 

@@ -255,6 +255,14 @@ def test_checkpoints_without_an_evaluation_are_refused(options, tmp_path):
         tune_main(words)
 
 
+def test_the_best_checkpoint_must_be_saved(tmp_path):
+    words = ["--dataset_name", "rows", "--model_name_or_path", "gpt2", "--output_dir", str(tmp_path)]
+    with pytest.raises(SystemExit, match=r"save_steps is 4, but eval_steps is 2.*set both to the same number"):
+        tune_main([*words, "--eval_steps", "2", "--save_steps", "4"])
+    _, training, _ = tune.parse(words)
+    assert training.save_steps == training.eval_steps
+
+
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_understood(recipe, tmp_path):
     words = ["--config", str(recipe), "--dataset_name", "rows", "--output_dir", str(tmp_path)]

@@ -2,6 +2,8 @@ from dataclasses import dataclass
 
 from hb_metrics.measurements.settings import check_least, option
 
+MOST_CONTINUATIONS = 100
+
 
 @dataclass
 class RegardOptions:
@@ -26,3 +28,8 @@ class RegardOptions:
 
     def __post_init__(self) -> None:
         check_least(self, regard_continuations=0)
+        if self.regard_continuations > MOST_CONTINUATIONS:
+            raise ValueError(
+                f"regard_continuations is {self.regard_continuations}; set a number of at most {MOST_CONTINUATIONS}: "
+                "10 verb phrases, each with 10 seeds"
+            )
