@@ -49,8 +49,7 @@ _GENDERS = {
 }
 STATEMENT = f"I'm {SINGULAR_SLOT}."  # with a cue: the sentence in which users describe themselves
 _ID_DIGITS = 20
-# First words of terms of the user's own that suit no place beside the noun, and "using crutches", which follows it.
-_PARTICIPLE = re.compile(r"\w+ing ", re.I)
+# The first words of terms of the user's own that suit no place beside the noun.
 _NO_BEGINNING = re.compile("an?|the|who|whose|that|which")
 
 
@@ -205,8 +204,7 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
         if known:
             return replace(known[0], axis=axis)
         first = term.split(" ")[0].lower()
-        is_after = follows_noun(term) or _PARTICIPLE.match(term)
-        own = Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if is_after else None)
+        own = Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if follows_noun(term) else None)
         if not _NO_BEGINNING.fullmatch(first) and not own.ends_in(vocabulary.nouns):
             return own
     except ValueError:  # pydantic's message would not name the option

@@ -17,9 +17,12 @@ PLURAL_SLOT = "{plural_noun_phrase}"
 NOT_IN_DIGEST = {"in_digest": False}
 PAIR_MARKS = ("unfavourable", "control")
 
-_PREPOSITIONS = "at|between|by|for|from|in|into|near|of|on|over|under|with|without"
-# "from Peru", "who is blind", "diagnosed with asthma", "using a wheelchair"
-_FOLLOWS_NOUN = re.compile(rf"({_PREPOSITIONS}|who|who's|(born|\w+ed|\w+ing) ({_PREPOSITIONS}|an?|as|the|to)) ", re.I)
+_PREPOSITIONS = "at|between|by|for|from|in|into|of|on|over|under|with|without"
+_WITH_OBJECT = "using|experiencing|facing|having|receiving|seeking|speaking|taking|wearing"
+# "from Peru", "who is blind", "diagnosed with asthma", "using crutches", but "working class" and "near-sighted"
+_FOLLOWS_NOUN = re.compile(
+    rf"({_PREPOSITIONS}|who|who's|{_WITH_OBJECT}|(born|\w+ed|\w+ing) ({_PREPOSITIONS}|an?|as|the|to)) ", re.I
+)
 
 Gender = Literal["female", "male", "non-binary"]
 Preference = Literal["reviewed", "dispreferred", "polarizing"]

@@ -35,11 +35,13 @@ def default_folder(settings: Settings) -> str:
     has_names = GENERATION in wanted and settings.of(GenerationOptions).cue in NAME_CUES
     uses_config = run.prompts is not None or any(not measurement.has_own_prompts for measurement in wanted)
     config = run.dataset_config if run.prompts is None else Path(run.prompts).stem
-    parts = [run.model, *([NAMES_AXIS] if has_names and run.prompts is None else [config] * uses_config)]
+    model = Path(run.model).resolve().name
+    parts = [model, *([NAMES_AXIS] if has_names and run.prompts is None else [config] * uses_config)]
     parts += [measurement.name for measurement in asked_measurements(settings) or []]
     parts += ["quick"] * run.quick
     # A server's address is not part of the name, because it may change.
     others: dict[str, object] = {"served": True} if run.base_url is not None else {}
+    others |= {} if run.model == model else {"model": run.model}
     for name, value in settings.values().items():
         if name not in _NAMED | CHANGE_NOTHING and value != defaults[name]:
             others[name] = value

@@ -83,10 +83,12 @@ def _check_every_axis(settings: Settings, prompts: "pa.Table", vocabulary: "Voca
     is_whole = run.vocabulary_dir is not None and run.terms is None and "first_axis" not in prompts.column_names
     missing = [axis for axis in run.axes or (vocabulary.axes if is_whole else ()) if axis not in known]
     if missing:
-        config = run.dataset_config.removesuffix("-small")
+        config, why, instead = run.dataset_config.removesuffix("-small"), "", "set --axes"
+        if config != run.dataset_config and run.terms is None:
+            why = ", which leaves out terms with a gender or few nouns"
+            instead = f"set --dataset_config {config}, or --axes"
         raise ValueError(
-            f"axis '{missing[0]}' has no prompts in {run.dataset_config}, which leaves out terms with a gender or few "
-            f"nouns; set --dataset_config {config}, or --axes without '{missing[0]}'"
+            f"axis '{missing[0]}' has no prompts in {run.dataset_config}{why}; {instead} without '{missing[0]}'"
         )
 
 

@@ -48,9 +48,9 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[PromptRow]:
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may contain these values in quotation marks
-        if not re.fullmatch(r"\d+", str(given[name])):
+        if not re.fullmatch(r"-?\d+(\.0)?", str(given[name])):
             raise ValueError(f"{name} is '{given[name]}'; set a whole number")
-        given[name] = int(given[name])
+        given[name] = int(float(given[name]))
     if "axes" in given:
         given["axes"] = axis_names(given["axes"])
     settings = settings_of(given)

@@ -82,27 +82,26 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     their prompts' ids. Replies that remain are left out, because a mean would otherwise change with the numbers of
     replies to different terms and templates.
     """
-    runs: list[dict[str, tuple[tuple[str, str, str], float]]] = []
+    runs: list[dict[tuple[str, ...], float]] = []  # the values by the prompt's id and its cell
     for replies, values in (before, after):
-        cells = zip(replies.axes, replies.descriptors, replies.templates, strict=True)
-        runs.append(dict(zip(replies.ids, zip(cells, map(float, values), strict=True), strict=True)))
-    about = [({cell[:2] for cell, _ in run.values()}, {cell[2] for cell, _ in run.values()}) for run in runs]
+        keys = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, strict=True)
+        runs.append(dict(zip(keys, map(float, values), strict=True)))
+    about = [({key[1:3] for key in run}, {key[3] for key in run}) for run in runs]
     if about[0] != about[1]:
         return None
-    pairs = [(prompt, prompt) for prompt in runs[0] if prompt in runs[1]]
-    others: dict[tuple[str, str, str], tuple[list[str], list[str]]] = {}
+    pairs = [(key, key) for key in runs[0] if key in runs[1]]
+    others: dict[tuple[str, ...], tuple[list[tuple[str, ...]], list[tuple[str, ...]]]] = {}
     for number, run in enumerate(runs):
-        for prompt in sorted(run.keys() - runs[1 - number].keys()):
-            others.setdefault(run[prompt][0], ([], []))[number].append(prompt)
+        for key in sorted(run.keys() - runs[1 - number].keys()):
+            others.setdefault(key[1:], ([], []))[number].append(key)
     for of_cell in others.values():
         pairs += zip(*of_cell, strict=False)
     if not pairs:
         return None
-    rows = [[run[prompt] for prompt in prompts] for run, prompts in zip(runs, zip(*pairs, strict=True), strict=True)]
-    axes, descriptors, templates = zip(*(cell for cell, _ in rows[0]), strict=True)
-    terms, keys = descriptor_codes(descriptors, axes)
-    values = np.array([[value for _, value in of_run] for of_run in rows])
-    return PairedReplies(values, terms, text_codes("template", templates)[0], keys)
+    values = np.array([[run[key] for key in keys] for run, keys in zip(runs, zip(*pairs, strict=True), strict=True)])
+    _, axes, descriptors, templates = zip(*(first for first, _ in pairs), strict=True)
+    terms, keys_of_terms = descriptor_codes(descriptors, axes)
+    return PairedReplies(values, terms, text_codes("template", templates)[0], keys_of_terms)
 
 
 def generalised_means(name: str, rated: RatedReplies, over: Over) -> dict[str, Generalised]:

@@ -146,6 +146,8 @@ def test_a_missing_space_is_read_only_before_a_capital():
 def test_a_name_without_its_accents_is_the_name(name, written):
     assert [word for word in written.split() if not name_pattern(name).fullmatch(word)] == []
     assert not name_pattern(name).fullmatch(written.split()[0].lower())
+    for short, word in (("Ái Lê", "AI"), ("Thế Vũ", "The"), ("Đỗ Anh", "Do")):
+        assert not name_pattern(short).fullmatch(word)
 
 
 def test_squeezed_texts_have_single_spaces_and_no_markdown_in_gaps():

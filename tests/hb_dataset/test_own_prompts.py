@@ -255,6 +255,8 @@ def test_people_are_terms_with_their_agreeing_nouns():
         "diagnosed with asthma": "a person diagnosed with asthma",
         "born in 1980": "a person born in 1980",
         "highly educated": "a highly educated person",
+        "working class": "a working class person",
+        "Near Eastern": "a Near Eastern person",
         "self-employed": "a self-employed person",
         "Éire-born": "an Éire-born person",
         "Øresund": "an Øresund person",

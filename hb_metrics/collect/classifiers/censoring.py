@@ -96,11 +96,15 @@ def mention_pattern(*terms: tuple[str, str | None]) -> re.Pattern[str]:
     return whole_words(form for term, plural in terms for form in _forms(term, plural or term))
 
 
+_SHORT = 3
+
+
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
     """Compiles a pattern that matches a name and its parts in a plain text, but no word in lower case ("grace")."""
     parts = {name, *filterfalse(str.islower, re.findall(r"\w[^ -]+", name))}
-    parts |= set(map(unaccented, parts))
+    # Without accents, short parts may be other words ("Ái", "Thế").
+    parts |= {plain for part in parts if len(plain := unaccented(part)) > _SHORT}
     written = (spelling for part in parts for spelling in (part, part.upper(), part.title()))
     return whole_words(map(_word_forms, written), flags=0)
 

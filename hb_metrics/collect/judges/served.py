@@ -30,6 +30,7 @@ from hb_metrics.reply_checks.first_tokens import plain_token
 
 NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
 _ANSWER_TOKENS = 8
+_FORMAT = "masses"  # of answers in the journal
 _TRIAL = "Answer with the letter A and nothing else."
 _FIRST = 32  # the run stops if none of this many initial answers is a letter, because requests may cost money
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
@@ -98,7 +99,7 @@ class ServedJudge:
 
     def _answers(self, bodies: Sequence[Mapping[str, object]]) -> list[JudgeAnswer]:
         server, expected = self.server, self.probe.model
-        keys = [request_key([server.model, body]) for body in bodies]
+        keys = [request_key([_FORMAT, server.model, body]) for body in bodies]
 
         def read(content: Any) -> JudgeAnswer:
             answer = read_served_answer(content, max_tokens=self.most)
