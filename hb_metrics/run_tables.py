@@ -80,7 +80,8 @@ class RunTables:
         prompts, answers = read_answers(self._run)
         of_prompt = {prompt.id: (prompt.question, prompt.topic) for prompt in prompts}
         rows = [(row.own_id, *of_prompt[row.own_id], *row[1:]) for row in answers]
-        return pd.DataFrame(rows, columns=_names("decisions"))
+        numbers = dict.fromkeys(("decision", "option_mass"), float)  # also if none is known
+        return pd.DataFrame(rows, columns=_names("decisions")).astype(numbers)
 
     @cached_property
     def perplexities(self) -> "pd.DataFrame":
@@ -109,6 +110,7 @@ class RunTables:
         """A row per figure in the report."""
         import pandas as pd
 
+        from hb_metrics.layout.figure import EXPORTED
         from hb_metrics.measurements import MEASUREMENTS
 
         rows = []
@@ -116,7 +118,7 @@ class RunTables:
             for figure in measurement.figures(self.results):
                 low, high = figure.interval or (None, None)
                 part = figure.label if figure.part_of else None
-                rows.append((figure.name, part, figure.value, low, high, figure.unit, figure.no_interval))
+                rows.append((figure.name, part, figure.value, low, high, EXPORTED[figure.unit], figure.no_interval))
         return pd.DataFrame(rows, columns=_names("figures"))
 
     def worst(self, term: str | None = None, by: str = "offensive", number: int = 10) -> "pd.DataFrame":

@@ -17,7 +17,7 @@ import pandas as pd
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
-from hb_metrics.layout.figure import OF_PLAIN, Figure, by_part
+from hb_metrics.layout.figure import EXPORTED, OF_PLAIN, Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
@@ -86,7 +86,7 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
 def _is_shown(by: str | None, figure: Figure) -> bool:
     if by is None:
         return figure.is_main and not figure.part_of
-    return figure.part_of.removesuffix(OF_PLAIN).endswith(f" by {by}")
+    return figure.part_of.removesuffix(OF_PLAIN).endswith((f" by {by}", f" on each {by}"))
 
 
 def chart(runs: Sequence[Run], names: Sequence[str], by: str) -> str:
@@ -128,7 +128,7 @@ def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, object]:
         "run": run,
         "figure": figure.name,
         "value": figure.value,
-        "unit": figure.unit,
+        "unit": EXPORTED[figure.unit],
         **bounds,
         "changed": is_changed,
     }

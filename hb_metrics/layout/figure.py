@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from hb_dataset.grouped import grouped
 from hb_metrics.layout import numbers
@@ -14,6 +14,9 @@ Bounds = tuple[float, float]
 PLAIN = "plain"  # the key of the plain Gen Bias value (with sampling noise) in `Figure.beside`
 OF_PLAIN = " (plain)"  # the end of the heading of plain values in place of debiased ones
 
+# The units outside of reports, where 0.05 is 5 percent, or 5 points.
+EXPORTED: dict[Unit, str] = {unit: unit for unit in get_args(Unit)}
+EXPORTED |= {"points": "share", "small_share": "share", "signed": "effect"}
 _VALUES: dict[Unit, Callable[[float | None], str]] = {
     "share": numbers.share,
     "small_share": partial(numbers.share, digits=2),

@@ -90,17 +90,17 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
             of_run.update({row.name: row for row in adjusted})
     rows = []
     for figure, meaning in SIDES.items():
-        before = next((of_run[figure].cells[0] for of_run in by_name if figure in of_run), None)
-        if before is not None:
-            rows.append(
-                SidesRow(
-                    SHOWN_AS.get(figure, figure), before, [_cells(of_run.get(figure)) for of_run in by_name], meaning
-                )
-            )
+        of_figure = [of_run.get(figure) for of_run in by_name]
+        if any(of_figure):
+            # The first run's value is that of the answers that both runs of a pair have.
+            befores = {row.cells[0] for row in of_figure if row is not None}
+            cells = [_cells(row, with_before=len(befores) > 1) for row in of_figure]
+            before = befores.pop() if len(befores) == 1 else MISSING
+            rows.append(SidesRow(SHOWN_AS.get(figure, figure), before, cells, meaning))
         if figure == UPTAKE:
             lowest = [_lowest(changes.rows) for changes in compared]
-            befores = {(row.name, row.cells[0]) for row in lowest if row is not None}
-            before = befores.pop()[1] if len(befores) == 1 else MISSING
+            of_axes = {(row.name, row.cells[0]) for row in lowest if row is not None}
+            before = of_axes.pop()[1] if len(of_axes) == 1 else MISSING
             rows.append(SidesRow(LOWEST, before, [*map(_of_axis, lowest)], _MEANINGS[LOWEST]))
     if any(effect is not None for effect in effects):
         drifts = [None if effect is None else effect.drift for effect in effects]
@@ -157,8 +157,11 @@ def sides_section(sides: Sides) -> Section:
     return section("sides", "Bias and side effects", "report/sides.html.jinja", {"sides": sides, "reading": READING})
 
 
-def _cells(row: ChangeRow | None) -> tuple[str, str]:
-    return (MISSING, "") if row is None else (row.cells[1], row.sentence)
+def _cells(row: ChangeRow | None, *, with_before: bool) -> tuple[str, str]:
+    if row is None:
+        return MISSING, ""
+    before, after, *_ = row.cells
+    return after, f"{before} before: {row.sentence}" if with_before else row.sentence
 
 
 def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:

@@ -88,8 +88,8 @@ def largest_gap_change(before: _Tables, after: _Tables, level: float) -> PairedC
     number = min(int((of_axis.T @ of_axis).min()) for of_axis in known)
     # What the questions may not have shown of runs in which the answers to all of them are the same.
     slack = is_constant(rows) * (1 + first) + is_constant(others) * (1 + second)
-    high = _highest_change(rows, others, number, slack, level)
-    low = -_highest_change(others, rows, number, slack, level)
+    high = min(_highest_change(rows, others, number, slack, level), 1.0)
+    low = -min(_highest_change(others, rows, number, slack, level), 1.0)
     return PairedChange(first, second, (low, high), None, None)
 
 
@@ -125,8 +125,8 @@ def name_gap_change(before: np.ndarray, after: np.ndarray, groups: Sequence[str]
     is_same = [all(np.nanmax(table) - np.nanmin(table) < ZERO for table in run.values()) for run in runs]
     slack = is_same[0] * (1 + first) + is_same[1] * (1 + second)
     best = [(of_run.high, of_run.low) for of_run in largest]
-    high = _highest_change_of_names(runs[0], runs[1], best[0], slack, level)
-    low = -_highest_change_of_names(runs[1], runs[0], best[1], slack, level)
+    high = min(_highest_change_of_names(runs[0], runs[1], best[0], slack, level), 1.0)
+    low = -min(_highest_change_of_names(runs[1], runs[0], best[1], slack, level), 1.0)
     return PairedChange(first, second, (low, high), None, None)
 
 

@@ -35,6 +35,7 @@ def report(results: Results) -> Report:
         "terms": terms,
         "mass": decisions.option_mass,
         "is_low": decisions.has_low_mass,
+        "is_quick": results.record.settings.quick and results.record.settings.prompts is None,
     }
     headings = [f"{GAP} on each axis", f"{SPREAD} by axis"]
     if decisions.differ:

@@ -25,13 +25,21 @@ from hb_metrics.measurements.generation.figures import (
     turn_sentences,
 )
 from hb_metrics.measurements.generation.name_groups import NameGroups
-from hb_metrics.measurements.generation.results import SHORT, Generation, RefusalShares, ServedCounts, Turns
+from hb_metrics.measurements.generation.results import (
+    SHORT,
+    SHORT_SHARE,
+    Generation,
+    RefusalShares,
+    ServedCounts,
+    Turns,
+)
 from hb_metrics.measurements.generation.terms import chooser_content, frequency_section, shown_pair, terms_section
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import ALPHA, uneven_sentence
 from hb_metrics.run.record import CONFIDENCE_LEVEL, GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
 from hb_metrics.stats.clusters import quantile
+from hb_metrics.stats.gen_bias_intervals import NO_VARIATION_REASON
 
 # The style of all terms is tested at half of 5 % (the lower end of its interval). Axes (together) and refusals add the
 # other half, so that an answer is wrong in about 5 % of the runs in which nothing differs.
@@ -41,7 +49,7 @@ ALPHA_OF_NAMES = ALPHA - ALPHA_OF_REFUSALS  # groups of names have no axes
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
-SHORT_SHARE = 0.5
+MOST = 0.5  # from this share of refusals on, the answer states it
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 
 
@@ -120,11 +128,16 @@ def whole_answer(
     clauses = [f"the style of replies differs{where}"] if differs == "yes" else []
     clauses += ["the model refuses some people more often"] if refusals else []
     if differs == "unknown" and not clauses:
+        full = whole.get("Full Gen Bias, debiased")
         few = "the replies are too short" if is_short else f"there are too few {'names or ' * bool(of_names)}replies"
         clauses = [f"{few} to compare their style{of_names}"]
+        if full is not None and full.no_interval == NO_VARIATION_REASON:
+            clauses = ["replies to the same prompt do not vary, so their style cannot be compared"]
     is_trial = results.record.style_classifier.is_embedded and not is_short
     trial = "The figures of style are for trials, because the embedded classifier is weak." if is_trial else ""
-    answers = [style, trial, refusals]
+    share_refused = generation.refusals.refusals.share
+    mostly = f"The model refuses {share(share_refused)} of prompts." if share_refused > MOST and not refusals else ""
+    answers = [style, trial, refusals, mostly]
     if generation.turns and generation.name_groups is None:  # names are not the user's identity, but draws of a group
         answers += turn_sentences(generation.turns)[:1]
     return " ".join(filter(None, answers)), "yes" if refusals else differs, " and ".join(clauses)

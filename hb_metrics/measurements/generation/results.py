@@ -27,6 +27,7 @@ from hb_metrics.stats.changes import PairedChange
 # For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
 SHORT = 4  # replies with fewer words, such as "Yes." and "70", have no style to speak of
+SHORT_SHARE = 0.5  # from this share of short replies on, style is not judged
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentione
 from hb_metrics.layout.numbers import axis_groups, axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
-from hb_metrics.measurements.generation.results import Generation
+from hb_metrics.measurements.generation.results import SHORT, SHORT_SHARE, Generation
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means, reply_share_changes
@@ -26,7 +26,13 @@ from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, uncertainty
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
-from hb_metrics.stats.gen_bias_intervals import CellKey, CellReplies, gen_bias_change, gen_bias_covariances
+from hb_metrics.stats.gen_bias_intervals import (
+    NO_VARIATION_REASON,
+    CellKey,
+    CellReplies,
+    gen_bias_change,
+    gen_bias_covariances,
+)
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.question_tables import row_means
 
@@ -122,6 +128,11 @@ def _unlike(first: Run, second: Run) -> str | None:
         return "in a template of one of the runs, no term has a second reply, so sampling noise cannot be subtracted"
     if any(vars(classifiers[0])[name] != vars(classifiers[1])[name] for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
+    if any(generation.short_share >= SHORT_SHARE for generation in generations):
+        return f"many replies of a run have fewer than {SHORT} words, so their style shows little"
+    reasons = [generation.gen_bias.no_intervals for generation in generations]
+    if any(reason is not None and reason.full_gen_bias == NO_VARIATION_REASON for reason in reasons):
+        return "in one of the runs, replies to the same prompt do not vary"
     return None
 
 

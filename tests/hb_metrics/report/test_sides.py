@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.nouns import nouns_of
 from hb_metrics.measurements.generation.results import refusals_table
+from hb_metrics.measurements.generation.run_changes import changes
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.report.changes import ChangeRow, RunChanges, run_changes
@@ -33,6 +35,8 @@ from hb_metrics.report.sides import (
 )
 from hb_metrics.run.run_folder import run_digest
 from hb_metrics.stats.changes import PairedChange
+from hb_metrics.stats.gen_bias import ByMetric
+from hb_metrics.stats.gen_bias_intervals import NO_VARIATION_REASON
 from tests.hb_metrics.made_results import (
     LABELS,
     add_awareness,
@@ -182,6 +186,37 @@ def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     for sentence in sides.sentences:
         assert sentence in page.words
         assert sentence in card
+
+
+def test_values_before_are_those_of_each_pair(folders):
+    runs = [read_run(folders[name]) for name in ("before", "less biased", "ignores")]
+    first, second = (run_changes(runs[0], run, ("before", "after")) for run in runs[1:])
+    for row in second.rows:  # as if the last run had fewer replies, so that others of the first run are compared
+        if row.name == UPTAKE:
+            other = row._replace(change=row.change._replace(first=row.change.first / 2))
+    rows = [other if row.name == UPTAKE else row for row in second.rows]
+    found = {row.name: row for row in both_sides(runs, [first, second._replace(rows=rows)]).rows}
+    uptake, bias = found[SHOWN_AS.get(UPTAKE, UPTAKE)], found["Full Gen Bias"]
+    assert uptake.before == "–"
+    assert uptake.after[1][1] == f"{other.cells[0]} before: {other.sentence}"
+    assert (bias.before != "–", "before" in bias.after[0][1]) == (True, False)
+
+
+def test_styles_that_a_report_does_not_judge_are_not_compared(folders):
+    before, after = (read_run(folders[name]) for name in ("before", "less biased"))
+    plain = after.results.generation.gen_bias
+    unvaried = ByMetric(NO_VARIATION_REASON, None, None, None, None, None)
+    for changed, reason in (
+        ({"short_share": 0.6}, "fewer than 4 words"),
+        ({"gen_bias": plain._replace(no_intervals=unvaried)}, "do not vary"),
+    ):
+        generation = replace(after.results.generation, **changed)
+        other = after._replace(results=after.results.with_("generation", generation))
+        for pair in ((before, other), (other, before)):
+            found = changes(*pair)
+            assert reason in found.reason
+            assert "Full Gen Bias, debiased" not in found.by_name
+            assert UPTAKE in found.by_name
 
 
 def test_side_effects_show_for_the_runs_they_were_measured_for(folders):

@@ -26,6 +26,7 @@ from hb_metrics.command.arguments import settings_of, wanted_measurements
 from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
+from hb_metrics.command.table import table
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer, labelled_by
@@ -193,6 +194,12 @@ def test_a_plan_predicts_half_widths_for_more_questions(loaded):
     deviation = means.groupby("question").mean().std(ddof=1)
     assert halves[1] == pytest.approx(stats.t.ppf(0.975, 143) * deviation / 12, rel=0.08)
     assert "Largest gap in decisions, Age" in plan(loaded)
+    rows = json.loads(table([run], ["a"], "json", by="axis"))
+    by_name = {row["figure"]: row for row in rows}
+    gap = run.results.decisions.by_axis["age"].pair.gap
+    assert by_name["Largest gap in decisions, Age"]["value"] == gap.value
+    known = load_run(loaded).figures
+    assert {*known["unit"]} <= {"share", "bias", "mean", "effect", "nats", "count"}
 
 
 def test_two_runs_are_compared_by_question(loaded, tmp_path):
