@@ -44,6 +44,7 @@ function element(tag, text, className) {
   const made = document.createElement(tag);
   made.textContent = text;  // as text and not as HTML, because terms and replies are untrusted
   if (className) made.className = className;
+  if (className === "reply") made.dir = "auto";
   return made;
 }
 

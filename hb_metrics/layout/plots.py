@@ -5,6 +5,7 @@ replaces the colours in dark mode. A chart is also a valid SVG file.
 """
 
 import math
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from hb_metrics.layout.figure import PLAIN, Bounds, Figure, Unit
 Plot = Markup
 LEFT = 29  # the width of the column of row labels, in percent
 LABELLED_WIDTH = 18  # the maximum number of characters in a label beside a point
+_LONG_WORD = re.compile(r"([\u2e80-\uffef]{7}|\S{18})(?=\S)")  # the page's edge would cut it
 _LABEL_WIDTH = 13  # the maximum number of characters in a line of a row's label, which must fit on a phone's screen
 _LINE, _ROW = 16, 30  # heights in pixels
 _TICKS = 5
@@ -169,7 +171,7 @@ def rows_plot(
     axis = _axis(values, is_log)
     body, labels, dots, top = [], [], [], 0.0
     for row in rows:
-        wrapped = textwrap.wrap(row.label, _LABEL_WIDTH, break_long_words=False) or [""]
+        wrapped = textwrap.wrap(_LONG_WORD.sub(r"\1 ", row.label), _LABEL_WIDTH, break_long_words=False) or [""]
         size = max(height, _LINE * len(wrapped) + 6)
         middle = top + size / 2
         labels.append((middle, wrapped))

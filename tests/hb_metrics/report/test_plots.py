@@ -21,6 +21,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "</text>")
 
 
+def test_no_line_of_a_label_is_longer_than_its_column():
+    for label, most in (("w" * 60, 18), ("我" * 50, 7), ("African-American people", 13)):
+        svg = ElementTree.fromstring(str(figures_plot([Figure(label, 0.0, "share")], "Bias")))
+        lines = [text for text in svg.itertext() if text.strip() and text.strip() in label]
+        assert max(map(len, lines)) <= most
+        assert "".join("".join(lines).split()) == "".join(label.split())
+
+
 def every_plot(name):
     """All plots there are, with this name wherever a name comes from data."""
     terms = [Term(name, name, 3, 0.0, {name: value}, 0.0) for value in (0.1, 0.2, 0.3)]
