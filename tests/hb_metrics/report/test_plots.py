@@ -24,9 +24,9 @@ LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "</text>")
 def test_no_line_of_a_label_is_longer_than_its_column():
     for label, most in (("w" * 60, 18), ("我" * 50, 7), ("African-American people", 13)):
         svg = ElementTree.fromstring(str(figures_plot([Figure(label, 0.0, "share")], "Bias")))
-        lines = [text for text in svg.itertext() if text.strip() and text.strip() in label]
-        assert max(map(len, lines)) <= most
-        assert "".join("".join(lines).split()) == "".join(label.split())
+        lines = [text for text in svg.itertext() if text.strip() and text.replace(" ", "") in label]
+        assert max(len(word) for line in lines for word in line.split()) <= most
+        assert "".join(lines).replace(" ", "") == label.replace(" ", "")
 
 
 def every_plot(name):
