@@ -27,7 +27,7 @@ _LATIN = re.compile(
 _MARKS = re.compile(
     "[\u0300-\u0315\u031b\u0323-\u0331]"
 )  # marks on letters for which Unicode has no precomposed character
-_MARK = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
+_ACCENTS = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
 # Letters that Unicode does not decompose into a letter and a mark.
 _WITHOUT_MARKS = str.maketrans(
     {"ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ı": "i"}
@@ -43,7 +43,7 @@ _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 def unaccented(text: str) -> str:
     """Returns Latin letters without marks: "José" becomes "Jose", and "Łukasz" becomes "Lukasz"."""
     letters = unicodedata.normalize("NFD", text.translate(_WITHOUT_MARKS))
-    return unicodedata.normalize("NFC", _MARK.sub("", letters))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
 
 
 def is_invisible(character: str) -> bool:

@@ -31,9 +31,8 @@ from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.planning import load
 from hb_metrics.measurements.awareness.compute import cluster_mean, estimate
 from hb_metrics.measurements.awareness.figures import cluster_change
-from hb_metrics.measurements.reply_requests import ask, request_replies
+from hb_metrics.measurements.reply_requests import ask, layout_of_run, request_replies
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.models.chats import ChatOptions
 from hb_metrics.report.sides import EFFECTS_FILE
 from hb_metrics.run.run_folder import REPLIES, run_digest, write_json
 from hb_metrics.run.schema import by_id
@@ -138,8 +137,7 @@ def greedy_answers(side: Side) -> dict[str, str]:
 
 
 def _predictions(side: Side, answers: Mapping[str, str]) -> Iterator[tuple[list[int], torch.Tensor]]:
-    shared = side.settings.run
-    layout = side.engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    layout = layout_of_run(side.engine, side.settings.run)
     return reply_predictions([*answers], [*answers.values()], side.engine.loaded, layout)
 
 

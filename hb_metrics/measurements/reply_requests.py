@@ -41,7 +41,7 @@ def request_replies(
     Returns:
         The requests, their layout, and the settings in the model's generation_config that are not supported.
     """
-    layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    layout = layout_of_run(engine, shared)
     check_system(prompts, layout)
     extent, extent_reason = choose_extent(reply, layout.context, preset, decides=decides)
     decoding, ignored = engine.decoding(preset, extent, **changes)
@@ -58,6 +58,10 @@ def request_replies(
         **about,
     )
     return requests, layout, ignored
+
+
+def layout_of_run(engine: "Engine", shared: RunOptions) -> Layout:
+    return engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
 
 
 def check_system(prompts: pa.Table, layout: Layout) -> None:

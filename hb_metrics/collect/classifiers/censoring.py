@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 REPLACEMENT = "left-handed"
 MASK = "XYZ"
 NAME = "Alex"  # replaces a user's name
+_UNACCENTED_LENGTH = 4  # without their accents, shorter names are other words ("Ái", "Thế")
 
 # Matches the beginning of terms such as "who uses a wheelchair" and "who is deaf".
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
@@ -96,15 +97,11 @@ def mention_pattern(*terms: tuple[str, str | None]) -> re.Pattern[str]:
     return whole_words(form for term, plural in terms for form in _forms(term, plural or term))
 
 
-_SHORT = 3
-
-
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
     """Compiles a pattern that matches a name and its parts in a plain text, but no word in lower case ("grace")."""
     parts = {name, *filterfalse(str.islower, re.findall(r"\w[^ -]+", name))}
-    # Without accents, short parts may be other words ("Ái", "Thế").
-    parts |= {plain for part in parts if len(plain := unaccented(part)) > _SHORT}
+    parts |= {plain for part in parts if len(plain := unaccented(part)) >= _UNACCENTED_LENGTH}
     written = (spelling for part in parts for spelling in (part, part.upper(), part.title()))
     return whole_words(map(_word_forms, written), flags=0)
 

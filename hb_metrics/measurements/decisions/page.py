@@ -175,7 +175,7 @@ def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str
             figure = by_name[f"{UNANSWERED}: largest gap, {axis_label(axis)}"]
             high, low, by = *_who(axis, pair), f", by {figure.words}"
             if not pair.is_clear:
-                high, low, by = *(f"{some} groups of names" for some in ("some", "other")), ""
+                high, low, by = "some groups of names", "other groups of names", ""
             sentences.append(
                 f"Answers about {high} contain no decision, for example because of a refusal, more often than answers "
                 f"about {low}{by}. They are not part of the decisions."

@@ -3,8 +3,8 @@ import pyarrow as pa
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, plan_dialogue
 from hb_metrics.measurements.measurement import Planned, Task
+from hb_metrics.measurements.reply_requests import layout_of_run
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.models.chats import ChatOptions
 from hb_metrics.run.run_folder import DIALOGUE
 
 NUM_REPLIES = 500
@@ -15,9 +15,7 @@ def read_files(settings: Settings, prompts: pa.Table) -> Dialogue:
 
 
 def plan(task: Task, dialogue: Dialogue) -> Planned:
-    shared = task.settings.run
-    layout = task.engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
-    scores = plan_dialogue(dialogue, task.loaded, layout)
+    scores = plan_dialogue(dialogue, task.loaded, layout_of_run(task.engine, task.settings.run))
     return Planned(
         {"dialogue": dialogue.description()},
         lambda: dialogue_into_shards(scores, task.loaded, task.folder / DIALOGUE),
