@@ -26,7 +26,7 @@ from hb_dataset.prompt_table import (
 )
 from hb_dataset.structures import STRUCTURED_SCHEMA, STRUCTURES_DIR, structured_prompt_table
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
-from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, read_vocabulary, with_articles
+from hb_dataset.vocabulary import Vocabulary, is_version, read_vocabulary, with_articles
 from hb_dataset.vocabulary_entries import Descriptor, Template
 
 DEFAULT_VERSION = "v1.0"
@@ -245,9 +245,7 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
     if not find_config(config).has_version:
         raise ValueError(f"config '{config}' is not built from a vocabulary; omit the folder '{vocabulary_dir}'")
     vocabulary = read_vocabulary(vocabulary_dir)
-    # Versions keep the articles that were published ("an European").
-    is_version = Path(vocabulary_dir).resolve().parent == VOCABULARIES
-    return vocabulary if is_version else with_articles(vocabulary)
+    return vocabulary if is_version(vocabulary_dir) else with_articles(vocabulary)
 
 
 def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None = None) -> pa.Table:

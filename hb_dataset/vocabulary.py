@@ -33,6 +33,7 @@ from hb_dataset.vocabulary_entries import (
 from hb_dataset.yaml_lines import Fault, FaultsError, Located, read_entries, repeat_faults
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
+_VERSIONS_FOLDER = VOCABULARIES.parts[-2:]  # hb_dataset/vocabulary
 
 # Maps each file (which is named after a field of `Vocabulary`) to the key of its list and the type of its entries. Each
 # other .yaml file contains the terms of an axis.
@@ -139,6 +140,14 @@ def _read(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocab
     if faults:
         raise FaultsError("vocabulary", folder, sorted(faults))
     return vocabulary
+
+
+def is_version(folder: str | Path) -> bool:
+    """Returns whether a folder is a version of the vocabulary, in this package or in another checkout of the project.
+
+    Versions keep the articles that were published ("an European"). All other vocabularies have articles by sound.
+    """
+    return Path(folder).resolve().parent.parts[-2:] == _VERSIONS_FOLDER
 
 
 def with_article(entry: Any) -> Any:

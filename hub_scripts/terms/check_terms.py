@@ -36,6 +36,7 @@ from hb_dataset.vocabulary import (
     MAX_WORDS_BEFORE,
     VOCABULARIES,
     Vocabulary,
+    is_version,
     read_vocabulary,
     with_article,
     with_articles,
@@ -100,7 +101,7 @@ def check(folder: Path, against: str | None = None) -> Report:
         vocabulary = read_vocabulary(folder)
     except FaultsError as error:
         faults += error.faults
-    if folder.resolve().parent.name != VOCABULARIES.name:  # prompts of a user's own vocabulary have right articles
+    if not is_version(folder):  # prompts of a user's own vocabulary have right articles
         vocabulary = vocabulary and with_articles(vocabulary)
         before, entries = ([_with_article(entry) for entry in listed] for listed in (before, entries))
     changes = compare(before, entries)
@@ -126,9 +127,9 @@ def link_faults(folder: Path) -> list[Fault]:
 
 def frozen_faults(folder: Path) -> list[Fault]:
     """Compares the frozen versions beside a folder in a checkout with the records in this package."""
-    root = folder.absolute().parent
-    if root.resolve().parts[-2:] != (LICENCE.parent.name, VOCABULARIES.name):
+    if not is_version(folder):
         return []
+    root = folder.absolute().parent
     own, recorded, faults = read_frozen(), _recorded(root), []
     for version, record in {**recorded, **own}.items():
         try:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from hb_dataset.matching import as_it_looks
 from hb_dataset.versions import frozen_versions, version_folder
-from hb_dataset.vocabulary import LISTS, VOCABULARIES
+from hb_dataset.vocabulary import LISTS, is_version
 from hb_dataset.vocabulary_entries import Descriptor
 from hb_dataset.yaml_lines import load_with_lines, read_entries
 
@@ -140,7 +140,7 @@ def read_against(folder: Path, against: str | None) -> tuple[str, list[Entry]]:
             entries = None if commit is None else _read_revision(folder, commit.decode().strip())
             if entries is not None:
                 return f"the branch {branch}", entries
-        if folder.resolve().parent.name != VOCABULARIES.name:
+        if not is_version(folder):
             return "an empty vocabulary", []
         newest = frozen_versions()[-1]
         return newest, read_folder(version_folder(newest))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hb_dataset import load_table
 from hb_dataset.versions import frozen_versions, version_folder
 from hub_scripts.terms.check_terms import NUM_ENTRIES, NUM_SENTENCES, as_text, check, frozen_faults, main
 from hub_scripts.terms.entries import resemble
@@ -63,7 +64,7 @@ def write(folder, changes=()):
 def checked(tmp_path, changes=(), folder="after"):
     """The report on the small vocabulary with changes, compared with the one without."""
     before = write(tmp_path / "before")
-    (tmp_path / folder).parent.mkdir(exist_ok=True)
+    (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
     return check(write(tmp_path / folder, changes), str(before))
 
 
@@ -326,10 +327,12 @@ def git(tmp_path, monkeypatch):
 
 
 def test_an_article_is_that_of_the_sound_in_a_users_vocabulary_and_to_check_in_a_version(tmp_path):
-    version = checked(tmp_path, term("unique"), "vocabulary/next")
+    version = checked(tmp_path, term("unique"), "hb_dataset/vocabulary/next")
     assert any("'an unique woman'; if the article is wrong, add `article: a`" in hint.message for hint in version.hints)
-    own = checked(tmp_path, term("unique"))
+    own = checked(tmp_path, term("unique"), "vocabulary/mine")  # not a version, whatever its folder is called
     (entry, sentences), *_ = own.sentences
+    assert {*sentences} < {*load_table("v1.0", own.folder)["text"].to_pylist()}
+    assert "I know an unique woman." in load_table("v1.0", version.folder)["text"].to_pylist()
     assert (entry.name, own.hints) == ("unique", [])
     assert any("a unique" in sentence for sentence in sentences)
     assert not any("an unique" in sentence for sentence in sentences)

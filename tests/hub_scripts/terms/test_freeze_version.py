@@ -1,3 +1,4 @@
+import shutil
 from collections import Counter
 from datetime import UTC, date, datetime
 
@@ -7,6 +8,7 @@ from hb_dataset import read_vocabulary
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompts import config_table, version_configs
 from hb_dataset.versions import NEXT, read_frozen, read_version
+from hb_dataset.vocabulary import VOCABULARIES
 from hub_scripts.terms.freeze_version import freeze_version
 from tests.hub_scripts.versions_on_disk import copy_small, edit, freeze_small, table_of
 
@@ -17,7 +19,8 @@ GROWING = SPRY, f"{SPRY}  - term: growing\n    bucket: young\n    source: a test
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """v1.0 and next in the package's place, with two axes and few templates."""
-    root = freeze_small(tmp_path / "vocabulary", "v1.0", without="nonce")
+    root = freeze_small(tmp_path / "hb_dataset" / "vocabulary", "v1.0", without="nonce")
+    shutil.copy(VOCABULARIES.parent / "LICENSE", root.parent)
     copy_small(NEXT, root / NEXT, without="nonce")
     monkeypatch.setattr(vocabulary_module, "VOCABULARIES", root)
     return root
