@@ -56,12 +56,6 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
     return plain.with_replaced(edit for match in matches for edit in _edits(match, forms))
 
 
-def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[str, str | None]:
-    """Returns the text and its counterfactual, both in lower case in mode `published`."""
-    other = counterfactual(text, specification, mode)
-    return lowered(text) if mode == "published" else text, other
-
-
 def lowered(text: str) -> str:
     """Converts a text to lower case but keeps its length, unlike `str.lower`, which turns "İ" into two characters."""
     return text.replace("İ", "i").lower()

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
 from hb_dataset.bias_specification import BiasSpecification, read_specification
-from hb_dataset.counterfactuals import Mode, check_mode, counterfactual, lowered, pair_of
+from hb_dataset.counterfactuals import Mode, check_mode, counterfactual, lowered
 from hb_dataset.table_files import column_of, filled_text_in, read_header, read_lines, read_table
 
 SPLITS = ("train", "validation", "test")
@@ -47,7 +49,7 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
     folders = _folders(folder, specification)
     splits: dict[str, list[Phrase]] = {}
     for name in SPLITS:
-        phrases = _read_split(folder, folders, name, specification)
+        phrases = _read_split(folder, folders, name)
         if phrases is not None:
             splits[name] = phrases
     for name, phrases in splits.items():
@@ -70,20 +72,17 @@ def _folders(folder: Path, specification: BiasSpecification) -> list[Path]:
 
 
 def _files(folders: Sequence[Path], *patterns: str) -> list[Path]:
-    return [path for folder in folders for pattern in patterns for path in sorted(folder.glob(pattern))]
+    paths = [path for folder in folders for pattern in patterns for path in sorted(folder.glob(pattern))]
+    return [path for path in paths if path.is_file()]
 
 
-def _read_split(
-    folder: Path, folders: Sequence[Path], split: str, specification: BiasSpecification
-) -> list[Phrase] | None:
-    path = _only([path for path in _files(folders, f"{split}.csv", f"{split}.txt") if path.is_file()], folder, split)
-    if path is not None:
-        return _plain_phrases(path)
+def _read_split(folder: Path, folders: Sequence[Path], split: str) -> list[Phrase] | None:
+    sources = [(f"{split}.csv", f"{split}.txt"), *((pattern,) for pattern in TRAIN_FILES if split == "train")]
+    for patterns in sources:
+        path = _only(_files(folders, *patterns), folder, split)
+        if path is not None:
+            return _plain_phrases(path)
     if split == "train":
-        for pattern in TRAIN_FILES:
-            path = _only(_files(folders, pattern), folder, split)
-            if path is not None:
-                return _plain_phrases(path)
         return None
     by_side: dict[bool, list[Path]] = {False: [], True: []}
     for path in _files(folders, f"*_biased_{_AUTHORS_FILES[split]}_reduced.csv"):
@@ -143,12 +142,6 @@ MAX_MISFITS = 1 / 2
 _LOG = logging.getLogger(__name__)
 
 
-class _Row(NamedTuple):
-    id: str
-    text_t1: str
-    text_t2: str
-
-
 def load_reddit_bias(
     folder: str | Path, bias_type: str | Path | BiasSpecification, *, mode: Mode | None = None
 ) -> "datasets.DatasetDict":
@@ -186,19 +179,16 @@ def load_reddit_bias(
         if skipped := len(files[name]) - len(rows):
             _LOG.warning("%s: %d %s phrases contain no term and were skipped", folder, skipped, name)
     for earlier, later in itertools.combinations(splits, 2):
-        texts = {row.text_t1 for row in splits[earlier]}
-        if number := sum(row.text_t1 in texts for row in splits[later]):
+        texts = {row["text_t1"] for row in splits[earlier]}
+        if number := sum(row["text_t1"] in texts for row in splits[later]):
             _LOG.warning("%s: %d texts occur in both %s and %s", specification.bias_type, number, earlier, later)
-    features = datasets.Features(dict.fromkeys(_Row._fields, datasets.Value("string")))
-    dataset = datasets.DatasetDict()
-    for name, rows in splits.items():
-        columns = {column: [getattr(row, column) for row in rows] for column in features}
-        dataset[name] = datasets.Dataset.from_dict(columns, features=features)
-    return dataset
+    schema = pa.schema([(column, pa.string()) for column in ("id", "text_t1", "text_t2")])
+    tables = {name: pa.Table.from_pylist(rows, schema) for name, rows in splits.items()}
+    return datasets.DatasetDict({name: datasets.Dataset(table) for name, table in tables.items()})
 
 
-def _check_identical(rows: Sequence[_Row], what: str, specification: BiasSpecification) -> None:
-    number = sum(row.text_t1 == row.text_t2 for row in rows)
+def _check_identical(rows: Sequence[dict[str, str]], what: str, specification: BiasSpecification) -> None:
+    number = sum(row["text_t1"] == row["text_t2"] for row in rows)
     if number > MAX_MISFITS * len(rows):
         raise ValueError(
             f"{number} of {len(rows)} counterfactuals in {what} are identical to their phrases; check that the phrases "
@@ -208,21 +198,23 @@ def _check_identical(rows: Sequence[_Row], what: str, specification: BiasSpecifi
         _LOG.warning("%s: %d of %d phrases are identical to their counterfactuals", what, number, len(rows))
 
 
-def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: Mode, split: str) -> list[_Row]:
+def _paired(
+    phrases: Sequence[Phrase], specification: BiasSpecification, mode: Mode, split: str
+) -> list[dict[str, str]]:
     rows = []
     num_without_term = 0
     for index, phrase in enumerate(phrases):
-        t1, other = pair_of(phrase.t1, specification, mode)
-        t2 = phrase.t2 if phrase.t2 is None or mode == "word" else lowered(phrase.t2)
-        if other is None and not phrase.given:
-            num_without_term += counterfactual(phrase.t1, specification, "published") is None
-        if mode == "published" and other is None:
-            other = t1
-        if t2 is not None and (phrase.given or mode == "published"):
-            other = t2
-        if other is None:
-            continue
-        rows.append(_Row(f"{specification.bias_type}-{split}-{index}", t1, other))
+        t1, t2 = phrase.t1, counterfactual(phrase.t1, specification, mode)
+        if t2 is None and not phrase.given:
+            num_without_term += counterfactual(t1, specification, "published") is None
+        if mode == "published":
+            t1 = lowered(t1)
+            made = t1 if t2 is None else t2
+            t2 = made if phrase.t2 is None else lowered(phrase.t2)
+        elif phrase.given:
+            t2 = phrase.t2
+        if t2 is not None:
+            rows.append({"id": f"{specification.bias_type}-{split}-{index}", "text_t1": t1, "text_t2": t2})
     if num_without_term > MAX_MISFITS * len(phrases):
         raise ValueError(
             f"{num_without_term} of {len(phrases)} {split} phrases contain no term of '{specification.bias_type}'; "
