@@ -4,7 +4,6 @@ Terms before the noun follow the order in `adjective_order.yaml`. The config con
 together would make more than 100 million prompts.
 """
 
-import hashlib
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from functools import cache
 import numpy as np
 
 from hb_dataset.noun_phrases import Intersection, prompt_masks
+from hb_dataset.prompt_table import content_digest
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Descriptor, Gender, selects
 
@@ -30,8 +30,20 @@ def all_intersections(vocabulary: Vocabulary) -> Iterator[Intersection]:
     an earlier pair has the same words.
     """
     positions = _positions(vocabulary)
-    for first, second in _pairs(vocabulary, positions):
-        yield intersect(vocabulary.descriptors[first], vocabulary.descriptors[second], positions)
+    allowed = _allowed(vocabulary)
+    numbered = list(enumerate(vocabulary.descriptors))
+    seen: dict[tuple[str, str], set[Gender | None]] = {}
+    for axes in itertools.combinations(vocabulary.axes, 2):
+        of_axes = [[(number, term) for number, term in numbered if term.axis == axis] for axis in axes]
+        for (number, first), (other, second) in itertools.product(*of_axes):
+            if not allowed[number, other] or _plain(first.term) == _plain(second.term):
+                continue
+            pair = intersect(first, second, positions)
+            genders = seen.setdefault((pair.before, pair.after), set())
+            # A pair without a gender can be combined with every noun, so it shares nouns with every other pair.
+            if not genders or not (pair.gender in {None, *genders} or None in genders):
+                genders.add(pair.gender)
+                yield pair
 
 
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
@@ -40,15 +52,13 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
     Pairs whose terms have been drawn least often come first. A hash that includes the seed breaks ties, so the sample
     is the same on every machine.
     """
-    terms, positions = vocabulary.descriptors, _positions(vocabulary)
-    used = np.zeros(len(terms), dtype=np.int64)
+    numbers = {term: number for number, term in enumerate(vocabulary.descriptors)}
+    used = np.zeros(len(numbers), dtype=np.int64)
     sample = []
-    kept = _pairs(vocabulary, positions)
-    for _, group in itertools.groupby(kept, key=lambda pair: (terms[pair[0]].axis, terms[pair[1]].axis)):
+    for _, group in itertools.groupby(all_intersections(vocabulary), key=lambda pair: pair.axis):
         pairs = list(group)
-        ranks = [_rank(terms[first], terms[second], seed) for first, second in pairs]
-        order = sorted(range(len(pairs)), key=ranks.__getitem__)
-        firsts, seconds = np.array(pairs)[order].T
+        order = np.argsort([_rank(pair, seed) for pair in pairs])
+        firsts, seconds = np.array([[numbers[term] for term in pair.descriptors] for pair in pairs])[order].T
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(PAIRS_PER_AXIS_PAIR, len(pairs))):
             # Among the pairs whose terms have been drawn least often, take the pair with the lowest hash.
@@ -56,8 +66,7 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
             free[best] = False
             used[firsts[best]] += 1
             used[seconds[best]] += 1
-        chosen = (pairs[number] for number in sorted(np.array(order)[~free]))
-        sample += [intersect(terms[first], terms[second], positions) for first, second in chosen]
+        sample += [pairs[number] for number in sorted(order[~free])]
     return sample
 
 
@@ -77,27 +86,6 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
         plural_after=_join_after([term.plural_after for term in after]),
         article=before[0].article if before else None,
     )
-
-
-def _pairs(vocabulary: Vocabulary, positions: dict[Descriptor, tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    left_out = _left_out(vocabulary)
-    prompts = _prompts(vocabulary)
-    numbered = list(enumerate(vocabulary.descriptors))
-    seen: dict[tuple[str, str], set[Gender | None]] = {}
-    for axes in itertools.combinations(vocabulary.axes, 2):
-        of_axes = [[(number, term) for number, term in numbered if term.axis == axis] for axis in axes]
-        for (number, first), (other, second) in itertools.product(*of_axes):
-            same = _plain(first.term) == _plain(second.term)
-            if same or other in left_out[number] or not prompts[number] & prompts[other]:
-                continue
-            before, after = _in_order(first, second, positions)
-            words = _join_before(before, positions), _join_after([term.after for term in after])
-            gender = first.gender or second.gender
-            genders = seen.setdefault(words, set())
-            # A pair without a gender can be combined with every noun, so it shares nouns with every other pair.
-            if not genders or not (gender in {None, *genders} or None in genders):
-                genders.add(gender)
-                yield number, other
 
 
 def _in_order(
@@ -157,20 +145,13 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
     return positions
 
 
-def _prompts(vocabulary: Vocabulary) -> list[int]:
-    """Returns an integer for each term.
-
-    Each bit states whether the term has a prompt for a certain noun and template.
-    """
-    masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
-    return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
-
-
-def _left_out(vocabulary: Vocabulary) -> list[set[int]]:
-    """Returns, for each term, the terms that must not be paired with it."""
+def _allowed(vocabulary: Vocabulary) -> np.ndarray:
+    """Returns whether two terms may be paired, and have a noun and a template in common: [terms, terms]."""
     terms = vocabulary.descriptors
+    masks = list(prompt_masks(terms, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns))
+    prompts = np.array(masks, dtype=np.float32).reshape(len(terms), -1)
+    allowed = prompts @ prompts.T > 0
     everything = range(len(terms))
-    left_out: list[set[int]] = [set() for _ in terms]
     for pair in vocabulary.left_out_pairs:
         ones = [one for one in everything if selects(terms[one], pair.axis, pair.buckets, pair.terms)]
         others: Sequence[int] = everything
@@ -179,9 +160,8 @@ def _left_out(vocabulary: Vocabulary) -> list[set[int]]:
             others = [other for other in everything if selects(terms[other], *of_others)]
         for one, other in itertools.product(ones, others):
             if not pair.both_before or (terms[one].before and terms[other].before):
-                left_out[one].add(other)
-                left_out[other].add(one)
-    return left_out
+                allowed[one, other] = allowed[other, one] = False
+    return allowed
 
 
 @cache
@@ -189,6 +169,5 @@ def _plain(term: str) -> str:
     return re.sub(r"[- ]", "", term.casefold())
 
 
-def _rank(first: Descriptor, second: Descriptor, seed: int) -> bytes:
-    words = (str(seed), first.axis, first.term, second.axis, second.term)
-    return hashlib.sha256("\x1f".join(words).encode()).digest()
+def _rank(pair: Intersection, seed: int) -> str:
+    return content_digest(str(seed), pair.first.axis, pair.first.term, pair.second.axis, pair.second.term)
