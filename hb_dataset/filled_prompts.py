@@ -83,15 +83,14 @@ class Person:
         return self.axis == NAMES_AXIS
 
 
-def fill(prompt: OwnPrompt, person: Person, order: int = 0) -> str:
-    """Fills the slots of a prompt.
+def fill(prompt: OwnPrompt, person: Person) -> str:
+    """Fills the slots of a prompt, with its options as in the file.
 
     Args:
         prompt: The prompt. A prompt without a slot for people is returned with its `{options}` filled.
         person: The person. Pronouns agree with the person's gender, or are plural if only `{people}` is a slot.
-        order: The order of the options: 0 as in the file, or 1 reversed.
     """
-    return _filled(prompt, person, order)[0]
+    return _filled(prompt, person, 0)[0]
 
 
 def _filled(prompt: OwnPrompt, person: Person, order: int) -> tuple[str, list[int]]:

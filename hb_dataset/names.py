@@ -1,4 +1,3 @@
-import hashlib
 import itertools
 from pathlib import Path
 
@@ -7,7 +6,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.prompt_table import PROMPT_SCHEMA
+from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
 from hb_dataset.table_files import read_table
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import NAMES_AXIS, SINGULAR_SLOT
@@ -16,7 +15,7 @@ from hb_dataset.yaml_lines import (
     Fault,
     FaultsError,
     Located,
-    Remark,
+    Remarked,
     Words,
     explained,
     read_entries,
@@ -32,13 +31,11 @@ _ID_DIGITS = 20  # as in other prompts
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class PersonName:
+class PersonName(Remarked):
     """A first name and the group that people associate with it. `source` also states how certain the association is."""
 
     name: Words
     group: Words
-    note: Remark | None = None
-    source: Remark | None = None
 
 
 def read_names(path: str | Path | None = None) -> list[PersonName]:
@@ -85,7 +82,7 @@ def name_prompts(names: list[PersonName], number: int) -> pa.Table:
         rows.append({**named, "axis": NAMES_AXIS, "bucket": person.group, "template": SINGULAR_SLOT, "plural": False})
     prompts = pa.Table.from_pylist(rows, PROMPT_SCHEMA).take(np.repeat(np.arange(len(names)), number))
     copies = itertools.product((person.name for person in names), range(number))
-    ids = [hashlib.sha256(f"{name}\x1f{copy}".encode()).hexdigest()[:_ID_DIGITS] for name, copy in copies]
+    ids = [content_digest(name, str(copy))[:_ID_DIGITS] for name, copy in copies]
     return prompts.set_column(0, "id", pa.array(ids, pa.string()))
 
 

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.command_line import did_you_mean
-from hb_dataset.table_files import SUFFIXES, filled_text_in, read_table, text_in
+from hb_dataset.table_files import SUFFIXES, column_error, filled_text_in, read_table, text_in
 from hb_dataset.written_text import DETERMINER, OPEN_PHRASE
 
 PRONOUN_SLOTS = ("they", "them", "their", "theirs", "themself")
@@ -227,8 +227,7 @@ def _rows(source: str) -> list[tuple[str, dict[str, object]]]:
         stream = islice(stream_split([of_hub[1]], of_hub[2] or "train"), MAX_ROWS + 1)
         rows = [(f"'{source}', row {number}", dict(row)) for number, row in enumerate(stream, start=1)]
         if rows and "prompt" not in rows[0][1]:
-            columns = ", ".join(rows[0][1])
-            raise ValueError(f"'{source}' has no column prompt; add such a column (the columns are: {columns})")
+            raise column_error(path, ("prompt",), rows[0][1])
     else:
         if not path.is_file():
             raise FileNotFoundError(f"prompts '{source}' is no file; pass a file, org/dataset:split, or {SHIPPED}")

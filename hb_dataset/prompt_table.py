@@ -5,12 +5,14 @@ less than a second.
 """
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.grouped import grouped
 from hb_dataset.noun_phrases import Intersection, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import (
@@ -173,21 +175,14 @@ def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
     the largest bucket. A hash determines the order of terms in a bucket, so adding a term changes few choices. Gendered
     terms are excluded, because they can be combined with only a third of the nouns.
     """
-    chosen: set[tuple[str, str]] = set()
-    for axis in {descriptor.axis for descriptor in descriptors}:
-        buckets: dict[str | None, list[Descriptor]] = {}
-        for descriptor in descriptors:
-            if descriptor.axis == axis and descriptor.gender is None:
-                buckets.setdefault(descriptor.bucket, []).append(descriptor)
-        turns = [buckets[name] for name in sorted(buckets, key=lambda name: _turn(name, len(buckets[name])))]
-        queues = [sorted(bucket, key=lambda descriptor: content_digest(axis, descriptor.term)) for bucket in turns]
-        rounds = [queue[turn] for turn in range(SMALL_TERMS_PER_AXIS) for queue in queues if turn < len(queue)]
-        chosen |= {(axis, descriptor.term) for descriptor in rounds[:SMALL_TERMS_PER_AXIS]}
-    return [descriptor for descriptor in descriptors if (descriptor.axis, descriptor.term) in chosen]
-
-
-def _turn(bucket: str | None, size: int) -> tuple[bool, int, str]:
-    return bucket != AFTER_THE_NOUN, -size, bucket or ""
+    by_hash = sorted(descriptors, key=lambda descriptor: content_digest(descriptor.axis, descriptor.term))
+    chosen: set[Descriptor] = set()
+    for of_axis in grouped((term.axis, term) for term in by_hash if term.gender is None).values():
+        buckets = grouped((term.bucket, term) for term in of_axis)
+        order = sorted(buckets, key=lambda name: (name != AFTER_THE_NOUN, -len(buckets[name]), name or ""))
+        turns = itertools.zip_longest(*(buckets[name] for name in order))
+        chosen |= {*[term for turn in turns for term in turn if term is not None][:SMALL_TERMS_PER_AXIS]}
+    return [descriptor for descriptor in descriptors if descriptor in chosen]
 
 
 def descriptors_of_most_nouns(vocabulary: Vocabulary) -> list[Descriptor]:

@@ -7,6 +7,8 @@ from math import gcd
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.grouped import grouped
+
 
 def seeded_generator(seed: int, purpose: str, identifier: str) -> np.random.Generator:
     """Creates a random generator for one purpose and one row (`identifier`).
@@ -34,13 +36,10 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
             f"sample is {number:,}; set a number from 1 to {prompts.num_rows:,}, or omit the option to use all prompts"
         )
     ids, axes, descriptors, templates = (prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template"))
-    cells: dict[Term, dict[str, list[tuple[bytes, int]]]] = {}
-    for row, (identifier, axis, descriptor, template) in enumerate(zip(ids, axes, descriptors, templates, strict=True)):
-        cell = cells.setdefault((axis, descriptor), {}).setdefault(template, [])
-        cell.append((_digest(seed, "prompt", identifier), row))
-    for of_term in cells.values():
-        for cell in of_term.values():
-            cell.sort(reverse=True)  # `pop` takes the last element, so the first prompt must be last
+    cells: dict[Term, dict[str, list[int]]] = {}
+    # `pop` takes the last element, so the first prompt must be last.
+    for row in sorted(range(len(ids)), key=lambda row: _digest(seed, "prompt", ids[row]), reverse=True):
+        cells.setdefault((axes[row], descriptors[row]), {}).setdefault(templates[row], []).append(row)
     terms = _order_terms(list(cells), seed)
     cycle = sorted(set(templates), key=lambda template: _digest(seed, "template", template))
     step = len(cycle) // gcd(len(cycle), len(terms))  # after this many turns, a term would repeat its first template
@@ -59,7 +58,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
             uses = used[term]
             _, _, template = min((uses[name], rank[name], name) for name in of_term)
             uses[template] += 1
-            drawn.append(of_term[template].pop()[1])
+            drawn.append(of_term[template].pop())
             if not of_term[template]:
                 del of_term[template]
         turn += 1
@@ -68,9 +67,8 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
 
 def _order_terms(terms: Sequence[Term], seed: int) -> list[Term]:
     """Orders the terms so that the axes take turns in proportion to their sizes (Steiner & Yeomans, 1993)."""
-    queues: dict[str, list[Term]] = {}
-    for term in sorted(terms, key=lambda term: _digest(seed, "term", *map(str, term))):
-        queues.setdefault(term[0], []).append(term)
+    mixed = sorted(terms, key=lambda term: _digest(seed, "term", *map(str, term)))
+    queues = grouped((term[0], term) for term in mixed)
     axes = sorted(queues, key=lambda axis: _digest(seed, "axis", axis))
     share = {axis: Fraction(len(queues[axis]), len(terms)) for axis in axes}
     taken = dict.fromkeys(axes, 0)

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hb_dataset.markdown_table import escape_markdown
+from hb_dataset.prompts import version_configs, version_of
+from hb_dataset.versions import frozen_versions
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
@@ -53,8 +55,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_settled_results(folder: Path) -> "Results":
-    from hb_dataset.prompts import version_configs
-    from hb_dataset.versions import frozen_versions
     from hb_metrics.measurements.results import read_run
 
     results = read_run(folder).results
@@ -138,10 +138,6 @@ def evaluation_results(results: "Results", dataset_id: str) -> dict[str, str]:
             path = f".eval_results/holistic_bias_{'_'.join([config, measurement.name, *words])}.yaml"
             files[path] = yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
     return files
-
-
-def version_of(config: str) -> str:
-    return config.split("-", 1)[0]
 
 
 def _notes(record: Record, measurement: Measurement, figure: Figure) -> str:

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -223,16 +224,14 @@ def _column_table(dataset: PublishedDataset) -> str:
 
 
 def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
-    terms = dataset.table("descriptors")
-    counts: dict[str, Counter[str]] = {}
-    for axis, label in zip(terms["axis"].to_pylist(), terms["preference"].to_pylist(), strict=True):
-        for row in (axis, "all"):
-            counts.setdefault(row, Counter())[label or LABELS[-1]] += 1
-    rows = []
-    for axis in sorted(counts, key=lambda axis: (axis == "all", axis)):
-        sentences = num_sentences[axis] if axis != "all" else num_sentences.total()
-        cells = [counts[axis].total(), *(counts[axis][label] for label in LABELS), sentences]
-        rows.append([axis if axis == "all" else f"`{axis}`", *(f"{count:,}" for count in cells)])
+    terms = dataset.table("descriptors").select(["axis", "preference"]).to_pandas().fillna(LABELS[-1])
+    counts = pd.crosstab(terms["axis"], terms["preference"], margins=True, margins_name="all")
+    counts = counts.reindex(columns=["all", *LABELS], fill_value=0)
+    sentences = {**num_sentences, "all": num_sentences.total()}
+    rows = [
+        [axis if axis == "all" else f"`{axis}`", *(f"{count:,}" for count in (*of_labels, sentences[axis]))]
+        for axis, *of_labels in counts.itertuples()
+    ]
     return markdown_table(["axis", "terms", *LABELS, "sentences"], rows, numbers=range(1, len(LABELS) + 3))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.command_line import CommandParser
+from hb_dataset.grouped import grouped
 from hb_dataset.prompts import config_table, version_configs
 from hb_dataset.versions import (
     CHANGELOG_FILE,
@@ -106,9 +107,9 @@ def changelog_lines(changes: Changes) -> list[str]:
 
 
 def _entry_lines(entries: Sequence[Entry]) -> list[str]:
-    names: dict[str, list[str]] = {}
-    for entry in entries:
-        names.setdefault(f"{entry.axis}" if entry.kind == TERM else f"{entry.kind}s", []).append(_code(entry.name))
+    names = grouped(
+        (f"{entry.axis}" if entry.kind == TERM else f"{entry.kind}s", _code(entry.name)) for entry in entries
+    )
     return [f"* {group}: {', '.join(listed)}" for group, listed in sorted(names.items())]
 
 
