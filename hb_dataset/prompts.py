@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -99,13 +100,17 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 
 
 def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
-    return [standalone_table(vocabulary.standalone_noun_phrases, vocabulary.templates)]
+    return [standalone_table(_required(vocabulary, "standalone_noun_phrases"), vocabulary.templates)]
 
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
-    if not vocabulary.seat_templates:
-        raise ValueError("the vocabulary has no seat_templates.yaml; add the file, or choose another config")
-    return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
+    return _prompts(vocabulary, vocabulary.descriptors, _required(vocabulary, "seat_templates"))
+
+
+def _required(vocabulary: Vocabulary, name: str) -> Any:
+    if not getattr(vocabulary, name):
+        raise ValueError(f"the vocabulary has no {name}.yaml; add the file, or choose another config")
+    return getattr(vocabulary, name)
 
 
 def intersection_batches(

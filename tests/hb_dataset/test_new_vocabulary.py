@@ -15,5 +15,8 @@ def test_a_new_vocabulary_loads(tmp_path, capsys):
     texts = load_table("v1.0", folder)["text"].to_pylist()
     assert "Hi! I'm a woman who works at night." in texts
     assert len(texts) == 16
+    for config, file in (("v1.0-seat", "seat_templates"), ("v1.1-noun-phrases", "standalone_noun_phrases")):
+        with pytest.raises(ValueError, match=rf"the vocabulary has no {file}\.yaml; add the file"):
+            load_table(config, folder)
     with pytest.raises(ValueError, match="pass the name of a new folder"):
         main([str(folder)])
