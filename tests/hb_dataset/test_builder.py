@@ -45,11 +45,6 @@ def test_a_vocabulary_of_your_own_is_kept_beside_v1(cache, own_folder):
     assert prepare(cache, "v1.0-small")["test"].num_rows == 13 * 6 * 30 * 4
 
 
-def test_an_unknown_config_is_reported_with_the_allowed_ones(cache):
-    with pytest.raises(ValueError, match=r"'v1\.0-smal' .* mean 'v1\.0-small'\? allowed: v1\.0, v1\.0-small"):
-        HolisticBias("v1.0-smal", cache_dir=str(cache))
-
-
 def test_structured_prompts_are_about_the_groups_asked_for(cache, tmp_path):
     def groups_of(groups):
         return Counter(prepare(cache, "robust-fixed", groups=groups)["test"]["group"])
