@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -29,6 +29,8 @@ from hb_dataset.structures import STRUCTURED_SCHEMA, STRUCTURES_DIR, structured_
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
 from hb_dataset.vocabulary import Vocabulary, is_version, read_vocabulary, with_articles
 from hb_dataset.vocabulary_entries import Descriptor, Template
+
+Entry = TypeVar("Entry")
 
 DEFAULT_VERSION = "v1.0"
 DEFAULT_CONFIG = DEFAULT_VERSION
@@ -100,17 +102,19 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 
 
 def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
-    return [standalone_table(_required(vocabulary, "standalone_noun_phrases"), vocabulary.templates)]
+    phrases = _required(vocabulary.standalone_noun_phrases, "standalone_noun_phrases.yaml")
+    return [standalone_table(phrases, vocabulary.templates)]
 
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
-    return _prompts(vocabulary, vocabulary.descriptors, _required(vocabulary, "seat_templates"))
+    templates = _required(vocabulary.seat_templates, "seat_templates.yaml")
+    return _prompts(vocabulary, vocabulary.descriptors, templates)
 
 
-def _required(vocabulary: Vocabulary, name: str) -> Any:
-    if not getattr(vocabulary, name):
-        raise ValueError(f"the vocabulary has no {name}.yaml; add the file, or choose another config")
-    return getattr(vocabulary, name)
+def _required(entries: tuple[Entry, ...], file: str) -> tuple[Entry, ...]:
+    if not entries:
+        raise ValueError(f"the vocabulary has no {file}; add the file, or choose another config")
+    return entries
 
 
 def intersection_batches(
