@@ -25,11 +25,11 @@ from hb_metrics.stats.gen_bias_intervals import (
     at_size,
     change_half_width,
     half_width,
-    run_covariances,
+    run_templates,
     value_variance,
 )
 from hb_metrics.stats.reply_shares import share_interval
-from hb_metrics.stats.u_statistic import MIN_REPLIES
+from hb_metrics.stats.u_statistic import MIN_REPLIES, template_covariances
 
 FULL = "Full Gen Bias"
 MOST_REPLIES = 2000
@@ -112,7 +112,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, ValueVariance], 
     cells.add(run.tables.vectors_of(STYLES, replies.ids), replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []
-    for axis, templates in run_covariances(cells, columns, 0).items():
+    for axis, templates in template_covariances(run_templates(cells), columns).items():
         figures: dict[str, tuple[str, ...]] = {}
         if axis is not None:
             figures[f"{FULL}, {axis_label(axis)}"] = "by_axis", axis

@@ -35,15 +35,8 @@ Returns:
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class DecisionGap(CheckedMetric):
     def _info(self) -> evaluate.MetricInfo:
-        text = datasets.Value("string")
-        return metric_info(
-            _DESCRIPTION,
-            _KWARGS_DESCRIPTION,
-            predictions=datasets.Value("float64"),
-            descriptors=text,
-            prompts=text,
-            axes=text,
-        )
+        columns = dict.fromkeys(("descriptors", "prompts", "axes"), datasets.Value("string"))
+        return metric_info(_DESCRIPTION, _KWARGS_DESCRIPTION, predictions=datasets.Value("float64"), **columns)
 
     def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
         return decision_gap(predictions, **options)

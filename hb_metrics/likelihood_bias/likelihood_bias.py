@@ -41,12 +41,8 @@ Returns:
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LikelihoodBias(CheckedMetric):
     def _info(self) -> evaluate.MetricInfo:
-        return metric_info(
-            _DESCRIPTION,
-            _KWARGS_DESCRIPTION,
-            predictions=datasets.Value("float64"),
-            **dict.fromkeys(("axes", "descriptors", "templates"), datasets.Value("string")),
-        )
+        columns = dict.fromkeys(("axes", "descriptors", "templates"), datasets.Value("string"))
+        return metric_info(_DESCRIPTION, _KWARGS_DESCRIPTION, predictions=datasets.Value("float64"), **columns)
 
     def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
         return likelihood_bias(predictions, **options)

@@ -193,15 +193,12 @@ def testable_axes(results: Mapping[str, Any]) -> set[str]:
 def _shares(tests: pd.DataFrame) -> dict[str, Any]:
     columns = {"significant": "likelihood_bias", "adjusted": "bh_likelihood_bias", "effect": "effect_size"}
     by_axis = tests.groupby("axis", observed=True)[list(columns)].mean()
-    nested: dict[str, dict[str, float]] = {}
-    both = tests.groupby(["axis", "template"], observed=True)["significant"].mean()
-    for (axis, template), share in zip(both.index.tolist(), both.tolist(), strict=True):
-        nested.setdefault(axis, {})[template] = share
+    by_cell = tests.groupby(["axis", "template"], observed=True)["significant"].mean()
     return {
         **{name: float(tests[column].mean()) for column, name in columns.items()},
         "by_axis": by_axis["significant"].to_dict(),
         "by_template": tests.groupby("template", observed=True)["significant"].mean().to_dict(),
-        "by_axis_and_template": nested,
+        "by_axis_and_template": {axis: by_cell[axis].to_dict() for axis in by_axis.index},
         "bh_by_axis": by_axis["adjusted"].to_dict(),
         "effect_size_by_axis": by_axis["effect"].to_dict(),
     }
@@ -211,10 +208,8 @@ def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
     frame = pd.DataFrame({"axis": axis, "descriptor": descriptor, "median": values})
-    medians = frame.groupby(["axis", "descriptor"])["median"].median().reset_index()
-    by_axis: dict[str, dict[str, float]] = {}
-    in_order = medians.sort_values(["axis", "median", "descriptor"])
-    columns = (in_order[name].tolist() for name in ("axis", "descriptor", "median"))
-    for of_axis, of_descriptor, median in zip(*columns, strict=True):
-        by_axis.setdefault(axis_names[of_axis], {})[descriptor_names[of_descriptor]] = median
-    return by_axis
+    medians = frame.groupby(["axis", "descriptor"], as_index=False)["median"].median()
+    return {
+        axis_names[axis]: {descriptor_names[row.descriptor]: row.median for row in of_axis.itertuples()}
+        for axis, of_axis in medians.sort_values(["median", "descriptor"]).groupby("axis")
+    }

@@ -1,6 +1,6 @@
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -37,13 +37,6 @@ _OF_STRUCTURES = (
     "verdicts",
     "verdict_over",
 )
-
-
-class _Figures(NamedTuple):
-    gaps: dict[str, dict[str, Any]]
-    by_group: dict[str, dict[str, Any]]
-    kl_divergence: Any
-    kl_error: str | None
 
 
 def regard_bias(
@@ -98,13 +91,15 @@ def regard_bias(
         all_other = f"all {len(rows.label)} rows have the label 'other', which is not counted"
         raise ValueError(f"{all_other}; pass rows labelled {', '.join(SCORED)}")
     counts = counted.counts()
-    no_structures = spread_over_units(counted, None, "structures", confidence_level)
-    over_structures = no_structures if counted.structure is None else spread_over_structures(counts, confidence_level)
+    over_structures = spread_over_units(counted, None, "structures", confidence_level)
+    if counted.structure is not None:
+        over_structures = spread_over_structures(counts, confidence_level)
     spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
     figures = _figures(counted, named, smoothing, spreads)
-    of_structures = _of_structures(counted, counts, figures.gaps, named, fixed_structure, smoothing, confidence_level)
+    gaps = figures["gaps"]
+    of_structures = _of_structures(counted, counts, gaps, named, fixed_structure, smoothing, confidence_level)
     return {
-        **figures._asdict(),
+        **figures,
         **of_structures,
         "num_rows": len(rows.label),
         "num_other": num_other,
@@ -121,7 +116,7 @@ def regard_bias(
 
 def _figures(
     rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, spreads: Sequence[UnitSpread]
-) -> _Figures:
+) -> dict[str, Any]:
     counts = rows.counts()
     by_group: dict[str, dict[str, Any]] = {}
     weighted: dict[str, dict[str, float]] = {}
@@ -140,7 +135,8 @@ def _figures(
         gap = None if None in means else _cleaned(means[0] - means[1])
         gaps[name] = {"advantaged": advantaged, "disadvantaged": disadvantaged, "gap": gap}
         gaps[name] |= _intervals({spread.name: spread.interval(gap, pair) for spread in spreads})
-    return _Figures(gaps, by_group, *kl_matrix(weighted, smoothing))
+    divergences, error = kl_matrix(weighted, smoothing)
+    return {"gaps": gaps, "by_group": by_group, "kl_divergence": divergences, "kl_error": error}
 
 
 def _group_figures(counts: np.ndarray) -> dict[str, Any]:
@@ -230,8 +226,12 @@ def _of_structures(
     enough_seeds = rows.prompt is None
     if fixed_structure in rows.structure.names:
         chosen = rows.where(rows.structure.codes == rows.structure.names.index(fixed_structure))
-        of_fixed = _fixed(chosen, pairs, smoothing, confidence_level)._asdict()
-        fixed = {**of_fixed, "num_counted": len(chosen.label)}
+        spreads = [
+            spread_over_structures(chosen.counts(), confidence_level),
+            spread_over_units(chosen, chosen.seed, "seeds", confidence_level),
+            spread_over_units(chosen, chosen.prompt, "prompts", confidence_level),
+        ]
+        fixed = {**_figures(chosen, pairs, smoothing, spreads), "num_counted": len(chosen.label)}
         enough_seeds |= chosen.seed is not None and len(np.unique(chosen.seed.codes)) >= MIN_UNITS
     over = {"fixed": "seeds" if enough_seeds else "prompts", "structured": "structures"}
     return {
@@ -240,15 +240,6 @@ def _of_structures(
         "verdicts": _verdicts(gaps, None if fixed is None else fixed["gaps"], over, fixed_structure),
         "verdict_over": over,
     }
-
-
-def _fixed(rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, confidence_level: float) -> _Figures:
-    spreads = [
-        spread_over_structures(rows.counts(), confidence_level),
-        spread_over_units(rows, rows.seed, "seeds", confidence_level),
-        spread_over_units(rows, rows.prompt, "prompts", confidence_level),
-    ]
-    return _figures(rows, pairs, smoothing, spreads)
 
 
 def _verdicts(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.inputs import as_numbers, check_column, check_columns, check_flag, check_values, text_codes
 
 # The paper's six clusters (A.7), in the order of its tables.
@@ -76,9 +77,7 @@ class CellSums:
         self._counts = np.zeros(0, dtype=np.int64)
         self._sums = np.zeros((0, 0))
         self._squares = np.zeros((0, 0))
-        self._batches: list[np.ndarray] = []
-        self._batch_indices: list[np.ndarray] = []
-        self._rows: tuple[np.ndarray, np.ndarray] | None = None
+        self._replies: dict[Cell, list[np.ndarray]] = {}
 
     def __len__(self) -> int:
         return self._num_replies
@@ -128,9 +127,9 @@ class CellSums:
             self._add_rows(values[rows], indices[codes[rows]])
         self._num_replies += len(values)
         if self.keep_replies:
-            self._batches.append(values.astype(np.float32))
-            self._batch_indices.append(indices[codes])
-            self._rows = None
+            by_cell = np.split(values[order].astype(np.float32), np.cumsum(np.bincount(codes))[:-1])
+            for cell, replies in zip(cells, by_cell, strict=True):
+                self._replies.setdefault(cell, []).append(replies)
 
     def cells(self) -> list[Cell]:
         return sorted(self._indices)
@@ -155,14 +154,7 @@ class CellSums:
 
     def replies(self, cell: Cell) -> np.ndarray:
         """Returns a cell's replies [replies, styles] as float64, in an order that does not depend on `add`."""
-        if self._rows is None:
-            self._batches = [np.concatenate(self._batches)]
-            self._batch_indices = [np.concatenate(self._batch_indices)]
-            order = np.argsort(self._batch_indices[0], kind="stable")
-            self._rows = order, np.append(0, np.cumsum(self._counts))
-        order, starts = self._rows
-        index = self._indices[cell]
-        rows = self._batches[0][order[starts[index] : starts[index + 1]]]
+        rows = np.concatenate(self._replies[cell])
         as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
         return np.rint(rows[np.argsort(as_bytes)] * _STEPS) / _STEPS
 
@@ -208,18 +200,10 @@ def _check_probabilities(values: np.ndarray) -> None:
 def _cells(
     descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str] | None
 ) -> tuple[list[Cell], np.ndarray]:
-    descriptor, descriptor_names = text_codes("descriptor", descriptors)
-    template, template_names = text_codes("template", templates)
-    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
-    keys = (template * len(axis_names) + axis) * len(descriptor_names) + descriptor
-    distinct, codes = np.unique(keys, return_inverse=True)
-    rest, descriptor = np.divmod(distinct, len(descriptor_names))
-    template, axis = np.divmod(rest, len(axis_names))
-    cells = [
-        Cell(template_names[t], axis_names[a], descriptor_names[d])
-        for t, a, d in zip(template, axis, descriptor, strict=True)
-    ]
-    return cells, codes
+    descriptor, keys = descriptor_codes(descriptors, axes)
+    template, names = text_codes("template", templates)
+    distinct, codes = np.unique(template * len(keys) + descriptor, return_inverse=True)
+    return [Cell(names[cell // len(keys)], *keys[cell % len(keys)]) for cell in distinct], codes
 
 
 def _checked_labels(labels: Sequence[str]) -> list[str]:

@@ -60,20 +60,13 @@ def intervals(
     and `noise` contains their sampling noise. Both are [metrics], in the order of `read_metrics`.
     """
     by_axis = {}
-    for axis, templates in run_covariances(cells, cells.columns, ddof).items():
+    for axis, templates in template_covariances(run_templates(cells), cells.columns, ddof).items():
         by_metric = zip(zip(*templates, strict=True), plain[axis], noise[axis], strict=True)
         by_axis[axis] = [
             value_interval(of_metric, plain_value - noise_value, plain_value, confidence_level, scale)
             for of_metric, plain_value, noise_value in by_metric
         ]
     return by_axis
-
-
-def run_covariances(
-    cells: CellSums, columns: Mapping[str, Sequence[int]], ddof: int
-) -> dict[str | None, list[list[Covariance]]]:
-    """Computes the variances of one run's values in each template, as `template_covariances` does."""
-    return template_covariances(_templates(cells), columns, ddof)
 
 
 def value_interval(
@@ -138,12 +131,12 @@ def rounded(low: float, high: float) -> list[float]:
     return [round(low, digits), round(high, digits)]
 
 
-def _templates(cells: CellSums) -> Iterator[tuple[dict[str | None, int], list[Paired]]]:
+def run_templates(cells: CellSums) -> Iterator[tuple[dict[str | None, int], list[Paired]]]:
+    """Yields the sizes of axes, and the replies, of each template, as `template_covariances` takes them."""
     for axes in cells.by_template().values():
         replies = [cells.replies(cell) for members in axes.values() for cell in members]
-        rows = np.concatenate(replies)
         sizes = {axis: len(members) for axis, members in axes.items()}
-        yield sizes, [Paired(rows, rows, np.array([len(of_cell) for of_cell in replies]))]
+        yield sizes, [Paired(np.concatenate(replies)[None], _counts(replies))]
 
 
 class Size(NamedTuple):
@@ -259,16 +252,13 @@ def _paired_templates(before: CellReplies, after: CellReplies) -> Iterator[tuple
             _, places, other_places = np.intersect1d(before.ids[rows], after.ids[other_rows], return_indices=True)
             shared.append(rows[places])
             other_shared.append(other_rows[other_places])
-        one, other = _vectors(before, first), _vectors(after, second)
-        both = Paired(_vectors(before, shared), _vectors(after, other_shared), _counts(shared))
-        yield (
-            Counter(axis for _, axis, _ in cells),
-            [Paired(one, one, _counts(first)), both, Paired(other, other, _counts(second))],
-        )
+        pairs = [[(before, first)], [(before, shared), (after, other_shared)], [(after, second)]]
+        yield Counter(axis for _, axis, _ in cells), [_paired(pair) for pair in pairs]
 
 
-def _vectors(run: CellReplies, rows: Sequence[np.ndarray]) -> np.ndarray:
-    return run.vectors[np.concatenate(rows)].astype(float)
+def _paired(runs: Sequence[tuple[CellReplies, Sequence[np.ndarray]]]) -> Paired:
+    vectors = np.stack([run.vectors[np.concatenate(rows)].astype(float) for run, rows in runs])
+    return Paired(vectors, _counts(runs[0][1]))
 
 
 def _counts(rows: Sequence[np.ndarray]) -> np.ndarray:

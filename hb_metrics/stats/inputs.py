@@ -99,11 +99,8 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
             f"{name} in row {row} is {list(column)[row]!r}; pass a string for each row, and omit rows that have no "
             "string, such as replies to prompts without a descriptor"
         )
-    names = encoded.dictionary.to_pylist()
-    alphabetical = sorted(range(len(names)), key=names.__getitem__)
-    codes = np.empty(len(names), dtype=np.int64)
-    codes[alphabetical] = np.arange(len(names))
-    return codes[encoded.indices.to_numpy()], [names[index] for index in alphabetical]
+    names, codes = np.unique(np.array(encoded.dictionary.to_pylist(), dtype=object), return_inverse=True)
+    return codes[encoded.indices.to_numpy()], names.tolist()
 
 
 def text_column(name: str, column: Any) -> list[str]:

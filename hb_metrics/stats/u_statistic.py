@@ -15,7 +15,7 @@ The variance in one run is the covariance of the run with itself. Templates are 
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,16 +28,14 @@ _SAME = 1e-4
 
 
 class Paired(NamedTuple):
-    """The replies of two runs to the same prompts of a template, or the replies of one run, twice.
+    """The replies of two runs to the same prompts of a template, or the replies of one run.
 
     Attributes:
-        first: [prompts, styles] The style vectors in one run, sorted by cell.
-        second: [prompts, styles] The style vectors in the other run.
+        vectors: [runs, prompts, styles] The style vectors, sorted by cell.
         counts: [cells] The number of prompts.
     """
 
-    first: np.ndarray
-    second: np.ndarray
+    vectors: np.ndarray
     counts: np.ndarray
 
 
@@ -171,28 +169,19 @@ def mean_covariance(templates: Sequence[Covariance]) -> Covariance:
 
 
 def _chosen(paired: Paired, styles: list[int], summed: bool) -> Paired:
-    def chosen(rows: np.ndarray) -> np.ndarray:
-        return rows[:, styles].sum(axis=1, keepdims=True) if summed else rows[:, styles]
-
-    return _mapped(paired, chosen, paired.counts)
+    vectors = paired.vectors[..., styles]
+    return paired._replace(vectors=vectors.sum(axis=2, keepdims=True) if summed else vectors)
 
 
 def _cells(paired: Paired, members: slice) -> Paired:
     ends = np.append(0, np.cumsum(paired.counts))
-    chosen = slice(ends[members.start], ends[members.stop])
-    return _mapped(paired, lambda rows: rows[chosen], paired.counts[members])
-
-
-def _mapped(paired: Paired, change: Callable[[np.ndarray], np.ndarray], counts: np.ndarray) -> Paired:
-    """Changes both arrays. The arrays of one run remain the same object, whose sums are computed once."""
-    first = change(paired.first)
-    return Paired(first, first if paired.second is paired.first else change(paired.second), counts)
+    return Paired(paired.vectors[:, ends[members.start] : ends[members.stop]], paired.counts[members])
 
 
 def _covariance(template: Sequence[Paired], ddof: int) -> Covariance:
     runs = template[::2]
     counts, number, size = [run.counts for run in runs], len(runs[0].counts), len(runs)
-    means = [np.add.reduceat(run.first, _starts(run.counts)) / run.counts[:, None] for run in runs]
+    means = [np.add.reduceat(run.vectors[0], _starts(run.counts)) / run.counts[:, None] for run in runs]
     others = [(mean.sum(axis=0) - mean) / (number - 1) for mean in means]
     sums, across = np.zeros((3, number, size, size)), np.zeros((size, size))
     lengths = []
@@ -219,8 +208,8 @@ def _covariance(template: Sequence[Paired], ddof: int) -> Covariance:
 
 def _num_changed(template: Sequence[Paired]) -> int:
     first, both, second = template
-    differ = np.abs(both.first - both.second).max(axis=1, initial=0) > _SAME
-    return int(np.count_nonzero(differ)) + len(first.first) + len(second.first) - 2 * len(both.first)
+    differ = np.abs(both.vectors[0] - both.vectors[1]).max(axis=1, initial=0) > _SAME
+    return int(np.count_nonzero(differ) + first.counts.sum() + second.counts.sum() - 2 * both.counts.sum())
 
 
 def _pair(
@@ -238,12 +227,11 @@ def _pair(
     full = paired.counts >= MIN_REPLIES
     if not full.any():
         # A run's variance is then unknown. Replies of two runs to the same prompts count as independent.
-        unknown = math.nan if paired.second is paired.first else 0.0
+        unknown = math.nan if len(paired.vectors) == 1 else 0.0
         return np.full((3, len(full)), unknown), unknown, np.zeros(0)
     kept, counts = np.repeat(full, paired.counts), paired.counts[full]
-    own = _residuals(paired.first[kept], counts, others[0][full])
-    other = own if paired.second is paired.first else _residuals(paired.second[kept], counts, others[1][full])
-    (residuals, lengths, along), (other_residuals, other_lengths, other_along) = own, other
+    of_runs = [_residuals(rows[kept], counts, apart[full]) for rows, apart in zip(paired.vectors, others, strict=False)]
+    (residuals, lengths, along), (other_residuals, other_lengths, other_along) = of_runs[0], of_runs[-1]
     norms = _squared_norms(residuals, other_residuals, counts)
     _, three, four = _averages((lengths, along), (other_lengths, other_along), norms, counts)
     linear, plug_in = three - four, np.add.reduceat(along * other_along, _starts(counts)) / (counts - 1)

@@ -61,72 +61,56 @@ def gathered(rows, *, axes=True, batch=None, **options):
     return cells
 
 
-def brute_force(rows, ddof, debias, scale=1000):
+def brute_force(rows, ddof, debias):
     """All values by loops over templates, columns and replies."""
 
-    def spread(values):
-        return (pvariance if ddof == 0 else variance)(values)
+    def replies_of(chosen, columns):
+        """The sum of these columns of each reply, by cell of the chosen rows."""
+        cells = {key: [] for key in sorted({row[:2] for row in chosen})}
+        for row in chosen:
+            cells[row[:2]].append(float(row[3][columns].sum()))
+        return list(cells.values())
 
-    def value(rows, score, debiased):
-        """Mean over templates of Var over descriptors of the mean of a score over replies; and its noise."""
+    def value(axis, columns):
+        """Mean over templates of Var over descriptors of the mean over replies; and its noise. Both ×1000."""
         values, noises = [], []
         for template in sorted({row[2] for row in rows}):
-            here = [row for row in rows if row[2] == template]
-            replies = {key: [] for key in sorted({row[:2] for row in here})}
-            for row in here:
-                replies[row[:2]].append(float(score(row[3])))
-            if len(replies) < 2:
+            everyone = [row for row in rows if row[2] == template]
+            cells = replies_of([row for row in everyone if axis in (None, row[0])], columns)
+            if len(cells) < 2:
                 continue
-            means = [fmean(result) for result in replies.values()]
             # Spread of single replies is that of the axis's other cells in the template, or of all if it has none.
-            within = spreads_within(here, score) or spreads_within(everyone_in(template), score)
-            v = [(variance(result) if len(result) > 1 else fmean(within)) / len(result) for result in replies.values()]
-            noises.append((1 - 1 / len(v)) * sum(v) / (len(v) - ddof))
-            values.append(spread(means) - (noises[-1] if debiased else 0))
-        return (scale * fmean(values), scale * fmean(noises)) if values else None
+            known = [variance(cell) for cell in cells if len(cell) > 1]
+            known = known or [variance(cell) for cell in replies_of(everyone, columns) if len(cell) > 1]
+            v = [(variance(cell) if len(cell) > 1 else fmean(known)) / len(cell) for cell in cells]
+            noises.append(1000 * (1 - 1 / len(v)) * sum(v) / (len(v) - ddof))
+            spread = (pvariance if ddof == 0 else variance)([fmean(cell) for cell in cells])
+            values.append(1000 * spread - (noises[-1] if debias else 0))
+        return (fmean(values), fmean(noises)) if values else None
 
-    def everyone_in(template):
-        return [row for row in everyone if row[2] == template]
+    def metrics(axis, which):
+        """The value (0) or the noise (1) of Full, Partial and Summed-Cluster Gen Bias."""
+        by_style = [value(axis, [column]) for column in range(len(LABELS))]
+        if None in by_style:
+            return None, None, None
+        partial = {name: sum(by_style[column][which] for column in columns) for name, columns in COLUMNS.items()}
+        summed = {name: value(axis, columns)[which] for name, columns in COLUMNS.items()}
+        return sum(of_style[which] for of_style in by_style), partial, summed
 
-    def spreads_within(rows, score):
-        """The variances of a score over the replies of each cell of two and more."""
-        cells = [[float(score(row[3])) for row in rows if row[:2] == key] for key in sorted({row[:2] for row in rows})]
-        return [variance(cell) for cell in cells if len(cell) > 1]
-
-    everyone = rows
-    scores = {label: (lambda p, column=column: p[column]) for column, label in enumerate(LABELS)}
-    sums = {name: (lambda p, wanted=wanted: p[wanted].sum()) for name, wanted in COLUMNS.items()}
-
-    def full(rows, which=0):
-        result = [value(rows, score, debias) for score in scores.values()]
-        return None if result[0] is None else sum(one[which] for one in result)
-
-    def partial(rows, which=0):
-        if full(rows) is None:
-            return None
-        return {
-            name: sum(value(rows, scores[LABELS[index]], debias)[which] for index in wanted)
-            for name, wanted in COLUMNS.items()
-        }
-
-    def summed(rows, which=0):
-        return None if full(rows) is None else {name: value(rows, score, debias)[which] for name, score in sums.items()}
-
-    def of(axis):
-        return [row for row in rows if row[0] == axis]
-
-    axes = sorted({row[0] for row in rows})
+    full, partial, summed = metrics(None, 0)
+    noise_floor, partial_noise, summed_noise = metrics(None, 1)
+    by_axis = {axis: metrics(axis, 0) for axis in sorted({row[0] for row in rows})}
     return {
-        "full_gen_bias": full(rows),
-        "partial_gen_bias": partial(rows),
-        "summed_cluster_gen_bias": summed(rows),
-        "by_axis": {axis: full(of(axis)) for axis in axes},
-        "partial_by_axis": {axis: partial(of(axis)) for axis in axes},
-        "summed_cluster_by_axis": {axis: summed(of(axis)) for axis in axes},
-        "by_style": {label: value(rows, score, debias)[0] for label, score in scores.items()},
-        "noise_floor": full(rows, 1),
-        "partial_noise_floor": partial(rows, 1),
-        "summed_cluster_noise_floor": summed(rows, 1),
+        "full_gen_bias": full,
+        "partial_gen_bias": partial,
+        "summed_cluster_gen_bias": summed,
+        "by_axis": {axis: values[0] for axis, values in by_axis.items()},
+        "partial_by_axis": {axis: values[1] for axis, values in by_axis.items()},
+        "summed_cluster_by_axis": {axis: values[2] for axis, values in by_axis.items()},
+        "by_style": {label: value(None, [column])[0] for column, label in enumerate(LABELS)},
+        "noise_floor": noise_floor,
+        "partial_noise_floor": partial_noise,
+        "summed_cluster_noise_floor": summed_noise,
     }
 
 

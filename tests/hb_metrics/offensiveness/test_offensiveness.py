@@ -6,26 +6,19 @@ import numpy as np
 import pytest
 
 from hb_metrics.offensiveness.averages import offensiveness
+from tests.hb_metrics.full_gen_bias.test_gen_bias import make_rows
 
 ROW = {"probabilities": [0.25, 0.75], "descriptors": ["old", "young"], "templates": ["t"] * 2, "axes": ["age"] * 2}
 
 
-def make_columns(seed=0, coarse=False):
-    """Unequal groups, a descriptor in two axes, cells where one is missing, and a template with a single descriptor."""
-    rng = np.random.default_rng(seed)
-    terms = {"age": ["old", "young", "queer", "aged"], "orientation": ["queer", "gay", "ace"], "nonce": ["doaxy"]}
-    rows = [("lonely", "age", "old", 0.5)] * 2
-    for axis, names in terms.items():
-        for index, descriptor in enumerate(names):
-            for template in ["I love {}.", "Hi, {}!", "a {}"]:
-                if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!")}:
-                    continue
-                drawn = rng.beta(1 + index, 2, int(rng.integers(1, 9)))
-                # Coarse probabilities stand on the threshold now and then.
-                rows += [(template, axis, descriptor, round(float(p) * 4) / 4 if coarse else float(p)) for p in drawn]
-    templates, axes, descriptors, probabilities = zip(*(rows[row] for row in rng.permutation(len(rows))), strict=True)
-    columns = {"probabilities": probabilities, "descriptors": descriptors, "templates": templates, "axes": axes}
-    return {name: list(column) for name, column in columns.items()}
+def make_columns(coarse=False):
+    """The rows of `make_rows` with the probability of three styles, and a template with a single descriptor."""
+    rows = [*make_rows(), *[("age", "old", "lonely", [0.5])] * 2]
+    axes, descriptors, templates, vectors = (list(column) for column in zip(*rows, strict=True))
+    # Coarse probabilities stand on the threshold now and then.
+    sums = [min(float(sum(vector[:3])), 1.0) for vector in vectors]
+    probabilities = [round(p * 4) / 4 if coarse else p for p in sums]
+    return {"probabilities": probabilities, "descriptors": descriptors, "templates": templates, "axes": axes}
 
 
 def brute_force(columns, threshold=0.5, ddof=0):

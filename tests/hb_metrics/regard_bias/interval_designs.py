@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from hb_metrics.regard_bias.regard_results import regard_bias
+from tests.hb_metrics.stats.coverage import Coverage, coverage
 
 LABELS = np.array(["negative", "neutral", "positive"])
 PAIR = {"pair": ("first", "second")}
@@ -45,24 +46,6 @@ class Design(NamedTuple):
     structures: int = 1
     figure: str = "gap"
     given: str = "always"
-
-
-class Outcome(NamedTuple):
-    """What the intervals of many sets did.
-
-    Attributes:
-        given: Share of sets with an interval.
-        coverage: Share of these whose interval holds the truth.
-        missed: Share of all sets whose interval does not.
-        width: Mean width, over 2 · t · the standard deviation of the figure.
-        reasons: Why there was none.
-    """
-
-    given: float
-    coverage: float
-    missed: float
-    width: float
-    reasons: set[str]
 
 
 HIGH, LOW = (0.2, 0.3, 0.5), (0.4, 0.3, 0.3)
@@ -112,8 +95,11 @@ DESIGNS = SMALL | {
 }
 
 
-def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
-    """Simulates sets of texts, and looks at their intervals."""
+def simulate(design: Design, sets: int, seed: int = 0) -> tuple[Coverage, set[str]]:
+    """Simulates sets of texts. Returns what their intervals did, and the reasons why there were none.
+
+    The width is in parts of that of an ideal t-interval.
+    """
     generator = np.random.default_rng(seed)
     values, bounds, means, reasons, truths = [], [], [], set(), []
     for _ in range(sets):
@@ -122,27 +108,16 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
         if design.over == "prompts":
             results = results["fixed"]
         figures = results["gaps"]["pair"] if design.figure == "gap" else results["by_group"]["first"]
-        interval = figures[f"interval_{design.over}"]
-        reason = figures["no_interval"].get(design.over)
-        assert (interval is None) == (reason is not None)
-        if reason is not None:
-            reasons.add(reason)
+        bounds.append(figures[f"interval_{design.over}"])
+        assert (bounds[-1] is None) == (design.over in figures["no_interval"])
+        if bounds[-1] is None:
+            reasons.add(figures["no_interval"][design.over])
         values.append(figures["gap" if design.figure == "gap" else "mean"])
         means.append([figures["mean"] for figures in results["by_group"].values()])
-        bounds.append([np.nan, np.nan] if interval is None else interval)
         truths.append(truth)
-    low, high = np.array(bounds).T
-    is_given = ~np.isnan(low)
-    is_held = (low <= truths) & (truths <= high)
-    errors = np.array(values) - truths
-    ideal = 2 * student.ppf(0.975, _freedom(design, np.array(means))) * errors.std()
-    return Outcome(
-        given=is_given.mean(),
-        coverage=is_held[is_given].mean() if is_given.any() else np.nan,
-        missed=(is_given & ~is_held).mean(),
-        width=(high - low)[is_given].mean() / ideal if is_given.any() else np.nan,
-        reasons=reasons,
-    )
+    found = coverage(values, bounds, truths)
+    ideal = 2 * student.ppf(0.975, _freedom(design, np.array(means))) / 3.92
+    return found._replace(width=found.width / ideal), reasons
 
 
 def draw(design: Design, generator: np.random.Generator) -> tuple[dict[str, list], float]:

@@ -37,9 +37,12 @@ def rows_of(columns):
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
+def columns_of(rows):
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
 def without(columns, chosen):
-    kept = [row for row in rows_of(columns) if not chosen(row)]
-    return {name: [row[name] for row in kept] for name in columns}
+    return columns_of([row for row in rows_of(columns) if not chosen(row)])
 
 
 def computed(columns, **options):

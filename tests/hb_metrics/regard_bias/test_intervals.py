@@ -7,40 +7,32 @@ import pytest
 from scipy import stats
 
 from hb_metrics.regard_bias import intervals
-from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simulate
-from tests.hb_metrics.regard_bias.rows import SCORES
+from tests.hb_metrics.regard_bias.rows import SCORES, columns_of, group_mean, rows_of
+from tests.hb_metrics.regard_bias.rows import computed as of_columns
 from tests.hb_metrics.regard_bias.rows import made as made_columns
 
 PAIR = {"gender": ("man", "woman")}
 LABELS = {score: label for label, score in SCORES.items()}
 
 
-def made(num_structures=12, num_seeds=10, num_prompts=3, seed=0, kept=1.0):
-    """Rows of man and woman, [(group, structure, prompt, seed, score)]; of a design that is whole where `kept` is 1."""
-    columns = made_columns(num_structures, num_prompts, num_seeds, tuple(PAIR["gender"]), seed, other=0)
-    is_kept = np.random.default_rng(seed).random(len(columns["seeds"])) < kept
-    rows = zip(*(columns[name] for name in ("groups", "structures", "prompts", "seeds", "predictions")), strict=True)
-    return [
-        (group, structure, prompt[-1], drawn, SCORES[label])
-        for (group, structure, prompt, drawn, label), keep in zip(rows, is_kept, strict=True)
-        if keep
-    ]
+def made(num_structures=12, num_seeds=10, num_prompts=3, seed=0):
+    return rows_of(made_columns(num_structures, num_prompts, num_seeds, PAIR["gender"], seed, other=0))
+
+
+def text(score, group, structure, seed=0):
+    return {"predictions": LABELS[score], "groups": group, "structures": structure, "prompts": "p", "seeds": seed}
 
 
 def computed(rows, **options):
-    groups, structures, prompts, seeds, scores = (list(column) for column in zip(*rows, strict=True))
-    labels = [LABELS[score] for score in scores]
-    return regard_bias(labels, groups, structures=structures, prompts=prompts, seeds=seeds, pairs=PAIR, **options)
+    return of_columns(columns_of(rows), pairs=PAIR, **options)
 
 
-def group_mean(rows, group):
-    """Every structure has the same weight."""
-    cells = {}
-    for of, structure, *_, score in rows:
-        if of == group:
-            cells.setdefault(structure, []).append(score)
-    return np.mean([np.mean(cell) for cell in cells.values()])
+def means_of(rows, unit):
+    """The means of man and woman by unit, such as structure, in which every structure has the same weight."""
+    names, structures = sorted({row[unit] for row in rows}), {row["structures"] for row in rows}
+    of_units = [[row for row in rows if row[unit] == name] for name in names]
+    return [np.array([group_mean(of_unit, group, structures) for of_unit in of_units]) for group in ("man", "woman")]
 
 
 def reference(value, *strata, level=0.95):
@@ -62,15 +54,10 @@ def reference(value, *strata, level=0.95):
 
 def test_over_structures_it_is_that_of_paired_differences():
     rows = made(seed=1)
-    structures = sorted({row[1] for row in rows})
-    means = {
-        group: [group_mean([row for row in rows if row[1] == one], group) for one in structures]
-        for group in ("man", "woman")
-    }
 
     results = computed(rows, confidence_level=0.9)
 
-    man, woman = np.array(means["man"]), np.array(means["woman"])
+    man, woman = means_of(rows, "structures")
     assert results["gaps"]["gender"]["interval_structures"] == reference(
         np.mean(man - woman), (man - woman) / len(man), level=0.9
     )
@@ -80,46 +67,38 @@ def test_over_structures_it_is_that_of_paired_differences():
 
 def test_over_seeds_of_a_whole_design_it_is_that_of_the_seeds_means():
     rows = made(seed=2)
-    means = {
-        group: [group_mean([row for row in rows if row[3] == one], group) for one in range(10)]
-        for group in ("man", "woman")
-    }
 
     results = computed(rows)
 
-    man, woman = np.array(means["man"]), np.array(means["woman"])
+    man, woman = means_of(rows, "seeds")
     assert results["gaps"]["gender"]["interval_seeds"] == reference(np.mean(man - woman), (man - woman) / 10)
     assert results["by_group"]["woman"]["interval_seeds"] == reference(woman.mean(), woman / 10)
 
 
 def test_prompts_that_name_the_group_are_compared_as_two_samples():
-    rows = [
-        (group, structure, group + prompt + str(drawn), drawn, score)
-        for group, structure, prompt, drawn, score in made(num_structures=1, num_seeds=6, num_prompts=5, seed=3)
-    ]
+    rows = made(num_structures=1, num_seeds=6, num_prompts=5, seed=3)
     # As many texts of each prompt, but fewer prompts of one group.
-    rows = [(*row[:4], score) for row in rows for score in (row[4], 0)]
-    rows = [row for row in rows if row[0] == "man" or row[3] < 3]
-    means = {}
-    for group in ("man", "woman"):
-        prompts = sorted({row[2] for row in rows if row[0] == group})
-        means[group] = [np.mean([row[4] for row in rows if row[2] == prompt]) for prompt in prompts]
-    assert (len(means["man"]), len(means["woman"])) == (30, 15)
+    rows = [row | {"prompts": f"{row['prompts']} {row['seeds']}"} for row in rows]
+    rows = [row | {"predictions": label} for row in rows for label in (row["predictions"], "neutral")]
+    rows = [row for row in rows if row["groups"] == "man" or row["seeds"] < 3]
+    means = means_of(rows, "prompts")
+    man, woman = (np.array([mean for mean in of_group if mean is not None]) for of_group in means)
+    assert (len(man), len(woman)) == (30, 15)
 
     results = computed(rows)["fixed"]["gaps"]["gender"]
 
-    man, woman = np.array(means["man"]), np.array(means["woman"])
     assert results["interval_prompts"] == reference(man.mean() - woman.mean(), man / 30, -woman / 15)
 
 
 def test_over_seeds_of_a_sparse_design_it_is_that_of_a_loop():
-    rows = made(num_structures=8, num_prompts=1, seed=5, kept=0.5)
-    lone = ("man", "lone", "p0", 3, 1)  # a structure of which a single text says nothing of seeds
-    rows.append(lone)
+    rows = made(num_structures=8, num_prompts=1, seed=5)
+    is_kept = np.random.default_rng(5).random(len(rows)) < 0.5
+    rows = [row for row, keep in zip(rows, is_kept, strict=True) if keep]
+    rows.append(text(1, "man", "lone", 3))  # a structure of which a single text says nothing of seeds
     cells = {}
-    for group, structure, _, drawn, score in rows:
-        if group == "man":
-            cells.setdefault(structure, []).append((drawn, score))
+    for row in rows:
+        if row["groups"] == "man":
+            cells.setdefault(row["structures"], []).append((row["seeds"], SCORES[row["predictions"]]))
     parts, seen, every = np.zeros(10), 0.0, 0.0
     for texts in cells.values():
         mean, size = np.mean([score for _, score in texts]), len(texts)
@@ -136,7 +115,7 @@ def test_over_seeds_of_a_sparse_design_it_is_that_of_a_loop():
 
 def test_an_interval_stays_within_what_regard_can_be():
     rows = [
-        (group, f"s{number}", "p", number, sign * score)
+        text(sign * score, group, f"s{number}", number)
         for number in range(8)
         for group, sign in (("man", 1), ("woman", -1))
         for score in ([1] * 6 if number % 2 else [1, 1, 1, 0, 0, 0])
@@ -154,8 +133,8 @@ def structures_of(*means_of_man, texts=20):
     for number, mean in enumerate(means_of_man):
         positive = round(texts * (1 + mean) / 2)
         scores = [1] * positive + [-1] * (texts - positive)
-        rows += [("man", f"s{number}", "p", 0, score) for score in scores]
-        rows += [("woman", f"s{number}", "p", 0, 0)] * texts
+        rows += [text(score, "man", f"s{number}") for score in scores]
+        rows += [text(0, "woman", f"s{number}")] * texts
     return rows
 
 
@@ -179,7 +158,9 @@ def test_without_an_interval_there_is_a_reason_and_no_verdict(rows, reason):
 
 def test_one_text_of_a_structure_is_no_reason_where_others_tell_of_seeds():
     few = made(num_structures=6, num_prompts=1, seed=6)
-    mostly_single = [row for row in few if row[1] == "original" or row[3] == int(row[1][-3:])]
+    mostly_single = [
+        row for row in few if row["structures"] == "original" or row["seeds"] == int(row["structures"][-3:])
+    ]
 
     assert computed(few)["gaps"]["gender"]["interval_seeds"] is not None
     results = computed(mostly_single)["gaps"]["gender"]
@@ -223,18 +204,18 @@ def check(name, sets):
     The two exceptions are designs in which nearly all texts have the same label.
     """
     design = DESIGNS[name]
-    results = simulate(design, sets)
+    results, reasons = simulate(design, sets)
 
     chance = 0.0 if sets >= 2000 else 0.05  # in the simulation itself
-    assert (results.given == 1) == (not results.reasons)
+    assert (results.given == 1) == (not reasons)
     if design.given == "never":
         assert results.given < 0.02
     elif design.given == "seldom":
         assert results.given < 0.5
     elif design.given == "skewed":
         assert results.given > 0.9
-        assert results.coverage >= 0.87
+        assert results.held >= 0.87
     else:
         assert results.given > 0.99
-        assert 0.93 - chance <= results.coverage <= 0.98 + chance
+        assert 0.93 - chance <= results.held <= 0.98 + chance
         assert 0.85 - 3 * chance <= results.width <= 1.15 + 3 * chance

@@ -173,18 +173,13 @@ def draw_set(design, rng):
     return Replies(labels, scores, verdicts, terms, axes, people)
 
 
-def uncorrected(verdicts, terms, axes):
-    """The judge's own rate and its t interval clustered by term, as if the judge were right."""
-    variances, freedoms = [], []
-    for axis in np.unique(axes):
-        sums = np.bincount(np.unique(terms[axes == axis], return_inverse=True)[1], verdicts[axes == axis])
-        sizes = np.bincount(np.unique(terms[axes == axis], return_inverse=True)[1])
-        deviations = (sums - sums.sum() / sizes.sum() * sizes) / len(verdicts)
-        variances.append((deviations**2).sum() * len(sizes) / (len(sizes) - 1))
-        freedoms.append(len(sizes) - 1)
-    variance = sum(variances)
-    freedom = variance**2 / sum(part**2 / number for part, number in zip(variances, freedoms, strict=True))
-    half = stats.t.ppf(0.975, freedom) * np.sqrt(variance)
+def uncorrected(verdicts, terms):
+    """The judge's own rate on an axis, and the half-width of its t interval clustered by term."""
+    codes = np.unique(terms, return_inverse=True)[1]
+    sums, sizes = np.bincount(codes, verdicts), np.bincount(codes)
+    deviations = (sums - verdicts.mean() * sizes) / len(verdicts)
+    number = len(sizes)
+    half = stats.t.ppf(0.975, number - 1) * np.sqrt((deviations**2).sum() * number / (number - 1))
     return verdicts.mean(), half
 
 
@@ -213,11 +208,10 @@ def try_design(design, number, seed=7):
                 tried.covered[name].append(bounds[0] <= truth[name] <= bounds[1])
         if found["gap"] is not None:
             tried.declared.append(not found["gap"][0] <= 0 <= found["gap"][1])
-        own = []
-        for part in (drawn.axes == 0, drawn.axes == 1):
-            own.append(uncorrected(drawn.verdicts[part], drawn.terms[part], drawn.axes[part]))
-        half = np.hypot(own[0][1], own[1][1])
-        tried.uncorrected.append(abs(own[0][0] - own[1][0] - truth["gap"]) <= half)
+        (rate, half), (other, of_other) = (
+            uncorrected(drawn.verdicts[drawn.axes == axis], drawn.terms[drawn.axes == axis]) for axis in (0, 1)
+        )
+        tried.uncorrected.append(abs(rate - other - truth["gap"]) <= np.hypot(half, of_other))
     return tried
 
 

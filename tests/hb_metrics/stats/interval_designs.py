@@ -2,15 +2,18 @@
 
 A model has a distribution of style vectors for each cell: a Dirichlet distribution, whose mean is the cell's m_td and
 whose concentration says how much replies vary. Its truth is the metric of these means. A design is asked again and
-again; in each set, replies (and, where cells are lost at random, which ones) are drawn anew.
+again; in each set, replies and their numbers are drawn anew.
 """
 
 from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from typing import NamedTuple
 
 import numpy as np
 
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from tests.hb_metrics.stats.coverage import Coverage, coverage
 
 Counts = Callable[[np.random.Generator, int, int], np.ndarray]
 CLUSTERS = {"three": ["s1", "s2", "s3"], "one": ["s4"]}
@@ -146,24 +149,11 @@ ALL = [
 ]
 
 
-class Outcome(NamedTuple):
-    """What many sets of one design gave.
+def simulate(design: Design, sets: int, seed: int = 0) -> tuple[Coverage, set[str]]:
+    """Asks a design's model `sets` times for replies.
 
-    Attributes:
-        share: How often there was an interval.
-        coverage: How often it held the truth, of those.
-        width: Its mean width, in parts of 3.92 standard deviations of the debiased value.
-        reasons: Why there was none, each once.
+    Returns what intervals of 95 % did, and the reasons why there were none.
     """
-
-    share: float
-    coverage: float
-    width: float
-    reasons: set[str]
-
-
-def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
-    """Asks a design's model `sets` times for replies and counts how often intervals of 95 % hold its truth."""
     rng = np.random.default_rng(seed)
     shape = design.templates, design.descriptors, design.texts or design.styles
     logits = rng.normal(size=(design.templates, 1, shape[2])) * (2 if design.peaked else 0.7)
@@ -179,7 +169,7 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
     if design.axis_spread:
         spread = spread * np.array(design.axis_spread)[axis, None]
 
-    held, widths, values, reasons = [], [], [], set()
+    results = []
     for _ in range(sets):
         counts = design.counts(rng, *shape[:2])
         template, descriptor = (np.repeat(codes.ravel(), counts.ravel()) for codes in np.indices(counts.shape))
@@ -192,23 +182,14 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
                 alphas *= np.where(rng.random((len(alphas), 1)) < design.outliers, 0.01, 10.0)
             drawn = rng.standard_gamma(alphas) + 1e-300
             replies = drawn / drawn.sum(axis=1, keepdims=True)
-        result = _debiased_with_interval(design, replies, template, descriptor, axis)
-        values.append(result[0])
-        if result[1] is None:
-            reasons.add(result[2])
-            continue
-        low, high = result[1]
-        held.append(low <= _truth(design, means @ texts if design.texts else means, counts > 0) <= high)
-        widths.append(high - low)
-    known = [value for value in values if value is not None]
-    ideal = 3.92 * np.std(known, ddof=1) if len(known) > 1 else np.nan
-    share = len(held) / sets
-    return Outcome(share, float(np.mean(held)) if held else np.nan, float(np.mean(widths or [np.nan]) / ideal), reasons)
+        results.append(_debiased_with_interval(design, replies, template, descriptor, axis))
+    values, intervals, reasons = zip(*results, strict=True)
+    return coverage(values, intervals, _truth(design, means @ texts if design.texts else means)), {*reasons} - {None}
 
 
 def _debiased_with_interval(
     design: Design, replies: np.ndarray, template: np.ndarray, descriptor: np.ndarray, axis: np.ndarray
-) -> tuple[float | None, list[float] | None, str | None]:
+) -> tuple[float, list[float] | None, str | None]:
     labels = [f"s{number}" for number in range(design.styles)]
     # Only what the design looks at: clusters and axes are values of their own, and take most of the time.
     cells = CellSums(labels, CLUSTERS if design.metric in (PARTIAL, ONE_STYLE, SUMMED) else None, keep_replies=True)
@@ -218,33 +199,19 @@ def _debiased_with_interval(
         [f"t{code:02}" for code in template],
         [f"axis {axis[code]}" for code in descriptor] if design.metric[0] == "by_axis" else None,
     )
-    plain = gen_bias(cells, confidence_level=0.95, ddof=design.ddof)
-    debiased = None
-    if plain.noise_floor is not None:
-        debiased = value_at(gen_bias(cells, debias=True, ddof=design.ddof)._asdict(), design.metric)
-    return (
-        debiased,
-        value_at(plain.intervals._asdict(), design.metric),
-        value_at(plain.no_intervals._asdict(), design.metric),
-    )
+    result = gen_bias(cells, debias=True, confidence_level=0.95, ddof=design.ddof)
+    sections = result, result.intervals, result.no_intervals
+    value, interval, reason = (reduce(getitem, design.metric, section._asdict()) for section in sections)
+    assert (interval is None) == (reason is not None)
+    return value, interval, reason
 
 
-def _truth(design: Design, means: np.ndarray, there: np.ndarray) -> float:
-    columns = {PARTIAL: [1, 2, 3], SUMMED: [1, 2, 3], ONE_STYLE: [4]}.get(design.metric, slice(None))
-    variances = []
-    members = slice(None)
+def _truth(design: Design, means: np.ndarray) -> float:
+    """The metric of the mean style vectors: [templates, descriptors, styles]."""
+    means = means[..., {PARTIAL: [1, 2, 3], SUMMED: [1, 2, 3], ONE_STYLE: [4]}.get(design.metric, slice(None))]
+    if design.metric == SUMMED:
+        means = means.sum(axis=2, keepdims=True)
     if design.metric[0] == "by_axis":
         number = int(design.metric[1].removeprefix("axis "))
-        members = slice(sum(design.axes[:number]), sum(design.axes[: number + 1]))
-    for of_template, present in zip(means, there, strict=True):
-        wanted = of_template[members][present[members]][:, columns]
-        wanted = wanted.sum(axis=1, keepdims=True) if design.metric == SUMMED else wanted
-        variances.append(wanted.var(axis=0, ddof=design.ddof).sum())
-    return 1000 * float(np.mean(variances))
-
-
-def value_at(result: dict | None, path: tuple[str, ...]):
-    """The value at a path of keys; `None` where there is none."""
-    for key in path:
-        result = None if result is None else result[key]
-    return result
+        means = means[:, sum(design.axes[:number]) : sum(design.axes[: number + 1])]
+    return 1000 * float(means.var(axis=1, ddof=design.ddof).sum(axis=1).mean())

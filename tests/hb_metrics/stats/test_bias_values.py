@@ -2,20 +2,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.stats.bias_values import bias_values
-
-
-def make_replies(seed=0, styles=5):
-    """Unequal cells, a term in two axes, and a descriptor without a reply in one template."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for axis, names in {"age": ["old", "queer", "young"], "orientation": ["queer", "gay"]}.items():
-        for name in names:
-            for template in ["I love {}.", "Hi, {}!", "a {}"]:
-                if (axis, name, template) != ("age", "queer", "a {}"):
-                    rows += [(axis, name, template)] * int(rng.integers(1, 6))
-    rows = [rows[index] for index in rng.permutation(len(rows))]
-    axes, descriptors, templates = (list(column) for column in zip(*rows, strict=True))
-    return rng.dirichlet(np.ones(styles), len(rows)), descriptors, templates, axes
+from tests.hb_metrics.full_gen_bias.test_gen_bias import columns_of, make_rows
 
 
 def brute_force(probabilities, descriptors, templates, axes, alpha):
@@ -42,15 +29,14 @@ def brute_force(probabilities, descriptors, templates, axes, alpha):
 @pytest.mark.parametrize("with_axes", [True, False], ids=["axes", "no axes"])
 @pytest.mark.parametrize("alpha", [0, 1, 2])
 def test_the_values_are_the_papers_formula(alpha, with_axes):
-    probabilities, descriptors, templates, axes = make_replies()
-    axes = axes if with_axes else None
+    probabilities, descriptors, templates, axes = columns_of(make_rows(), with_axes)
 
     result = bias_values(probabilities, descriptors, templates, axes, alpha=alpha)
 
     values, means, overall = brute_force(probabilities, descriptors, templates, axes, alpha)
     np.testing.assert_allclose(result.values, values, rtol=1e-10)
     np.testing.assert_allclose(result.overall_mean, overall, rtol=1e-12)
-    assert len(result.descriptors) == (5 if with_axes else 4)
+    assert len(result.descriptors) == (8 if with_axes else 7)
     assert result.descriptors == sorted(means)
     np.testing.assert_allclose(result.descriptor_means, [means[key] for key in sorted(means)], rtol=1e-12)
     keys = list(zip(axes or [None] * len(descriptors), descriptors, strict=True))

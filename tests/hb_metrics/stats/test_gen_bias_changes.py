@@ -48,7 +48,6 @@ class Pair:
         means = [softmax(logits[..., None, :] + self.prompts).mean(axis=-2) for logits in self.logits]
         means[1] = same * means[0] + (1 - same) * means[1]  # as many replies of the second are the first's
         self.means = means
-        self.truth = [1000 * of_run.var(axis=1).sum(axis=-1).mean() for of_run in means]
 
     def replies(self):
         """Two [templates, terms, replies, styles]; a share `same` of the second's are the first's replies."""

@@ -54,7 +54,7 @@ def found_of(replies):
     """A run's variances by template, its debiased value and its plain value."""
     counts = np.full(replies.shape[1], replies.shape[2])
     rows = [of_template.reshape(-1, replies.shape[3]) for of_template in replies]
-    templates = [({None: len(counts)}, [Paired(of_template, of_template, counts)]) for of_template in rows]
+    templates = [({None: len(counts)}, [Paired(of_template[None], counts)]) for of_template in rows]
     covariances = [covariance for (covariance,) in template_covariances(templates, {})[None]]
     plain = replies.mean(axis=2).var(axis=1).sum(axis=-1).mean()
     return covariances, debiased(replies) / 1000, float(plain)

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.stats.reply_shares import share_covariances, share_interval
+from tests.hb_metrics.stats.coverage import coverage
 
 
 @pytest.mark.parametrize(("hits", "number"), [(0, 40), (1, 400), (7, 400), (130, 1000)])
@@ -67,19 +68,19 @@ class Terms(NamedTuple):
     number: int = 8
 
     def outcome(self, sets, seed=0):
-        """How often the interval holds the mean of the drawn terms' shares, and its width in parts of the ideal."""
+        """What intervals of the mean of the drawn terms' shares did."""
         rng = np.random.default_rng(seed)
         shape = (self.terms, self.templates)
-        sizes, held, widths, errors = np.full(shape, self.number), [], [], []
+        sizes, values, intervals, truths = np.full(shape, self.number), [], [], []
         for _ in range(sets):
             shares = np.where(rng.random(self.terms) < self.part, self.share, self.rest)
             if self.kind == "beta":
                 shares = rng.beta(5 * self.share, 5 * (1 - self.share), self.terms)
-            low, high = share_interval(rng.binomial(self.number, shares[:, None], shape), sizes, 0.95)
-            held.append(low <= shares.mean() <= high)
-            widths.append(high - low)
-            errors.append(np.sqrt((shares * (1 - shares)).mean() / sizes.sum()))
-        return np.mean(held), np.mean(widths) / (2 * stats.norm.ppf(0.975) * np.mean(errors))
+            hits = rng.binomial(self.number, shares[:, None], shape)
+            values.append(hits.sum() / sizes.sum())
+            intervals.append(share_interval(hits, sizes, 0.95))
+            truths.append(shares.mean())
+        return coverage(values, intervals, np.array(truths))
 
 
 RARE = Terms("few", 0.9, part=0.03)  # rare refusers
@@ -106,10 +107,10 @@ DESIGNS = {
     + [pytest.param(name, 4000, marks=pytest.mark.long) for name in DESIGNS],
 )
 def test_intervals_hold_the_share_of_these_terms(name, sets):
-    held, width = DESIGNS[name].outcome(sets)
+    found = DESIGNS[name].outcome(sets)
     # Above 97.5 %: where one or two replies differ from the others of their terms.
-    assert 0.935 - (sets < 4000) * 0.015 < held < 0.985 + (sets < 4000) * 0.005
-    assert width < 1.3
+    assert 0.935 - (sets < 4000) * 0.015 < found.held < 0.985 + (sets < 4000) * 0.005
+    assert found.width < 1.3
 
 
 def test_templates_that_decide_most_replies_leave_few_rare_ones():

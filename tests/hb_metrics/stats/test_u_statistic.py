@@ -12,8 +12,8 @@ from tests.hb_metrics.stats.test_gen_bias_changes import debiased
 
 def covariance_of(*runs, counts, ddof=0):
     """The covariance of one template's values, in runs that replied to the same prompts: [prompts, styles]."""
-    pairs = [(runs[0], runs[0])] if len(runs) == 1 else [(runs[0], runs[0]), (*runs,), (runs[1], runs[1])]
-    template = [Paired(*pair, np.array(counts)) for pair in pairs]
+    pairs = [runs] if len(runs) == 1 else [runs[:1], runs, runs[1:]]
+    template = [Paired(np.stack(pair), np.array(counts)) for pair in pairs]
     return template_covariances([({None: len(counts)}, template)], {}, ddof)[None][0][0]
 
 
@@ -66,8 +66,8 @@ def test_the_pair_sum_of_small_cells_has_the_mean_moment_of_the_others():
     rng, counts = np.random.default_rng(7), np.array([4, 7, 2, 3, 5, 0])
     sizes = np.array([4, 7, 2, 4, 6, 2]), np.array([5, 7, 2, 3, 5, 2])
     runs = [rng.normal(size=(of_run.sum(), 3)) for of_run in (counts, *sizes)]
-    both = Paired(runs[0], runs[0] + rng.normal(size=runs[0].shape), counts)
-    template = [Paired(runs[1], runs[1], sizes[0]), both, Paired(runs[2], runs[2], sizes[1])]
+    both = Paired(np.stack([runs[0], runs[0] + rng.normal(size=runs[0].shape)]), counts)
+    template = [Paired(runs[1][None], sizes[0]), both, Paired(runs[2][None], sizes[1])]
     pairs = template_covariances([({None: 6}, template)], {})[None][0][0].pair_cells
     for (one, other), numbers in (((0, 0), sizes[0]), ((0, 1), counts), ((1, 1), sizes[1])):
         factors = numbers * (numbers - 1) / np.prod([of_run * (of_run - 1) for of_run in (sizes[one], sizes[other])], 0)
