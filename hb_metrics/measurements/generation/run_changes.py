@@ -47,8 +47,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
     generations = first.results.generation, second.results.generation
-    if not all(run.tables.has(REPLIES) for run in (first, second)):
-        return FigureChanges({}, NO_FILES_REASON)
     tables = first.tables.reply_table(), second.tables.reply_table()
     named = naming(tables[0]), naming(tables[1])
     by_name = reply_share_changes(UPTAKE, *named)
