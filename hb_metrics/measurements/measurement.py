@@ -106,7 +106,8 @@ class Parts:
             `run.results` contains at least the run's record.
         figures: [results] Returns the figures of a run. Comparisons match figures of different runs by their names.
         report: [results] Returns the measurement's sections of the report.
-        changes: [first, second] Returns the changes in figures from one run to the other, with intervals.
+        changes: [first, second] Returns the changes in figures from one run to the other, with intervals. Raises
+            `MissingTableError` if a run's folder lacks the tables.
         generalise: [run, over] Returns, by the name of the figure, the intervals that generalise to other terms or
             templates.
     """

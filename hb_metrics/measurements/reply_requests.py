@@ -122,12 +122,10 @@ def ask(settings: Settings, prompts: pa.Table, engine: "Engine") -> Asked:
 
 def read_files(settings: Settings, prompts: pa.Table) -> None:
     options = settings.of(GenerationOptions)
-    for path, read in (
-        (options.frequencies, read_frequencies),
-        (options.style_clusters, read_style_clusters),
-    ):
-        if path is not None:
-            read(path)
+    if options.frequencies is not None:
+        read_frequencies(options.frequencies)
+    if options.style_clusters is not None:
+        read_style_clusters(options.style_clusters)
     usable = prompts_for_cue(prompts, options.cue)
     cells = usable.group_by(["template", "axis", "descriptor"]).aggregate([])
     if len(cells) == len(cells["template"].unique()):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from hb_dataset.names import group_of_names, has_names
@@ -34,11 +35,10 @@ def reply_share(name: str, shares: Share, **more: Any) -> Figure:
 def shares_by_axis(name: str, shares: Shares) -> list[Figure]:
     """Lists the shares of replies by axis, from the highest to the lowest."""
     axes = sorted(shares.by_axis.items(), key=lambda item: (-item[1].share, axis_label(item[0])))
-    rows = []
-    for axis, of_axis in axes:
-        part_of = {"part_of": f"{name} by axis", "is_main": False}
-        rows.append(reply_share(f"{name}, {axis_label(axis)}", of_axis, **part_of))
-    return rows
+    return [
+        reply_share(f"{name}, {axis_label(axis)}", of_axis, part_of=f"{name} by axis", is_main=False)
+        for axis, of_axis in axes
+    ]
 
 
 def reply_share_changes(name: str, before: RatedReplies, after: RatedReplies) -> dict[str, PairedChange] | None:
@@ -82,26 +82,23 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     their prompts' ids. Replies that remain are left out, because a mean would otherwise change with the numbers of
     replies to different terms and templates.
     """
-    runs: list[dict[tuple[str, ...], float]] = []  # the values by the prompt's id and its cell
+    cell, about, runs = ["axes", "descriptors", "templates"], [], []
     for replies, values in (before, after):
-        keys = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, strict=True)
-        runs.append(dict(zip(keys, map(float, values), strict=True)))
-    about = [({key[1:3] for key in run}, {key[3] for key in run}) for run in runs]
+        about.append(({*zip(replies.axes, replies.descriptors, strict=True)}, {*replies.templates}))
+        frame = pd.DataFrame({name: getattr(replies, name) for name in ("ids", *cell)})
+        runs.append(frame.assign(value=np.asarray(values, float)))
     if about[0] != about[1]:
         return None
-    pairs = [(key, key) for key in runs[0] if key in runs[1]]
-    others: dict[tuple[str, ...], tuple[list[tuple[str, ...]], list[tuple[str, ...]]]] = {}
-    for number, run in enumerate(runs):
-        for key in sorted(run.keys() - runs[1 - number].keys()):
-            others.setdefault(key[1:], ([], []))[number].append(key)
-    for of_cell in others.values():
-        pairs += zip(*of_cell, strict=False)
-    if not pairs:
+    same = runs[0].merge(runs[1], on=["ids", *cell])
+    others = [run[~run["ids"].isin(same["ids"])].sort_values("ids") for run in runs]
+    numbered = [run.assign(number=run.groupby(cell).cumcount()) for run in others]
+    columns = [*cell, "value_x", "value_y"]
+    pairs = pd.concat([same[columns], numbered[0].merge(numbered[1], on=[*cell, "number"])[columns]])
+    if pairs.empty:
         return None
-    values = np.array([[run[key] for key in keys] for run, keys in zip(runs, zip(*pairs, strict=True), strict=True)])
-    _, axes, descriptors, templates = zip(*(first for first, _ in pairs), strict=True)
-    terms, keys_of_terms = descriptor_codes(descriptors, axes)
-    return PairedReplies(values, terms, text_codes("template", templates)[0], keys_of_terms)
+    terms, keys = descriptor_codes(pairs["descriptors"].tolist(), pairs["axes"].tolist())
+    templates, _ = text_codes("template", pairs["templates"].tolist())
+    return PairedReplies(pairs[["value_x", "value_y"]].to_numpy().T, terms, templates, keys)
 
 
 def generalised_means(name: str, rated: RatedReplies, over: Over) -> dict[str, Generalised]:

@@ -14,8 +14,8 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.tables import has_pairs_of_terms
-from hb_metrics.stats.changes import PairedChange
+from hb_metrics.run.tables import MissingTableError, has_pairs_of_terms
+from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange
 from hb_metrics.stats.clusters import Bounds, Over, quantile
 
 _PROPER = ("Full Gen Bias", "Partial Gen Bias", "Likelihood Bias", "Language Model Bias", "LMP")
@@ -146,7 +146,10 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
             continue
         paired = FigureChanges({}, "this measurement does not pair the texts of two runs")
         if measurement.parts.changes is not None:
-            paired = measurement.parts.changes(first, second)
+            try:
+                paired = measurement.parts.changes(first, second)
+            except MissingTableError:
+                paired = FigureChanges({}, NO_FILES_REASON)
         if paired.reason is not None:
             missing[measurement.title] = paired.reason
         of_first, of_second = comparable_figures([measurement.figures(run.results) for run in (first, second)])

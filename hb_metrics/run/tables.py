@@ -25,6 +25,10 @@ _PANDAS_INDEX = "__index_level_"  # pandas writes the index of a frame as column
 PAIRS_REASON = "pairs of terms with a term in common are not independent"
 
 
+class MissingTableError(ValueError):
+    """A run's folder lacks a table, as a copy that contains only the results does."""
+
+
 class Vectors(NamedTuple):
     """The probabilities that a classifier, such as the style classifier, assigns to replies: [replies, labels]."""
 
@@ -57,11 +61,12 @@ class Tables:
         """Reads all columns of a table, or only those of `needed`.
 
         Raises:
-            ValueError: The table does not exist, is damaged, is part of another run, or lacks a column of `needed`.
+            MissingTableError: The table does not exist.
+            ValueError: The table is damaged, is part of another run, or lacks a column of `needed`.
         """
         table = self.read_if_any(name, needed, only_needed=only_needed)
         if table is None:
-            raise ValueError(
+            raise MissingTableError(
                 f"'{self.folder / name}' does not exist; to restore it, run the same `measure` command again"
             )
         return table
@@ -120,13 +125,15 @@ class Tables:
         return self.read(PROMPTS_FILE, columns)
 
     def reply_table(self, *more: str) -> pa.Table:
-        """Reads the replies. They or their prompts must have the columns `more`. Raises a ValueError if there are none.
+        """Reads the replies. They or their prompts must have the columns `more`.
+
+        Raises `MissingTableError` if there are no replies.
 
         The table has the columns of `schema.REPLY_SCHEMA` and all others of the prompts. The rows are in the order of
         the prompts, which is also the order of the style vectors.
         """
         if not self.has(REPLIES):
-            raise ValueError(
+            raise MissingTableError(
                 f"'{self.folder}' has no replies; pass the folder of a run with --measurements generation, or restore "
                 "them by running its `measure` command again"
             )
@@ -135,7 +142,7 @@ class Tables:
         return with_prompts(replies, self.prompts(*(name for name in more if name not in of_replies)))
 
     def replies(self) -> Replies:
-        """Reads the non-empty replies. Raises a ValueError if the run has no replies."""
+        """Reads the non-empty replies. Raises `MissingTableError` if there are none."""
         return nonempty_replies(self.reply_table())
 
     def turns(self) -> list[Replies]:
@@ -146,7 +153,7 @@ class Tables:
         return turns
 
     def scores(self) -> pa.Table:
-        """Reads the perplexities in the order of the prompts. Raises a ValueError if there are none."""
+        """Reads the perplexities in the order of the prompts. Raises `MissingTableError` if there are none."""
         scores = self.read(PERPLEXITIES, ("id", "perplexity"))
         return scores.take(pc.sort_indices(pc.index_in(scores["id"], self.prompts()["id"])))
 

@@ -14,7 +14,7 @@ from hb_metrics.measurements.awareness.compute import (
 )
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
+from hb_metrics.stats.changes import PairedChange, change_from_covariance
 
 # The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, Unit, str]] = {
@@ -66,9 +66,7 @@ def report(results: Results) -> Report:
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    before, after = (run.tables.read_if_any(TABLE_FILE) for run in (first, second))
-    if before is None or after is None:
-        return FigureChanges({}, NO_FILES_REASON)
+    before, after = (run.tables.read(TABLE_FILE) for run in (first, second))
     if first.record.awareness != second.record.awareness:
         return FigureChanges({}, "the runs have different prompts or word lists")
     means, others = (awareness_means(table) for table in answered_in_both(before, after))

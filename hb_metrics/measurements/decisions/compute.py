@@ -48,11 +48,13 @@ class Cells(NamedTuple):
 
     Attributes:
         groups: [terms] The group of each name, or `None` for terms.
+        questions: [rows] The question of each row.
         table: [questions, terms] The values, averaged over the wordings of each question.
     """
 
     names: list[str]
     groups: list[str] | None
+    questions: list[str]
     values: np.ndarray
     unanswered: np.ndarray
     refused: np.ndarray
@@ -71,14 +73,13 @@ def compute(run: Run) -> Decisions:
 
 def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int = 0) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
-    questions = questions_of_rows(prompts)
+    num_questions = len({prompt.question for prompt in prompts})
     cells = cells_by_axis(prompts, answers)
     baseline = cells.pop("", None)
     of_terms = [of_axis.table for of_axis in cells.values() if of_axis.groups is None]
     base = None if baseline is None else baseline.table[:, 0]
-    how = _How(questions, seed)
     has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
-    by_axis = _adjusted({axis: _axis(of_axis, base, how, has_rates) for axis, of_axis in cells.items()})
+    by_axis = _adjusted({axis: _axis(of_axis, base, seed, has_rates) for axis, of_axis in cells.items()})
     parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
     of_prompts = [prompt.question for prompt in prompts]
     wordings = pd.Series(of_prompts).groupby(of_prompts).cumcount() + 1
@@ -86,17 +87,17 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
     spread = None
     if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = _known(spread_between(of_terms, CONFIDENCE_LEVEL, seed=seed))
-    together = np.concatenate([np.full((len(set(questions)), 0), np.nan), *(axis.table for axis in cells.values())], 1)
+    together = np.concatenate([np.full((num_questions, 0), np.nan), *(axis.table for axis in cells.values())], 1)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
-        num_questions=len(set(questions)),
+        num_questions=num_questions,
         num_answers=len(answers),
         num_unanswered=sum(answer.value is None for answer in answers),
         mean=None if np.isnan(together).all() else statistics.mean_over_questions(together, CONFIDENCE_LEVEL),
         spread=spread,
         by_axis=by_axis,
-        by_part=_spread_by_part(cells, parts, how),
-        names_by_part=_name_gaps_by_part(cells[NAMES_AXIS], parts, how) if NAMES_AXIS in cells else {},
+        by_part=_spread_by_part(cells, parts, seed),
+        names_by_part=_name_gaps_by_part(cells[NAMES_AXIS], parts) if NAMES_AXIS in cells else {},
         order_effect=_order_effect(prompts, answers),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(prompts, answers, by_axis),
@@ -104,19 +105,10 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
     )
 
 
-class _How(NamedTuple):
-    questions: list[str]
-    seed: int
-
-
-def questions_of_rows(prompts: Sequence[OwnPrompt]) -> list[str]:
-    return [prompt.question for prompt in prompts for _ in _ORDERS]
-
-
 def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
     """Averages the answers by axis, row and term. Prompts without a term have the key ""."""
     rows = {row: number for number, row in enumerate(product((prompt.id for prompt in prompts), _ORDERS))}
-    questions = questions_of_rows(prompts)
+    questions = [prompt.question for prompt in prompts for _ in _ORDERS]
     cells = {}
     for axis, of_axis in grouped((answer.axis or "", answer) for answer in answers).items():
         groups = {answer.term or "": answer.group or "" for answer in of_axis}
@@ -132,6 +124,7 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> di
         cells[axis] = Cells(
             list(columns),
             list(groups.values()) if axis == NAMES_AXIS else None,
+            questions,
             means,
             mean_table(unanswered.astype(float), *places, shape),
             mean_table(refused, *places, shape),
@@ -141,29 +134,24 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> di
     return cells
 
 
-def _axis(cells: Cells, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
-    table, unanswered = cells.table, question_means(cells.unanswered, how.questions)
-    largest, unread, baseline, spread = largest_of(cells, table, seed=how.seed), None, None, None
+def _axis(cells: Cells, base: np.ndarray | None, seed: int, has_rates: bool) -> Axis:
+    table, unanswered = cells.table, question_means(cells.unanswered, cells.questions)
+    largest, unread, baseline, spread = largest_of(cells, table, seed=seed), None, None, None
     if np.nanmax(cells.unanswered) > 0:
-        unread = largest_of(cells, unanswered, seed=how.seed)
+        unread = largest_of(cells, unanswered, seed=seed)
     compared = {largest.groups[index] for index in largest.compared}
-    means = [None if np.isnan(mean) else mean for mean in largest.means.tolist()]
     without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
+    gaps: Sequence[statistics.DecisionEstimate | None] = [None] * len(largest.groups)
     if cells.groups is None:
+        gaps = statistics.gaps_to_mean(table, CONFIDENCE_LEVEL)
         if base is not None:
             baseline = _known(statistics.mean_difference(table - base[:, None], CONFIDENCE_LEVEL))
-        gaps = statistics.gaps_to_mean(table, CONFIDENCE_LEVEL)
-        terms = [
-            Term(name, mean, number, gap, None)
-            for name, mean, number, gap in zip(cells.names, means, cells.num_answers.tolist(), gaps, strict=True)
-        ]
         if largest.largest is not None:
-            spread = _known(spread_between([table], CONFIDENCE_LEVEL, seed=how.seed))
-    else:
-        terms = []
-        for group, mean in zip(largest.groups, means, strict=True):
-            number = int(cells.num_answers[np.equal(cells.groups, group)].sum())
-            terms.append(Term(group, mean, number, None, None))
+            spread = _known(spread_between([table], CONFIDENCE_LEVEL, seed=seed))
+    terms = []
+    for name, mean, gap in zip(largest.groups, largest.means.tolist(), gaps, strict=True):
+        number = int(cells.num_answers[np.equal(cells.groups or cells.names, name)].sum())
+        terms.append(Term(name, None if np.isnan(mean) else mean, number, gap, None))
     return Axis(
         terms=terms,
         left_out=sorted({*largest.groups} - compared | {*without}),
@@ -242,10 +230,10 @@ def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[in
     return rows if len(rows) > 1 else {}
 
 
-def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) -> dict[str, TermPair]:
+def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]]) -> dict[str, TermPair]:
     """Finds the largest gap between groups of names in each part of the prompts."""
     assert cells.groups is not None
-    tables = {name: _part_means(cells, rows, how) for name, rows in parts.items()}
+    tables = {name: _part_means(cells, rows) for name, rows in parts.items()}
     num_tests = sum(name_gaps(table, cells.groups).p_value is not None for table in tables.values())
     pairs = {}
     for name, table in tables.items():
@@ -257,13 +245,13 @@ def _name_gaps_by_part(cells: Cells, parts: Mapping[str, list[int]], how: _How) 
     return pairs
 
 
-def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], how: _How) -> dict[str, Part]:
+def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], seed: int) -> dict[str, Part]:
     """Computes the spread between terms in each part of the prompts."""
     of_terms = [of_axis for of_axis in cells.values() if of_axis.groups is None]
     if not of_terms:
         return {}
     by_part = {}
-    means_of = {name: [_part_means(of_axis, rows, how) for of_axis in of_terms] for name, rows in parts.items()}
+    means_of = {name: [_part_means(of_axis, rows) for of_axis in of_terms] for name, rows in parts.items()}
     compared_of = {name: [compared_terms(table) for table in tables] for name, tables in means_of.items()}
     # A part with too few questions is not tested, so it must not make the tests of other parts stricter.
     num_tests = sum(any(reason is None for _, reason in compared) for compared in compared_of.values())
@@ -274,19 +262,19 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
                 means = term_means(table)[compared]
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))
-        spread = _known(spread_between(tables, CONFIDENCE_LEVEL, seed=how.seed, num_tests=num_tests))
+        spread = _known(spread_between(tables, CONFIDENCE_LEVEL, seed=seed, num_tests=num_tests))
         if spread is not None:
             by_part[name] = Part(spread, max(ends)[1] if ends else None)
             if spread.p_value is not None and spread.p_value * num_tests < ALPHA_OF_PARTS:
                 level = 1 - (1 - CONFIDENCE_LEVEL) / num_tests
-                gaps = [largest_of(*pair, level, seed=how.seed) for pair in zip(of_terms, tables, strict=True)]
+                gaps = [largest_of(*pair, level, seed=seed) for pair in zip(of_terms, tables, strict=True)]
                 pairs = [pair for pair in (_pair(gap, False) for gap in gaps) if pair is not None and pair.gap.interval]
                 by_part[name] = replace(by_part[name], pair=max(pairs, key=lambda pair: pair.gap.value))
     return by_part
 
 
-def _part_means(cells: Cells, rows: list[int], how: _How) -> np.ndarray:
-    return question_means(cells.values[rows], [how.questions[row] for row in rows])
+def _part_means(cells: Cells, rows: list[int]) -> np.ndarray:
+    return question_means(cells.values[rows], [cells.questions[row] for row in rows])
 
 
 def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> statistics.DecisionEstimate | None:

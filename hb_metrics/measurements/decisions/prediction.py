@@ -82,10 +82,9 @@ def _bias_values(replies: Replies, styles: np.ndarray, keys: list[Key]) -> np.nd
     The bias value of a term is the squared distance of its mean style vector from that of all terms. Each row is the
     product of the distance in one template with that in all other templates.
     """
-    sums, counts = _cells(replies, styles, keys)
-    means = sums / np.where(counts, counts, np.nan)[..., None]
+    means = _cell_means(replies, styles, keys)
     apart = means - np.nanmean(means, axis=1, keepdims=True)
-    complete = counts.all(axis=0)
+    complete = ~np.isnan(means[..., 0]).any(axis=0)
     others = (apart.sum(axis=0) - apart) / max(len(apart) - 1, 1)
     return np.where(complete, np.einsum("jds,jds->jd", apart, others), np.nan)
 
@@ -93,8 +92,7 @@ def _bias_values(replies: Replies, styles: np.ndarray, keys: list[Key]) -> np.nd
 def _likelihoods(scores: pa.Table, keys: list[Key]) -> np.ndarray:
     """Returns the mean log-likelihood per token of each cell: [templates, terms]."""
     values = scores["log_likelihood"].to_numpy() / scores["num_tokens"].to_numpy()
-    sums, counts = _cells(whole_prompts(scores), values[:, None], keys)
-    return sums[..., 0] / np.where(counts, counts, np.nan)
+    return _cell_means(whole_prompts(scores), values[:, None], keys)[..., 0]
 
 
 def _contrasts(table: LikelihoodTable, pairs: list[tuple[str, str]], keys: list[Key]) -> np.ndarray:
@@ -108,8 +106,8 @@ def _contrasts(table: LikelihoodTable, pairs: list[tuple[str, str]], keys: list[
     return rows[:, [columns.get(key, -1) for key in keys]]
 
 
-def _cells(rows: Replies, values: np.ndarray, keys: list[Key]) -> tuple[np.ndarray, np.ndarray]:
-    """Sums [rows, values] by template and term. Also returns the number of rows in each cell."""
+def _cell_means(rows: Replies, values: np.ndarray, keys: list[Key]) -> np.ndarray:
+    """Averages [rows, columns] by template and term: [templates, terms, columns], NaN where there are no rows."""
     columns = {key: column for column, key in enumerate(keys)}
     templates = {template: row for row, template in enumerate(dict.fromkeys(rows.templates))}
     about = zip(rows.axes, rows.descriptors, rows.templates, strict=True)
@@ -119,4 +117,4 @@ def _cells(rows: Replies, values: np.ndarray, keys: list[Key]) -> tuple[np.ndarr
     sums, counts = np.zeros((len(templates), len(keys), values.shape[1])), np.zeros((len(templates), len(keys)))
     np.add.at(sums, cells, values[known])
     np.add.at(counts, cells, 1)
-    return sums, counts
+    return sums / np.where(counts, counts, np.nan)[..., None]

@@ -4,7 +4,7 @@ import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import labelled_by, read_answers
-from hb_metrics.measurements.decisions.compute import cells_by_axis, questions_of_rows
+from hb_metrics.measurements.decisions.compute import cells_by_axis
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
 from hb_metrics.measurements.decisions.results import left_out_reason
 from hb_metrics.measurements.measurement import FigureChanges
@@ -33,15 +33,14 @@ def changes(first: Run, second: Run) -> FigureChanges:
         cells_by_axis(prompts, sorted(known, key=lambda answer: (answer.axis, answer.term)))
         for known in ([answer for answer in rows if answer.axis is not None] for rows in (answers, others))
     )
-    if [(axis, of.names, of.groups) for axis, of in cells.items()] != [
-        (axis, of.names, of.groups) for axis, of in of_others.items()
-    ]:
+    about = [[(axis, of.names, of.groups) for axis, of in of_run.items()] for of_run in (cells, of_others)]
+    if about[0] != about[1]:
         return FigureChanges({}, "the terms, or the names and their groups, differ between the runs")
-    seed, questions = first.record.settings.seed, questions_of_rows(prompts)
+    seed = first.record.settings.seed
     by_name: dict[str, PairedChange] = {}
     spreads: dict[str, PairedChange | None] = {}
-    tables = {axis: paired(of.values, of_others[axis].values, questions) for axis, of in cells.items()}
-    unread = {axis: paired(of.unanswered, of_others[axis].unanswered, questions) for axis, of in cells.items()}
+    tables = {axis: paired(of.values, of_others[axis].values, of.questions) for axis, of in cells.items()}
+    unread = {axis: paired(of.unanswered, of_others[axis].unanswered, of.questions) for axis, of in cells.items()}
     groups = {axis: of.groups for axis, of in cells.items()}
     of_terms = {axis: pair for axis, pair in tables.items() if groups[axis] is None}
     for axis, pair in of_terms.items():

@@ -12,7 +12,7 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.run_folder import DIALOGUE
 from hb_metrics.run.run_record import last_part
-from hb_metrics.stats.changes import NO_FILES_REASON, perplexity_change
+from hb_metrics.stats.changes import perplexity_change
 from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
@@ -77,10 +77,7 @@ def report(results: Results) -> Report:
 
 def changes(first: Run, second: Run) -> FigureChanges:
     columns = ("id", "prompt", "reply", "log_likelihood", "num_tokens")
-    before, after = (run.tables.read_if_any(DIALOGUE, columns) for run in (first, second))
-    if before is None or after is None:
-        return FigureChanges({}, NO_FILES_REASON)
-    before, after = before.sort_by("id"), after.sort_by("id")
+    before, after = (run.tables.read(DIALOGUE, columns).sort_by("id") for run in (first, second))
     names = ["id", "prompt", "reply"]
     if not before.select(names).equals(after.select(names)):
         return FigureChanges({}, "the runs scored different replies")

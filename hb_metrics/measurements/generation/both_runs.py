@@ -68,16 +68,11 @@ def _bias_values(run: Run, replies: Replies) -> BiasValues:
 
 def changed_styles(labels: Sequence[str], before: BiasValues, after: BiasValues) -> list[ChangedStyle]:
     """Compares styles over the terms of both runs, from the largest fall in variance to the largest rise."""
-    old, new = ({term: row for row, term in enumerate(run.descriptors)} for run in (before, after))
-    terms = [term for term in old if term in new]
+    terms = [term for term in before.descriptors if term in after.descriptors]
     if len(terms) < 2:
         return []
-    means = np.stack(
-        [
-            before.descriptor_means[[old[term] for term in terms]],
-            after.descriptor_means[[new[term] for term in terms]],
-        ]
-    )
+    rows = [[run.descriptors.index(term) for term in terms] for run in (before, after)]
+    means = np.stack([before.descriptor_means[rows[0]], after.descriptor_means[rows[1]]])
     moves, overall, variances = means[1] - means[0], means.mean(axis=1), 1000 * means.var(axis=1)
     styles = []
     for column in np.argsort(variances[1] - variances[0], kind="stable"):

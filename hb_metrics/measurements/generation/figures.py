@@ -118,19 +118,14 @@ def _telling(generation: Generation) -> list[Figure]:
 
 
 def _nouns(generation: Generation) -> list[Figure]:
-    nouns, rows = generation.nouns, []
-    for name, noun_bias in {"": nouns, **nouns.by_gender}.items():
-        if noun_bias.value is not None:
-            row = estimated("Bias between nouns", noun_bias, "bias")
-            if name:
-                row = row._replace(name=f"{row.name}, {name}", part_of=NOUNS, is_main=False)
-            else:
-                row = row._replace(
-                    meaning="Debiased Full Gen Bias with nouns in place of terms. It shows how much the style of "
-                    "replies depends on the noun."
-                )
-            rows.append(row)
-    return rows
+    meaning = (
+        "Debiased Full Gen Bias with nouns in place of terms. It shows how much the style of replies depends on the "
+        "noun."
+    )
+    rows = [estimated("Bias between nouns", generation.nouns, "bias", meaning=meaning)]
+    for gender, of_gender in generation.nouns.by_gender.items():
+        rows.append(estimated(f"Bias between nouns, {gender}", of_gender, "bias", part_of=NOUNS, is_main=False))
+    return [row for row in rows if row.value is not None]
 
 
 def _whole_replies(generation: Generation) -> list[Figure]:

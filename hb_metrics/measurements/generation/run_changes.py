@@ -47,8 +47,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
     generations = first.results.generation, second.results.generation
-    if not all(run.tables.has(REPLIES) for run in (first, second)):
-        return FigureChanges({}, NO_FILES_REASON)
     tables = first.tables.reply_table(), second.tables.reply_table()
     named = naming(tables[0]), naming(tables[1])
     by_name = reply_share_changes(UPTAKE, *named)
@@ -210,11 +208,8 @@ def _generalised_bias(replies: Replies, styles: np.ndarray, over: Over, scale: f
     rows, templates = text_codes("template", [cell.template for cell in listed])
     columns, terms = descriptor_codes([cell.descriptor for cell in listed], [str(cell.axis) for cell in listed])
     shape = len(templates), len(terms)
-    means, variances, counts = (
-        np.full((*shape, moments.means.shape[1]), np.nan),
-        np.full(shape, np.nan),
-        np.zeros(shape),
-    )
+    means = np.full((*shape, moments.means.shape[1]), np.nan)
+    variances, counts = np.full(shape, np.nan), np.zeros(shape)
     means[rows, columns], counts[rows, columns] = moments.means, cells.counts(listed)
     variances[rows, columns] = moments.variances.sum(axis=1)
     axes, names = text_codes("axis", [term.axis for term in terms])
@@ -226,12 +221,10 @@ def _generalised_bias(replies: Replies, styles: np.ndarray, over: Over, scale: f
             continue
         # A cell with a single reply shows no variance. Its variance is set to the mean variance of the template's other
         # cells on the same axis or, if these cells show no variance, on all axes.
-        own, rest = variances[used][:, members], variances[used]
+        own, rest, numbers = variances[used][:, members], variances[used], counts[used][:, members]
         guess = row_means(own)
         guess = np.where(np.isnan(guess), row_means(rest), guess)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            noise = np.where(np.isnan(own), guess[:, None], own) / counts[used][:, members]
-        noise = np.where(counts[used][:, members] > 0, noise, np.nan)
+        noise = np.where(np.isnan(own), guess[:, None], own) / np.where(numbers > 0, numbers, np.nan)
         influences = gen_bias_influences(means[used][:, members], noise, axes[members])
         interval, reason = generalised(influences, over, CONFIDENCE_LEVEL)
         bounds = None if interval is None else (scale * interval[0], scale * interval[1])

@@ -251,11 +251,9 @@ def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, labels: Sequence[str], vectors: np.ndarray
 ) -> list[Example]:
     """Selects, for each descriptor, the replies with the highest bias values, and a random sample of replies."""
-    rows_of: list[list[int]] = [[] for _ in biases.descriptors]
-    for row, code in enumerate(biases.descriptor_codes.tolist()):
-        rows_of[code].append(row)
     examples = []
-    for key, rows in zip(biases.descriptors, rows_of, strict=True):
+    for code, key in enumerate(biases.descriptors):
+        rows = np.flatnonzero(biases.descriptor_codes == code).tolist()
         rows.sort(key=lambda row: (-biases.values[row], replies.ids[row]))
         drawn = sorted(rows[NUM_CHARACTERISTIC:], key=lambda row: random_key(replies.ids[row]))[:NUM_DRAWN]
         for place, row in enumerate(rows[:NUM_CHARACTERISTIC] + drawn):

@@ -68,14 +68,10 @@ def _perplexities(frame: pd.DataFrame) -> Perplexities:
     grouped = frame.groupby(["axis", "descriptor", "template"], sort=True)
     medians = grouped["perplexity"].median().unstack().reindex(columns=templates)
     tokens = grouped["num_tokens"].median().unstack().reindex(columns=templates)
+    rows = zip(medians.index, medians.to_numpy(), tokens.to_numpy(), strict=True)
     descriptors = [
-        DescriptorMedians(
-            axis,
-            descriptor,
-            _nullable(medians.loc[(axis, descriptor)].to_numpy()),
-            _nullable(tokens.loc[(axis, descriptor)].to_numpy()),
-        )
-        for axis, descriptor in medians.index
+        DescriptorMedians(axis, descriptor, _nullable(values), _nullable(numbers))
+        for (axis, descriptor), values, numbers in rows
     ]
     return Perplexities(float(frame["perplexity"].median()), templates, quantiles, descriptors)
 

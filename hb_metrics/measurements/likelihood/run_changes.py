@@ -16,11 +16,10 @@ from hb_metrics.measurements.likelihood.figures import CONTRAST
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.run_folder import PERPLEXITIES
 from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
-from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance, pair_share_change
+from hb_metrics.stats.changes import PairedChange, change_from_covariance, pair_share_change
 from hb_metrics.stats.clusters import Generalised, Over, generalised, pair_share_influences
 from hb_metrics.stats.contrasts import NONCE_AXIS, known_pairs, pair_contrasts, spread_without_nouns
 from hb_metrics.stats.inputs import text_codes
@@ -40,13 +39,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 def scored_prompts(first: Run, second: Run) -> list[pa.Table] | str:
     """Returns the perplexities of both runs in the same order, or the reason why they cannot be paired."""
-    of_runs = []
-    for run in (first, second):
-        if not run.tables.has(PERPLEXITIES):
-            return NO_FILES_REASON
-        if has_pairs_of_terms(run.tables.prompts()):
-            return PAIRS_REASON
-        of_runs.append(run.tables.scores().sort_by("id"))
+    if any(has_pairs_of_terms(run.tables.prompts()) for run in (first, second)):
+        return PAIRS_REASON
+    of_runs = [run.tables.scores().sort_by("id") for run in (first, second)]
     about = [scores.select(["id", *OF_PROMPT_SCHEMA.names]) for scores in of_runs]
     return of_runs if about[0].equals(about[1]) else "the runs scored different prompts"
 

@@ -53,10 +53,9 @@ class Classified(NamedTuple):
 
 def read_classified(tables: Tables, name: str, texts: Replies, classifier: UsedClassifier) -> Classified:
     probabilities, num_truncated = tables.vectors_of(name, texts.ids), tables.num_truncated(name)
-    if classifier.judge is None:
-        return Classified(texts, probabilities[:, 0], num_truncated, None)
     known = answered(probabilities, classifier)
-    return Classified(answered_replies(texts, known), probabilities[known, 0], num_truncated, int((~known).sum()))
+    num_unanswered = None if classifier.judge is None else int((~known).sum())
+    return Classified(answered_replies(texts, known), probabilities[known, 0], num_truncated, num_unanswered)
 
 
 def answered(probabilities: np.ndarray, classifier: UsedClassifier) -> np.ndarray:

@@ -21,9 +21,9 @@ class Regard(Measurement):
     needs = ("replies", "weights")
 
     def read_files(self, settings: "Settings", prompts: Any) -> Any:
-        from hb_metrics.measurements.regard.work import read_files
+        from hb_metrics.measurements.regard.work import groups_and_pairs
 
-        return read_files(settings, prompts)
+        return groups_and_pairs(settings)
 
     def plan(self, task: Task, files: Any) -> Planned:
         from hb_metrics.measurements.regard.work import plan

@@ -30,10 +30,6 @@ _NAMES = {"group": "bucket", "noun_phrase": "noun", "structure": "template"}  # 
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 
-def read_files(settings: Settings, prompts: pa.Table) -> Groups:
-    return groups_and_pairs(settings)
-
-
 def plan(task: Task, files: Groups) -> Planned:
     options, seed = task.settings.of(RegardOptions), task.settings.run.seed
     groups, pairs = files

@@ -30,7 +30,7 @@ from hb_metrics.command.table import table
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer, labelled_by
-from hb_metrics.measurements.decisions.compute import cells_by_axis, decisions, planned_decisions, questions_of_rows
+from hb_metrics.measurements.decisions.compute import cells_by_axis, decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
 from hb_metrics.measurements.decisions.run_changes import changes, paired
@@ -340,7 +340,7 @@ def test_the_orders_effect_is_no_difference_between_terms(lacking):
         alarms += results.by_axis["age"].pair.gap.p_value < 0.05
         gaps.append(results.by_axis["age"].pair.gap.value)
         cells = [cells_by_axis(prompts, rows)["age"] for rows in (of_run, [row for row in of_run if row.order == 0])]
-        before, after = paired(cells[0].values, cells[1].values, questions_of_rows(prompts))
+        before, after = paired(cells[0].values, cells[1].values, cells[0].questions)
         assert np.array_equal(before, after, equal_nan=True)
     assert alarms <= 3
     assert np.mean(gaps) < 0.1  # the means over orders differ by 0.14, 0.27 and 0.45
