@@ -222,7 +222,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{row[arguments.by]:.4g}  {row['descriptor']} ({row['axis']}), {row['style']}, {row['id']}")
         question = row["question"] if isinstance(row["question"], str) else None  # pandas may write NaN
         print(f"  > {with_questions([row['prompt']], [question])[0]}\n  {row['reply']}\n")
-
-
-if __name__ == "__main__":
-    main()

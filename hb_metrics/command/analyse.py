@@ -62,7 +62,3 @@ def write_run_report(run: Run, path: Path, *, with_texts: bool = True, **options
     run = run if with_texts else run._replace(results=without_texts(run.results))
     known, again = read_calibrations(run.folder), firmer_run(run)
     return write_report(run.results, path, calibrations=known, again=again, **options)
-
-
-if __name__ == "__main__":
-    main()

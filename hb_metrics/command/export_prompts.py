@@ -89,9 +89,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
             raise ValueError(f"'{measurement.name}' needs the model itself; remove it from --measurements")
     wanted = wanted_measurements(settings)
     read_files(settings, prompts, wanted)
-    needs: set[str] = set()
-    for measurement in wanted:
-        needs.update(measurement.needs)
+    needs = {need for measurement in wanted for need in measurement.needs}
     rows: list[dict[str, object]] = []
     if "replies" in needs:
         from hb_metrics.measurements.reply_requests import ask

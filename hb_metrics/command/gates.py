@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hb_dataset.command_line import check_known
+from hb_dataset.grouped import grouped
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.run.run_folder import write_json
@@ -64,10 +65,7 @@ def exceeded(results: "Results", measurements: Sequence[Measurement], gates: Map
     figure's interval could not be computed, the figure cannot be compared. A limit also applies to the parts of a
     figure that have its name in `--fail_above`, such as topics in which decisions clearly differ.
     """
-    figures: dict[str | None, list[Figure]] = {}
-    for measurement in measurements:
-        for figure in measurement.figures(results):
-            figures.setdefault(figure.key, []).append(figure)
+    figures = grouped((figure.key, figure) for part in measurements for figure in part.figures(results))
     sentences = []
     for name, limit in gates.items():
         judged = [_exceeded(name, figure, limit) for figure in figures.get(name, [None])]

@@ -159,7 +159,3 @@ def _price(run: Run, table: pa.Table, price_in: float, price_out: float) -> floa
                 )
             price += per_million / 1e6 * mean * len(of_turn) / len(table)
     return price
-
-
-if __name__ == "__main__":
-    main()

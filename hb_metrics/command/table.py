@@ -132,7 +132,3 @@ def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, object]:
         **bounds,
         "changed": is_changed,
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -15,12 +15,11 @@ from hb_metrics.harnesses.prompt_rows import PromptRow
 from hb_metrics.likelihood_bias.shares import likelihood_bias, testable_axes
 from hb_metrics.models.served.addresses import check_address
 from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import is_empty
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 logger = logging.getLogger(__name__)
-
-CONFIDENCE_LEVEL = 0.95
 
 
 class Classifiers(NamedTuple):
@@ -157,9 +156,6 @@ def _columns(rows: Sequence[PromptRow]) -> tuple[list[str], list[str], list[str]
 
 
 def _comparable(rows: Sequence[PromptRow], *, within_axes: bool = False) -> bool:
-    first: dict[Any, Any] = {}
-    for row in rows:
-        group = (row.axis, row.template) if within_axes else row.template
-        if first.setdefault(group, (row.axis, row.descriptor)) != (row.axis, row.descriptor):
-            return True
-    return False
+    """Returns whether a template (or an axis in a template) has two descriptors."""
+    cells = {((row.axis, row.template) if within_axes else row.template, row.axis, row.descriptor) for row in rows}
+    return len(cells) > len({group for group, *_ in cells})

@@ -27,7 +27,6 @@ from hb_metrics.stats.clusters import Bounds
 
 CALIBRATIONS = "calibration"  # the subfolder of a run that contains a file for each judge
 LAYOUT = 3
-_LEVEL = 0.95
 
 
 class Labels(NamedTuple):

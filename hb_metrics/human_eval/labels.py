@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_dataset.command_line import AXIS_CUTOFF, CommandParser, check_known, did_you_mean
+from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.judges.rubric import OFFENSIVENESS, REFUSALS, read_rubric, recorded_rubric
 from hb_metrics.human_eval.study import (
@@ -25,10 +26,11 @@ from hb_metrics.human_eval.study import (
     study_text,
     write_study_files,
 )
+from hb_metrics.measurements.generation.run_changes import refusal_flags
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
-from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, REFUSALS_FILE, RUN_FILE, run_digest
+from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, RUN_FILE, run_digest
 from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 
 LABELS_FILE = "labels.json"
@@ -169,10 +171,10 @@ def read_instrument(run: Run, name: str) -> Instrument:
         )
     replies = run.tables.replies()
     judges = run.record.judge if "judge" in run.record.content else {}
-    refusals = run.tables.read_if_any(REFUSALS_FILE, ("id", "refusal"))
+    flagged = refusal_flags(run, replies)
     known = list(judges)
     known += [OFFENSIVENESS] if run.tables.has(OFFENSIVE_REPLIES) else []
-    known += [] if refusals is None else [REFUSALS]
+    known += [REFUSALS] if flagged else []
     if name not in known:
         raise ValueError(
             f"'{run.folder}' has no judge '{name}'; {did_you_mean(name, known)}allowed: "
@@ -184,23 +186,17 @@ def read_instrument(run: Run, name: str) -> Instrument:
         raise ValueError(f"the rubric '{name}' has no key `figure`, the label whose rate is corrected; {advice}")
     figure = rubric.labels.index(rubric.figure)
     if name in judges:
-        shards = run.tables.vectors(f"{JUDGE}/{name}")
-        ids, scores, judged = shards.ids, shards.values[:, figure], verdicts(shards.values[:, :-1])
-    elif name == REFUSALS and refusals is not None:
-        ids, flags = refusals["id"].to_pylist(), refusals["refusal"].to_numpy()
+        values = run.tables.vectors_of(f"{JUDGE}/{name}", replies.ids)
+        scores, judged = values[:, figure], verdicts(values[:, :-1])
+    elif name == REFUSALS:
+        flags = flagged["Refusals"].values
         scores, judged = flags.astype(float), np.where(flags, figure, 1 - figure)
     else:
-        shards = run.tables.vectors(OFFENSIVE_REPLIES)
-        ids, scores = shards.ids, shards.values[:, 0]
+        values = run.tables.vectors_of(OFFENSIVE_REPLIES, replies.ids)
+        scores = values[:, 0]
         judged = np.where(scores >= THRESHOLD, figure, 1 - figure)
         # If a judge replaced the classifier, the second column is 1 where the judge gave no label or several labels.
-        judged[shards.values[:, 1:].any(axis=1)] = -1
-    rows = {identifier: row for row, identifier in enumerate(ids)}
-    missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
-    if missing is not None:
-        raise ValueError(f"'{run.folder}' has no result of '{name}' for reply '{missing}'; measure in a new folder")
-    order = np.array([rows[identifier] for identifier in replies.ids])
-    scores, judged = scores[order], judged[order]
+        judged[values[:, 1:].any(axis=1)] = -1
     kept = judged >= 0
     replies = answered_replies(replies._replace(texts=[text.replace(UNSAFE_MARK, "") for text in replies.texts]), kept)
     labels = tuple(zip(rubric.labels, rubric.definitions, strict=True))
@@ -210,10 +206,8 @@ def read_instrument(run: Run, name: str) -> Instrument:
 def draw_labels(
     judged: Instrument, *, axes: Collection[str], number: int, num_raters: int, seed: int, run: str
 ) -> LabelStudy:
-    by_stratum: dict[tuple[str, bool], list[int]] = {}
-    for row, verdict in enumerate(judged.verdicts.tolist()):
-        if judged.replies.axes[row] in axes:
-            by_stratum.setdefault((judged.replies.axes[row], verdict), []).append(row)
+    pairs = enumerate(zip(judged.replies.axes, judged.verdicts.tolist(), strict=True))
+    by_stratum = grouped((stratum, row) for row, stratum in pairs if stratum[0] in axes)
     strata = sorted(by_stratum)
     sizes = np.array([len(by_stratum[stratum]) for stratum in strata], np.int64)
     least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
@@ -238,7 +232,7 @@ def draw_labels(
 
 
 def read_label_study(path: Path) -> LabelStudy:
-    return read_study_file(path, LAYOUT, lambda content: LabelStudy(**content), "labels")
+    return read_study_file(path, LAYOUT, LabelStudy, "labels")
 
 
 def rows_of_tasks(study: LabelStudy) -> dict[str, int]:

@@ -44,11 +44,27 @@ class Line(NamedTuple):
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    questions: dict[str, str] = {}  # the question of each task
-    for sheet, screens in study.sheets.items():
-        for place in range(len(screens)):
-            questions |= {task: question for question, task in study.tasks(sheet, place).items()}
-    return _in_order(*read_lines(paths, study.id, questions, num_choices=2), study)
+    shown = [
+        (screen, study.tasks(sheet, place))
+        for sheet, screens in study.sheets.items()
+        for place, screen in enumerate(screens)
+    ]
+    questions = {task: question for _, tasks in shown for question, task in tasks.items()}
+    chosen, num_duplicates = read_lines(paths, study.id, questions, num_choices=2)
+    ratings: dict[tuple[str, str, int], Rating] = {}
+    checks = []
+    num_repeated = 0
+    for rater in sorted({rater for rater, _ in chosen}):
+        for screen, tasks in shown:
+            lines = {question: chosen[rater, task] for question, task in tasks.items() if (rater, task) in chosen}
+            if lines and screen.asked is not None:
+                checks.append((rater, all(line.choice == screen.asked for line in lines.values())))
+                continue
+            for question, line in lines.items():
+                wins = (line.choice == 1) == (screen.first == 1)
+                rating = Rating(rater, question, screen.pair, wins, line.seconds)
+                num_repeated += ratings.setdefault((rater, question, screen.pair), rating) is not rating
+    return Ratings(list(ratings.values()), checks, num_duplicates, num_repeated)
 
 
 def read_lines(
@@ -75,32 +91,6 @@ def read_lines(
         if not number:
             raise ValueError(f"'{path}' has no ratings; omit this file, or save it again from the rater's page")
     return chosen, num_duplicates
-
-
-def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: Study) -> Ratings:
-    ratings: dict[tuple[str, str, int], Rating] = {}
-    checks = []
-    num_repeated = 0
-    shown = []
-    for sheet, screens in study.sheets.items():
-        for place, screen in enumerate(screens):
-            shown.append((screen, study.tasks(sheet, place)))
-    for rater in sorted({rater for rater, _ in chosen}):
-        for screen, tasks in shown:
-            passed = None
-            for question, task in tasks.items():
-                line = chosen.get((rater, task))
-                if line is None:
-                    continue
-                if screen.asked is not None:
-                    passed = passed is not False and line.choice == screen.asked
-                    continue
-                wins = (line.choice == 1) == (screen.first == 1)
-                rating = Rating(rater, question, screen.pair, wins, line.seconds)
-                num_repeated += ratings.setdefault((rater, question, screen.pair), rating) is not rating
-            if passed is not None:
-                checks.append((rater, passed))
-    return Ratings(list(ratings.values()), checks, num_duplicates, num_repeated)
 
 
 def _task_and_line(

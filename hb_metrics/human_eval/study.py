@@ -1,7 +1,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -9,25 +9,27 @@ import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
+from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import balanced_sample, seeded_generator
 from hb_dataset.table_files import parse_json
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.rendering import for_script, render
+from hb_metrics.run.typed_json import from_json
 
 S = TypeVar("S", bound=tuple)  # a study, whose first field is the digest of all other fields
 _DIGITS = 16  # the number of digits in ids
 _FOLDER = Path(__file__).parent
 
 
-def read_study_file(path: Path, layout: int, read: Callable[[dict[str, Any]], S], command: str) -> S:
+def read_study_file(path: Path, layout: int, kind: type[S], command: str) -> S:
     problem: object = "it was changed after it was written"
     try:
-        content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
-        if content.pop("layout") == layout:
-            study = read(content)
+        content = parse_json(path.read_text(encoding="utf-8"))
+        if isinstance(content, dict) and content.pop("layout", None) == layout:
+            study = from_json(kind, content, "study")
             if study[0] == digest(study[1:]):
                 return study
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except ValueError as error:
         problem = error
     raise ValueError(
         f"'{path}' is not a study written by this release's `human-eval {command}` ({problem}); restore the original "
@@ -197,20 +199,11 @@ def speakers(study: Study, screen: Screen) -> tuple[str, str]:
 
 
 def read_study(path: Path) -> Study:
-    return read_study_file(path, LAYOUT, _study, "export")
-
-
-def _study(content: dict[str, Any]) -> Study:
-    pairs = [Pair(*pair)._replace(replies=tuple(pair[-1])) for pair in content["pairs"]]
-    questions = [Question(*question) for question in content["questions"]]
-    sheets = {name: [Screen(*screen) for screen in screens] for name, screens in content["sheets"].items()}
-    return Study(content["id"], content["about"], Design(*content["design"]), questions, pairs, sheets)
+    return read_study_file(path, LAYOUT, Study, "export")
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
-    by_axis: dict[str, list[Pair]] = {}
-    for pair in sorted(pairs, key=lambda pair: pair.id):
-        by_axis.setdefault(pair.axis, []).append(pair)
+    by_axis = grouped((pair.axis, pair) for pair in sorted(pairs, key=lambda pair: pair.id))
     order = seeded_generator(seed, "human evaluation", "axes").permutation(sorted(by_axis)).tolist()
     sizes = np.array([len(by_axis[axis]) for axis in order], np.int64)
     wanted = dict(zip(order, allocate(sizes, number, np.ones(len(order))).tolist(), strict=True))
@@ -226,9 +219,7 @@ def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]
 def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
     """Orders the pairs so that any sequence of consecutive pairs is balanced over the axes."""
     generator = seeded_generator(seed, "human evaluation", "order of pairs")
-    by_axis: dict[str, list[Pair]] = {}
-    for index in generator.permutation(len(pairs)):
-        by_axis.setdefault(pairs[index].axis, []).append(pairs[index])
+    by_axis = grouped((pairs[index].axis, pairs[index]) for index in generator.permutation(len(pairs)))
     places = []
     for number, of_axis in enumerate(by_axis.values()):
         for rank, pair in enumerate(of_axis):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from scipy import special
 
+from hb_dataset.grouped import grouped
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.layout.figure import OF_PLAIN, Figure, Unit, missing_intervals, written, written_change
 from hb_metrics.layout.numbers import MISSING, and_list, fixed, share
@@ -24,27 +25,31 @@ HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
 
 class ChangeRow(NamedTuple):
-    """The change in a figure between two runs. `name`, `unit` and `part_of` are the same as in `Figure`.
+    """The change in a figure between two runs. `figure` is that of the first run.
 
-    `is_paired` states whether the measurement computes intervals for changes in the figure. `key` is the figure's name
-    in `--no_worse_than`. `higher_is_better` is `None` if no direction is better. `is_one_of_many` states that the
-    change is not beyond chance after Holm's adjustment, whatever its own interval is. `is_never_paired` states that the
-    measurement computes no interval for changes in the figure, whatever the runs are.
+    `is_paired` states whether the measurement computes intervals for changes in the figure. `is_one_of_many` states
+    that the change is not beyond chance after Holm's adjustment, whatever its own interval is. `is_never_paired` states
+    that the measurement computes no interval for changes in the figure, whatever the runs are.
     """
 
-    name: str
-    unit: Unit
-    part_of: str
+    figure: Figure
     change: PairedChange
     is_paired: bool
-    key: str = ""
-    higher_is_better: bool | None = False
     is_one_of_many: bool = False
     is_never_paired: bool = False
 
     @property
+    def name(self) -> str:
+        return self.figure.name
+
+    @property
+    def key(self) -> str:
+        """Returns the figure's name in `--no_worse_than`."""
+        return self.figure.key or re.sub(r"\W+", "_", self.name.lower())
+
+    @property
     def is_share(self) -> bool:
-        return self.unit in ("share", "small_share", "points")
+        return self.figure.unit in ("share", "small_share", "points")
 
     @property
     def beyond_chance(self) -> bool:
@@ -52,16 +57,17 @@ class ChangeRow(NamedTuple):
 
     @property
     def is_better(self) -> bool | None:
-        return None if self.higher_is_better is None else (self.change.change > 0) == self.higher_is_better
+        higher = self.figure.higher_is_better
+        return None if higher is None else (self.change.change > 0) == higher
 
     @property
     def cells(self) -> tuple[str, ...]:
-        change = self.change
+        change, unit = self.change, self.figure.unit
         return (
-            written(change.first, self.unit),
-            written(change.second, self.unit),
-            written_change(change.change, self.unit),
-            MISSING if change.interval is None else _range(change.interval, self.unit, 0),
+            written(change.first, unit),
+            written(change.second, unit),
+            written_change(change.change, unit),
+            MISSING if change.interval is None else _range(change.interval, unit, 0),
             self.sentence if self.is_paired else "",
         )
 
@@ -72,7 +78,7 @@ class ChangeRow(NamedTuple):
         if change.interval is None:
             return "no interval"
         value, bounds, unit = change.change, change.interval, " points" if self.is_share else ""
-        form: Unit | None = self.unit
+        form: Unit | None = self.figure.unit
         if change.relative is not None and change.relative_interval is not None:
             value, bounds, unit, form = change.relative, change.relative_interval, " %", None
         digits = _percent_digits(value if self.beyond_chance else max(bounds, key=abs))
@@ -99,7 +105,7 @@ class RunChanges(NamedTuple):
 
     @property
     def main(self) -> list[ChangeRow]:
-        return [row for row in self.rows if row.is_paired and not row.part_of]
+        return [row for row in self.rows if row.is_paired and not row.figure.part_of]
 
     @property
     def moved_parts(self) -> list[ChangeRow]:
@@ -109,7 +115,7 @@ class RunChanges(NamedTuple):
         """
         known = [row for row in self.main if row.change.interval is not None]
         still = {row.name.partition(", ")[0] for row in known if not row.beyond_chance}
-        parts = [row for row in self.rows if row.part_of and row.change.interval is not None]
+        parts = [row for row in self.rows if row.figure.part_of and row.change.interval is not None]
         clear = [row for row in parts if p_value(row.change) < ALPHA_OF_PARTS / len(parts)]
         return [row for row in clear if row.name.partition(", ")[0] in still]
 
@@ -134,7 +140,7 @@ class RunChanges(NamedTuple):
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        notes = missing_intervals([Figure(row.name, None, row.unit, no_interval=row.change.reason) for row in rows])
+        notes = missing_intervals([row.figure._replace(interval=None, no_interval=row.change.reason) for row in rows])
         return notes + [f"{title}: changes have no interval, because {why}." for title, why in self.missing.items()]
 
 
@@ -160,19 +166,9 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
                 continue
             is_paired = figure.name in paired.by_name
             change = paired.by_name.get(figure.name, PairedChange(figure.value, other.value, None, None, None))
-            rows.append(
-                ChangeRow(
-                    name=figure.name,
-                    unit=figure.unit,
-                    part_of=figure.part_of,
-                    change=change,
-                    is_paired=is_paired,
-                    key=figure.key or re.sub(r"\W+", "_", figure.name.lower()),
-                    higher_is_better=figure.higher_is_better,
-                    is_never_paired=not is_paired and (measurement.parts.changes is None or paired.reason is None),
-                )
-            )
-    rows.sort(key=lambda row: (row.part_of != "", not row.is_paired))
+            is_never_paired = not is_paired and (measurement.parts.changes is None or paired.reason is None)
+            rows.append(ChangeRow(figure, change, is_paired, is_never_paired=is_never_paired))
+    rows.sort(key=lambda row: (row.figure.part_of != "", not row.is_paired))
     return RunChanges(*names, holm_adjusted(rows), missing)
 
 
@@ -231,13 +227,14 @@ def _in_sentence(name: str) -> str:
 
 
 def holm_adjusted(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
-    """Marks the changes that are due to chance by Holm's method. The rows with the same `part_of` are tested together.
+    """Marks the changes that are due to chance by Holm's method.
 
+    Figures of the whole run are tested together, and so are the parts of a figure.
     The p-values are compared in ascending order with α / m, α / (m − 1), …, until one of them is larger.
     """
     adjusted = list(rows)
-    for part_of in {row.part_of for row in rows}:
-        places = [place for place, row in enumerate(rows) if row.part_of == part_of and row.change.interval is not None]
+    with_interval = [(row.figure.part_of, place) for place, row in enumerate(rows) if row.change.interval is not None]
+    for places in grouped(with_interval).values():
         tested = sorted((p_value(rows[place].change), place) for place in places)
         is_one_of_many = False
         for number, (p, place) in enumerate(tested):

@@ -51,7 +51,7 @@ def read_margins(words: Sequence[str]) -> dict[str, Margin]:
 
 
 def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict]:
-    rows = {row.key: row for row in changes.rows if not row.part_of}
+    rows = {row.key: row for row in changes.rows if not row.figure.part_of}
     allowed = [row.key for row in changes.main]
     judged = []
     for name, margin in margins.items():
@@ -85,11 +85,12 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
         if row.change.interval is None:
             why = row.change.reason or "its change has no interval"
         return Verdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")
-    losses = {True: (-1,), False: (1,), None: (-1, 1)}[row.higher_is_better]  # the signs of changes that are losses
+    # The signs of changes that are losses.
+    losses = {True: (-1,), False: (1,), None: (-1, 1)}[row.figure.higher_is_better]
     loss, worst = max((sign * bound, bound) for sign in losses for bound in bounds)
     is_shown = loss <= margin.size
     # Percent and points are shown with two decimals. With fewer, a rounded bound could look equal to the margin.
-    shown = written_change(worst, row.unit)
+    shown = written_change(worst, row.figure.unit)
     if margin.unit == "%":
         shown = f"{fixed(100 * worst, 2, '+')} %"
     elif margin.unit == "pt":

@@ -85,7 +85,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
     effects = [_side_effects(runs[0], run) for run in runs[1:]]
     for changes, of_run, effect in zip(compared, by_name, effects, strict=True):
         if effect is not None and effect.entropy is not None:
-            row = ChangeRow(ENTROPY, "nats", "", effect.entropy, True, higher_is_better=None)
+            row = ChangeRow(Figure(ENTROPY, None, "nats", higher_is_better=None), effect.entropy, True)
             adjusted = holm_adjusted([*changes.rows, row])
             of_run.update({row.name: row for row in adjusted})
     rows = []

@@ -87,7 +87,6 @@ class GenerationSettings(Excerpt):
     num_left_out_prompts: int = 0
     system_prompt: str | None = None
     chat_template_kwargs: dict[str, object] | None = None
-    persona_lines: int | None = None
     end_after_sentence: bool = False
     sample: bool = False
     thinks: bool = False

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.command.report import main
+from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import run_changes as of_generation
@@ -69,7 +70,7 @@ def test_changes_are_of_the_values_in_the_results(made_runs):
         "Offensive replies",
         "Dialogue perplexity",
     ]
-    parts = {row.part_of for row in paired}
+    parts = {row.figure.part_of for row in paired}
     assert parts == {
         "",
         "Likelihood Bias by axis",
@@ -152,7 +153,7 @@ def test_without_the_files_there_is_a_reason(copied):
 
 
 def row(name, unit, change, part_of=""):
-    return ChangeRow(name, unit, part_of, change, is_paired=True)
+    return ChangeRow(Figure(name, None, unit, part_of=part_of), change, is_paired=True)
 
 
 @pytest.mark.parametrize(

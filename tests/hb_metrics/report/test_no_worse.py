@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hb_metrics.command.report import main
+from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import ChangeRow, RunChanges, run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
@@ -18,7 +19,7 @@ SHARES = PairedChange(0.02, 0.021, (-0.002, 0.004), (-0.1, 0.2), None)
 
 
 def judged(change, margin, unit="bias", **more):
-    row = ChangeRow("A figure", unit, "", change, True, "a_figure", **more)
+    row = ChangeRow(Figure("A figure", None, unit, **more), change, True)
     (verdict,) = verdicts(RunChanges("before", "after", [row], {}), read_margins([f"a_figure={margin}"]))
     return verdict
 
@@ -124,7 +125,7 @@ def test_figures_whose_changes_never_have_an_interval_are_refused(name, folders)
 
 def test_every_figure_has_a_name_that_keyboards_have(folders):
     changes = run_changes(*(read_run(Path(folder)) for folder in folders), ("first", "second"))
-    assert all(re.fullmatch(r"[a-z0-9_]+", row.key) for row in changes.rows if not row.part_of)
+    assert all(re.fullmatch(r"[a-z0-9_]+", row.key) for row in changes.rows if not row.figure.part_of)
 
 
 def test_runs_that_do_not_compare_show_nothing(folders, tmp_path, capsys):

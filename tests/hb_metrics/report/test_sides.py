@@ -10,6 +10,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.collect.classifiers.censoring import term_mentioned
+from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.nouns import nouns_of
@@ -156,7 +157,7 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
 def test_an_axis_is_lowest_by_the_share_that_it_keeps_and_not_by_its_size():
     shares = {"rare": (0.1, 0.08), "half": (0.4, 0.2), "none": (0.0, 0.0)}
     rows = [
-        ChangeRow(f"{UPTAKE}, {axis}", "share", "by axis", PairedChange(*of_axis, None, None, None), True)
+        ChangeRow(Figure(f"{UPTAKE}, {axis}", None, "share"), PairedChange(*of_axis, None, None, None), True)
         for axis, of_axis in shares.items()
     ]
     assert _lowest(rows) == rows[1]
@@ -164,7 +165,8 @@ def test_an_axis_is_lowest_by_the_share_that_it_keeps_and_not_by_its_size():
 
 @pytest.mark.parametrize(("share", "names"), [(0.0, []), (0.2, ["Answers without a decision"])])
 def test_figures_that_were_and_remain_0_are_no_unknown_change(share, names):
-    row = ChangeRow("Answers without a decision", "share", "", PairedChange(0.0, share, None, None, None), False)
+    figure = Figure("Answers without a decision", 0.0, "share")
+    row = ChangeRow(figure, PairedChange(0.0, share, None, None, None), False)
     assert [*_judged(RunChanges("before", "after", [row], {}), {row.name: row})] == names
 
 
