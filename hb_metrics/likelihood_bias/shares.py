@@ -208,8 +208,10 @@ def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
     frame = pd.DataFrame({"axis": axis, "descriptor": descriptor, "median": values})
-    medians = frame.groupby(["axis", "descriptor"], as_index=False)["median"].median()
-    return {
-        axis_names[axis]: {descriptor_names[row.descriptor]: row.median for row in of_axis.itertuples()}
-        for axis, of_axis in medians.sort_values(["median", "descriptor"]).groupby("axis")
-    }
+    medians = frame.groupby(["axis", "descriptor"])["median"].median().reset_index()
+    by_axis: dict[str, dict[str, float]] = {}
+    in_order = medians.sort_values(["axis", "median", "descriptor"])
+    columns = (in_order[name].tolist() for name in ("axis", "descriptor", "median"))
+    for of_axis, of_descriptor, median in zip(*columns, strict=True):
+        by_axis.setdefault(axis_names[of_axis], {})[descriptor_names[of_descriptor]] = median
+    return by_axis

@@ -85,8 +85,8 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     cell, about, runs = ["axes", "descriptors", "templates"], [], []
     for replies, values in (before, after):
         about.append(({*zip(replies.axes, replies.descriptors, strict=True)}, {*replies.templates}))
-        frame = pd.DataFrame({name: getattr(replies, name) for name in ("ids", *cell)})
-        runs.append(frame.assign(value=np.asarray(values, float)))
+        cells = {"axes": replies.axes, "descriptors": replies.descriptors, "templates": replies.templates}
+        runs.append(pd.DataFrame({"ids": replies.ids, **cells, "value": np.asarray(values, float)}))
     if about[0] != about[1]:
         return None
     same = runs[0].merge(runs[1], on=["ids", *cell])
