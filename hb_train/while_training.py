@@ -144,8 +144,8 @@ class GenBiasCallback(TrainerCallback):
         about |= {"digest": "", "dtype": str(model.dtype).removeprefix("torch."), "kind": model_kind(model.config)}
         loaded = LoadedModel(tokenizer=self.tokenizer, config=model.config, revision=None, model=model, **about)
         engine, options = LocalEngine(loaded), RunOptions(tag="none", seed=self.seed)
-        requests, layout, _ = request_replies(self.prompts, engine, options, self.decoding, {})
-        return engine.plan_replies(requests, layout), loaded
+        requests, _ = request_replies(self.prompts, engine, options, self.decoding, {})
+        return engine.plan_replies(requests), loaded
 
 
 def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: int, *, seed: int) -> pa.Table:

@@ -50,15 +50,15 @@ FREQUENCY_SCHEMA = pa.schema(
 def plan(task: Task) -> Planned:
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
-    plan = task.engine.plan_replies(asked.requests, asked.layout)
+    plan = task.engine.plan_replies(asked.requests)
     classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
     frequencies = Path(options.frequencies or DEFAULT_FREQUENCIES)
     generation = plan.description()
     if asked.requests.cue != "prompt":
         generation["left_out_templates"] = asked.left_out_templates
         generation["num_left_out_prompts"] = asked.num_left_out
-    if asked.layout.tuned_with is not None:
-        generation["tuned_with"] = asked.layout.tuned_with
+    if asked.requests.layout.tuned_with is not None:
+        generation["tuned_with"] = asked.requests.layout.tuned_with
     record = {
         "generation": {**generation, "ignored_settings": asked.ignored or None},
         "style_classifier": classifier_record(
@@ -104,7 +104,7 @@ def _converse(
     for turn in range(2, requests.turns + 1):
         task.state.print(f"turn {turn} of {requests.turns}")
         requests, folder = next_turn(requests, table), turn_folder(task.folder, turn)
-        plan = task.engine.plan_replies(requests, asked.layout)
+        plan = task.engine.plan_replies(requests)
         table = task.engine.reply(plan, folder / REPLIES)
         replies = later_replies(first, table)
         compared = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
