@@ -53,7 +53,7 @@ def measure_mixture(options: argparse.Namespace) -> None:
     check_mixable(side)
     prompts, loaded = side.run.tables.prompts(*COLUMNS), side.engine.loaded
     asked = ask(side.settings, prompts, side.engine)
-    plan = side.engine.plan_replies(asked.requests, asked.layout)
+    plan = side.engine.plan_replies(asked.requests)
     groups = mixed_groups(plan, asked, prompts, loaded, num_contexts)
     temperature = plan.decoding.temperature if plan.decoding.sample else 1.0
     start = partial(MixedForward, groups=groups, temperature=temperature, padded=plan.paths.padded)

@@ -132,8 +132,8 @@ def _own_replies(arguments: ReplyArguments, asked: list[Answer], engine: LocalEn
     table = pa.table({"id": ids, "text": texts, "system": pa.array(systems, pa.string()), "own_id": ids})
     check_system(table, layout)
     extent = "whole" if layout.context == "chat" else "first_line"
-    requests = make_requests(table, decoding=decoding, chat=layout.chat, extent=extent, seed=arguments.seed)
-    plan = engine.plan_replies(requests, layout)
+    requests = make_requests(table, decoding=decoding, layout=layout, extent=extent, seed=arguments.seed)
+    plan = engine.plan_replies(requests)
     folder = Path(arguments.output_dir).expanduser()
     with process_state().main_process_first():
         options = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}

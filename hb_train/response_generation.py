@@ -112,11 +112,11 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     trainer.train()
     trained_model(trainer).eval()
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
-    requests = make_requests(prompts, decoding=decoding, seed=training_args.seed)
+    requests = make_requests(prompts, decoding=decoding, layout=layout, seed=training_args.seed)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies left by an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    plan = engine.plan_replies(requests, layout)
+    plan = engine.plan_replies(requests)
     try:
         replies = engine.reply(plan, folder / REPLIES)
     except ValueError as error:

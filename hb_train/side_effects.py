@@ -126,8 +126,8 @@ def greedy_answers(side: Side) -> dict[str, str]:
     questions = neutral_questions()
     prompts = pa.table({"id": questions, "text": questions})
     options = {"max_new_tokens": MAX_TOKENS}
-    requests, layout, _ = request_replies(prompts, side.engine, side.settings.run, "greedy", options)
-    replies = reply_to_rows(side.engine.plan_replies(requests, layout), side.engine.loaded, range(len(questions)))
+    requests, _ = request_replies(prompts, side.engine, side.settings.run, "greedy", options)
+    replies = reply_to_rows(side.engine.plan_replies(requests), side.engine.loaded, range(len(questions)))
     answers = {question: reply for question, reply in zip(questions, replies, strict=True) if reply}
     if not answers:
         raise ValueError(
@@ -147,7 +147,7 @@ def sampled_entropies(side: Side, prompts: pa.Table | str) -> np.ndarray:
         return np.empty(0)
     asked = ask(side.settings, side.run.tables.prompts(), side.engine)
     rows = pc.index_in(prompts["id"], pa.array(asked.requests.ids)).to_pylist()
-    return reply_entropies(side.engine.plan_replies(asked.requests.take(rows), asked.layout), side.engine.loaded)
+    return reply_entropies(side.engine.plan_replies(asked.requests.take(rows)), side.engine.loaded)
 
 
 def change_in_entropy(prompts: pa.Table | str, entropies: Sequence[np.ndarray], level: float) -> dict[str, object]:

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 from hb_dataset.prompts import config_vocabulary, load_table
 from hb_dataset.seeded_draws import balanced_sample
-from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
+from hb_metrics.collect.classifiers.censoring import masked_texts
 from hb_metrics.collect.classifiers.styles import load_style_classifier
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, reply_to_rows
@@ -26,7 +26,7 @@ from hb_metrics.measurements.settings import RunOptions
 from hb_metrics.models.adapters import keep_slices_whole
 from hb_metrics.models.loading import LoadedModel, model_kind
 from hb_metrics.run.replies import Replies, is_empty
-from hb_metrics.run.run_folder import plural_forms, with_plurals
+from hb_metrics.run.run_folder import terms_of_prompts, with_plurals
 from hb_metrics.run.schema import rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
@@ -130,9 +130,7 @@ class GenBiasCallback(TrainerCallback):
         texts = [replies[row] for row in rows]
         prompts = self.prompts.take(pa.array(rows, pa.int64()))
         axes, terms, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
-        masked = masked_texts(
-            Replies([], axes, terms, [], [], texts), plural_forms(self.prompts), paired_terms(self.prompts)
-        )
+        masked = masked_texts(Replies([], axes, terms, [], [], texts), terms_of_prompts(self.prompts))
         cells = CellSums(self.styles.labels, keep_replies=True)
         cells.add(self.styles.probabilities(masked).astype(np.float32), terms, templates, axes)
         with suppress(ValueError):  # no cell has two replies, or no template has replies to two terms
@@ -146,8 +144,8 @@ class GenBiasCallback(TrainerCallback):
         about |= {"digest": "", "dtype": str(model.dtype).removeprefix("torch."), "kind": model_kind(model.config)}
         loaded = LoadedModel(tokenizer=self.tokenizer, config=model.config, revision=None, model=model, **about)
         engine, options = LocalEngine(loaded), RunOptions(tag="none", seed=self.seed)
-        requests, layout, _ = request_replies(self.prompts, engine, options, self.decoding, {})
-        return engine.plan_replies(requests, layout), loaded
+        requests, _ = request_replies(self.prompts, engine, options, self.decoding, {})
+        return engine.plan_replies(requests), loaded
 
 
 def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: int, *, seed: int) -> pa.Table:

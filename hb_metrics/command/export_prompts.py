@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_metrics.collect.replies.requests import ReplyRequests
-    from hb_metrics.models.layout import Layout
 
 # Importing torch takes seconds, so modules that need it are imported after the options are checked.
 
@@ -99,7 +98,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         engine = Engine()
         engine.name = settings.run.model
         asked = ask(settings, prompts, engine)
-        requests = asked.requests if after is None else _next_requests(asked.requests, asked.layout, str(after))
+        requests = asked.requests if after is None else _next_requests(asked.requests, str(after))
         decoding = {"reply": requests.extent, **asdict(requests.decoding)}
         if requests.max_reasoning_tokens is not None:
             decoding["max_reasoning_tokens"] = requests.max_reasoning_tokens
@@ -125,7 +124,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
     return pa.Table.from_pylist(rows)
 
 
-def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "ReplyRequests":
+def _next_requests(requests: "ReplyRequests", path: str) -> "ReplyRequests":
     """Returns the requests for the turn that follows the last turn in a file of replies."""
     from hb_metrics.collect.engines.files import FileEngine
     from hb_metrics.collect.replies.requests import next_turn
@@ -139,7 +138,7 @@ def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "R
         )
     engine, requests = FileEngine("", path, None), replace(requests, turns=last)
     for _ in range(last):
-        requests = next_turn(requests, engine.plan_replies(requests, layout).work)
+        requests = next_turn(requests, engine.plan_replies(requests).work)
     if not requests.ids:
         raise ValueError(
             f"all replies of turn {last} in '{path}' are empty, so no conversation can continue; pass non-empty "

@@ -32,14 +32,14 @@ def request_replies(
     reply: Any = "auto",
     decides: bool = False,
     **about: Any,
-) -> tuple[ReplyRequests, Layout, dict[str, object]]:
+) -> tuple[ReplyRequests, dict[str, object]]:
     """Makes requests for replies to prompts, with the options that all measurements share.
 
     `changes` replace settings of the decoding preset. `reply` is the extent of a reply, or "auto". `decides` is true if
     the prompts ask for a decision. `about` contains other arguments of `make_requests`.
 
     Returns:
-        The requests, their layout, and the settings in the model's generation_config that are not supported.
+        The requests, and the settings in the model's generation_config that are not supported.
     """
     layout = layout_of_run(engine, shared)
     check_system(prompts, layout)
@@ -48,16 +48,14 @@ def request_replies(
     requests = make_requests(
         prompts,
         decoding=decoding,
+        layout=layout,
         seed=shared.seed,
-        chat=layout.chat,
-        tag=layout.tag,
-        tag_reason=layout.tag_reason,
         extent=extent,
         extent_reason=extent_reason,
         max_reasoning_tokens=shared.max_reasoning_tokens,
         **about,
     )
-    return requests, layout, ignored
+    return requests, ignored
 
 
 def layout_of_run(engine: "Engine", shared: RunOptions) -> Layout:
@@ -81,7 +79,6 @@ class Asked(NamedTuple):
 
     prompts: pa.Table
     requests: ReplyRequests
-    layout: Layout
     ignored: dict[str, object]
     num_left_out: int
     left_out_templates: list[str]
@@ -93,7 +90,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: "Engine") -> Asked:
     usable = prompts_for_cue(prompts, options.cue)
     per_cell = None if has_names(prompts) else options.replies_per_cell or None
     chosen = select_prompts(usable, per_cell, seed=shared.seed)
-    requests, layout, ignored = request_replies(
+    requests, ignored = request_replies(
         chosen,
         engine,
         shared,
@@ -107,7 +104,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: "Engine") -> Asked:
         cue=options.cue,
         questions=cue_questions(options),
     )
-    check_cue(options.cue, layout.context, layout.context_reason)
+    check_cue(options.cue, requests.layout)
     if has_names(prompts) and (options.replies_per_cell or 0) > 1 and not requests.decoding.sample:
         raise ValueError(
             f"with names, each question is asked several times, but decoding '{options.decoding}' would return the "
@@ -117,7 +114,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: "Engine") -> Asked:
         requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns)
     kept = set(usable["template"].unique().to_pylist())
     left_out = [template for template in prompts["template"].unique().to_pylist() if template not in kept]
-    return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
+    return Asked(chosen, requests, ignored, prompts.num_rows - usable.num_rows, left_out)
 
 
 def read_files(settings: Settings, prompts: pa.Table) -> None:

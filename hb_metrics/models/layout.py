@@ -87,9 +87,9 @@ class Layout(NamedTuple):
     """
 
     context: ContextFormat
-    context_reason: str
-    tag: Tag | None
-    tag_reason: str
+    context_reason: str = ""
+    tag: Tag | None = None
+    tag_reason: str = ""
     chat: ChatOptions = DEFAULT_CHAT
     tuned_with: dict[str, object] | None = None
 

@@ -90,13 +90,12 @@ def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
     return prompts
 
 
-def plural_forms(prompts: pa.Table) -> dict[str, str]:
-    forms: dict[str, str] = {}
-    for name in _DESCRIPTORS:
-        if name in prompts.column_names:
-            pairs = prompts.select([name, name + _PLURAL]).group_by([name, name + _PLURAL]).aggregate([])
-            forms |= {row[name]: row[name + _PLURAL] for row in pairs.to_pylist() if row[name + _PLURAL] is not None}
-    return forms
+def terms_of_prompts(prompts: pa.Table) -> dict[str, list[tuple[str, str | None]]]:
+    """Returns, for each descriptor, the descriptor itself and the two terms that it may combine, with their plurals."""
+    names = [name for name in _DESCRIPTORS if name in prompts.column_names]
+    columns = [*names, *(name + _PLURAL for name in names)]
+    rows = prompts.select(columns).group_by(columns).aggregate([]).to_pylist()
+    return {row["descriptor"]: [(row[name], row[name + _PLURAL]) for name in names] for row in rows}
 
 
 def write_table(path: Path, table: pa.Table) -> None:

@@ -128,7 +128,8 @@ def mixed_groups(
             content = last["content"].replace(own["text"], member["text"])
             conversations.append([*earlier, {**last, "content": content}])
         drawn.append(members)
-    contexts = encode_messages(conversations, loaded, plan.context, chat=asked.requests.chat)
+    layout = asked.requests.layout
+    contexts = encode_messages(conversations, loaded, layout.context, chat=layout.chat)
     ids = [own["id"] for own, *others in drawn for _ in (own, *others)]
     check_lengths(contexts, ids, loaded.model, plan.decoding.max_new_tokens, plan.decoding.max_reasoning_tokens)
     groups, rest = {}, iter(contexts)

@@ -14,6 +14,7 @@ from hb_dataset import load_table
 from hb_metrics.collect.replies.decoding_settings import decoding_preset
 from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel, load_model
 
 END = "<|endoftext|>"  # also starts and pads texts, so no other special token can end a reply
@@ -127,4 +128,4 @@ def prompts(setting: Setting, number: int) -> pa.Table:
 def plan_of(loaded: LoadedModel, table: pa.Table, preset: str, tokens: int, *, least: int = 0) -> ReplyPlan:
     """Plans whole replies of at most `tokens` tokens."""
     decoding = decoding_preset(preset, extent="whole", max_new_tokens=tokens, min_new_tokens=least)
-    return plan_replies(make_requests(table, decoding=decoding, extent="whole"), loaded, context="plain")
+    return plan_replies(make_requests(table, decoding=decoding, layout=Layout("plain"), extent="whole"), loaded)

@@ -167,7 +167,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
     ]
     rules = read_refusal_rules()
     found = refusals_results(replies, match_rules(replies.texts, rules), rules)
-    names = reply_shares(RatedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
+    names = reply_shares(RatedReplies(replies, term_mentioned(replies, {})), 0.95)
     terms = zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)))
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": known}

@@ -133,7 +133,7 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
         engine = load(asked, process_state().device)
         made = ask(asked, read_prompts(asked), engine)
-        plan = engine.plan_replies(made.requests, made.layout)
+        plan = engine.plan_replies(made.requests)
         given_ids[tag] = dict(zip(plan.ids, plan.contexts, strict=True))
     recorded = results_of(run)["run"]["generation"]
     assert plan.description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}

@@ -69,7 +69,7 @@ def test_only_one_model_is_loaded_at_a_time(folders, monkeypatch):
 def test_the_replies_are_those_of_the_run(folders):
     _, settings, engine = side_effects.load_side(read_run(folders / "before"))
     asked = ask(settings, Tables(folders / "before").prompts(), engine)
-    plan = engine.plan_replies(asked.requests.take(range(50, 57)), asked.layout)
+    plan = engine.plan_replies(asked.requests.take(range(50, 57)))
     stored = dict(
         zip(*Tables(folders / "before").reply_table().select(["id", "reply"]).to_pydict().values(), strict=True)
     )

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import filterfalse
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,6 @@ from hb_dataset.matching import SPACE, plain_text, whole_words, words_pattern
 from hb_dataset.vocabulary_entries import NAMES_AXIS
 from hb_dataset.written_text import unaccented
 from hb_metrics.run.replies import UNSAFE_MARK, Replies
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 REPLACEMENT = "left-handed"
 MASK = "XYZ"
@@ -34,29 +30,25 @@ _IRREGULAR = (
     ("incurred", "incur", "incurs", "incurring"),
     ("dropped", "drop", "drops", "dropping"),
 )
-Forms = tuple[Mapping[str, str], Mapping[str, Sequence[str]]]  # `plural_forms` and `paired_terms`
+Terms = Mapping[str, Sequence[tuple[str, str | None]]]  # the terms of each descriptor, and their plurals
 _DETERMINER = rf"(?:(?:an?|the|my|your|his|her|their|our){SPACE})?"
 
 
-def masked_texts(
-    replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
-) -> list[str]:
+def masked_texts(replies: Replies, terms: Terms) -> list[str]:
     """Replaces every mention of the prompt's descriptor, or of the user's name, in each reply (see `censor`).
 
-    `paired` maps each descriptor that combines two terms, such as "deaf Black", to these terms. Mentions of either term
-    are also replaced.
+    `terms` comes from `terms_of_prompts`. If a descriptor combines two terms, such as "deaf Black", mentions of either
+    term are also replaced. Descriptors that are not in `terms` have no plural.
     """
     mask = NAME if set(replies.axes) == {NAMES_AXIS} else REPLACEMENT
     texts = (plain_text(text.replace(UNSAFE_MARK, "")) for text in replies.texts)
-    patterns = _patterns(replies, plural_descriptors, paired)
+    patterns = _patterns(replies, terms)
     return [text.masked(pattern, mask) for text, pattern in zip(texts, patterns, strict=True)]
 
 
-def term_mentioned(
-    replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
-) -> np.ndarray:
+def term_mentioned(replies: Replies, terms: Terms) -> np.ndarray:
     """Returns whether each reply mentions its prompt's descriptor, or the user's name: [replies] bool."""
-    patterns = _patterns(replies, plural_descriptors, paired)
+    patterns = _patterns(replies, terms)
     matches = (pattern.search(plain_text(text).text) for text, pattern in zip(replies.texts, patterns, strict=True))
     return np.array([match is not None for match in matches], dtype=bool)
 
@@ -83,14 +75,6 @@ def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list
     ]
 
 
-def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
-    columns = ["descriptor", "first_descriptor", "second_descriptor"]
-    if not {*columns} <= {*prompts.column_names}:
-        return {}
-    rows = prompts.select(columns).group_by(columns).aggregate([]).to_pylist()
-    return {row["descriptor"]: [row["first_descriptor"], row["second_descriptor"]] for row in rows}
-
-
 @cache
 def mention_pattern(*terms: tuple[str, str | None]) -> re.Pattern[str]:
     """Compiles a pattern that matches mentions of terms in a plain text. `terms` are terms and their plurals."""
@@ -106,14 +90,11 @@ def name_pattern(name: str) -> re.Pattern[str]:
     return whole_words(map(_word_forms, written), flags=0)
 
 
-def _patterns(
-    replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
-) -> Iterator[re.Pattern[str]]:
+def _patterns(replies: Replies, terms: Terms) -> Iterator[re.Pattern[str]]:
     of_names = set(replies.axes) == {NAMES_AXIS}
     for descriptor in replies.descriptors:
-        terms = (descriptor, *paired.get(descriptor, ()))
-        pairs = ((term, plural_descriptors.get(term)) for term in terms)
-        yield name_pattern(descriptor) if of_names else mention_pattern(*pairs)
+        alone = [(descriptor, None)]
+        yield name_pattern(descriptor) if of_names else mention_pattern(*terms.get(descriptor, alone))
 
 
 def _forms(term: str, plural: str) -> list[str]:

@@ -104,7 +104,7 @@ class Engine:
             raise ValueError(f"--decoding model needs a loaded model, unlike '{self.name}'; set --decoding sample")
         return decoding_preset(preset, None, extent, **changes), {}
 
-    def plan_replies(self, requests: "ReplyRequests", layout: "Layout") -> Plan:
+    def plan_replies(self, requests: "ReplyRequests") -> Plan:
         raise NotImplementedError
 
     def reply(self, plan: Any, folder: Path) -> "pa.Table":
@@ -115,7 +115,7 @@ class Engine:
         """
         raise NotImplementedError
 
-    def plan_options(self, requests: "ReplyRequests", layout: "Layout", options: Sequence[Sequence[str]]) -> Any:
+    def plan_options(self, requests: "ReplyRequests", options: Sequence[Sequence[str]]) -> Any:
         """Returns a plan for the probabilities of options as answers, or a reason why the engine does not give them."""
         raise NotImplementedError
 

@@ -10,7 +10,6 @@ from hb_metrics.collect.engines.engine import Ability, Engine, EnginePlan, Lack,
 from hb_metrics.collect.replies.decoding_settings import Extent
 from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.shards import copy_into_shards
-from hb_metrics.models.layout import Layout
 from hb_metrics.models.sources import file_digest
 from hb_metrics.models.thoughts import read_written
 from hb_metrics.run.answer_files import (
@@ -51,7 +50,7 @@ class FileEngine(Engine):
         digest = hashlib.sha256("".join(digests).encode()).hexdigest()
         return {**super().identity(), "digest": digest, "answered_in_files": True}
 
-    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> EnginePlan:
+    def plan_replies(self, requests: ReplyRequests) -> EnginePlan:
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
         given = read_replies_file(path)
@@ -79,7 +78,7 @@ class FileEngine(Engine):
         answers = [_answer(reply, requests.extent) for reply in replies]
         numbers = [len(rows) for rows in by_prompt.values()]
         about = {
-            **requests.description(layout.context, layout.context_reason),
+            **requests.description(),
             **asdict(requests.decoding),
             "thinks": any(answer.reasoning is not None for answer in answers),
             "replies_from": file,

@@ -21,7 +21,6 @@ from hb_metrics.collect.scoring.perplexity import plan_perplexity
 from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.models.float32 import quantization_of
-from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.models.sources import find_source
 
@@ -66,14 +65,14 @@ class LocalEngine(Engine):
                 "set another --decoding"
             ) from error
 
-    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ReplyPlan:
-        return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
+    def plan_replies(self, requests: ReplyRequests) -> ReplyPlan:
+        return plan_replies(requests, self.loaded)
 
     def reply(self, plan: ReplyPlan, folder: Path) -> pa.Table:
         return decode_into_shards(plan, self.loaded, folder)
 
-    def plan_options(self, requests: ReplyRequests, layout: Layout, options: Sequence[Sequence[str]]) -> OptionPlan:
-        return plan_options(requests.ids, requests.messages, options, self.loaded, layout)
+    def plan_options(self, requests: ReplyRequests, options: Sequence[Sequence[str]]) -> OptionPlan:
+        return plan_options(requests.ids, requests.messages, options, self.loaded, requests.layout)
 
     def score_options(self, plan: OptionPlan, folder: Path) -> None:
         score_into_shards(

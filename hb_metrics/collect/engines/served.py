@@ -113,7 +113,7 @@ class ServedEngine(Engine):
         left_out |= {name: vars(decoding)[name] for name, value in asked.items() if vars(decoding)[name] != value}
         return replace(decoding, **asked), left_out
 
-    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> EnginePlan:
+    def plan_replies(self, requests: ReplyRequests) -> EnginePlan:
         if self.probe.max_tokens_kept is False:
             raise ValueError(f"{self.where} ignores {self.probe.max_tokens_field}; use a server that supports it")
         self._check_roles(requests)
@@ -127,16 +127,16 @@ class ServedEngine(Engine):
         if decoding.sample:
             fields["temperature"] = decoding.temperature
             fields |= {name: value for name, value in decoding.sampling.items() if value != NO_EFFECT[name]}
-        fields |= extra_fields(requests.chat)
-        if layout.context == "chat":
+        fields |= extra_fields(requests.layout.chat)
+        if requests.layout.context == "chat":
             path, bodies = "chat/completions", [{"messages": messages, **fields} for messages in requests.messages]
         else:
-            prompts = render_messages(requests.messages, None, layout.context, is_encoder_decoder=False)
+            prompts = render_messages(requests.messages, None, "plain", is_encoder_decoder=False)
             path, bodies = "completions", [{"prompt": prompt, **fields} for prompt in prompts]
         if decoding.sample:
             bodies = [{**body, "seed": requests.request_seed(row)} for row, body in enumerate(bodies)]
         about = {
-            **requests.description(layout.context, layout.context_reason),
+            **requests.description(),
             **asdict(decoding),
             "thinks": thinks,
             "max_reasoning_tokens": reasoning,
@@ -186,19 +186,17 @@ class ServedEngine(Engine):
         )
         return read_shards(shards, SERVED_REPLY_SCHEMA)
 
-    def plan_options(
-        self, requests: ReplyRequests, layout: Layout, options: Sequence[Sequence[str]]
-    ) -> ServedOptionPlan | str:
+    def plan_options(self, requests: ReplyRequests, options: Sequence[Sequence[str]]) -> ServedOptionPlan | str:
         self._check_roles(requests)
-        if layout.context != "chat":
+        if requests.layout.context == "plain":
             if not self.probe.likelihoods:
                 return "the server returns no log-probabilities of a prompt's own tokens"
-            prompts = render_messages(requests.messages, None, layout.context, is_encoder_decoder=False)
+            prompts = render_messages(requests.messages, None, "plain", is_encoder_decoder=False)
             plans = [echo_plan(requests.ids, prompts, options)]
         elif self.probe.reasoning != "none":
             return "the model thinks before it answers"
         else:
-            fields = {**self.probe.neutral, self.probe.max_tokens_field: 1, **extra_fields(requests.chat)}
+            fields = {**self.probe.neutral, self.probe.max_tokens_field: 1, **extra_fields(requests.layout.chat)}
             plans = chat_plans(requests.ids, [{"messages": messages, **fields} for messages in requests.messages])
         without = "the server returns no log-probabilities that show the probability of each option"
         return next((plan for plan in plans if works(plan, self.server, options)), without)

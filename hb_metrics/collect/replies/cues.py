@@ -29,7 +29,8 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
 from hb_dataset.yaml_lines import load_values
 from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, Message, chat_messages
-from hb_metrics.models.contexts import ContextFormat, with_tag
+from hb_metrics.models.contexts import with_tag
+from hb_metrics.models.layout import Layout
 from hb_metrics.run.replies import with_questions
 from hb_metrics.stats.u_statistic import MIN_REPLIES
 
@@ -49,11 +50,11 @@ _SAYS_WHO = re.compile(
 )
 
 
-def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
-    if cue in ("system", "memory", "name") and context != "chat":
+def check_cue(cue: Cue, layout: Layout) -> None:
+    if cue in ("system", "memory", "name") and layout.context != "chat":
         raise ValueError(
-            f"--cue {cue} applies only to chats, but the context is '{context}' ({reason}); set --cue "
-            f"{'signature' if cue == 'name' else 'history'}, which works in every context, or --context chat"
+            f"--cue {cue} applies only to chats, but the context is '{layout.context}' ({layout.context_reason}); "
+            f"set --cue {'signature' if cue == 'name' else 'history'}, which works in every context, or --context chat"
         )
 
 

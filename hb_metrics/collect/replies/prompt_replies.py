@@ -15,7 +15,7 @@ from hb_metrics.collect.replies.sampling import entropies, table_of
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
 from hb_metrics.models.architecture import decoder_start, max_positions_of
 from hb_metrics.models.chats import CHAT_DATE, prints_date
-from hb_metrics.models.contexts import ContextFormat, check_lengths, encode_messages, end_tokens
+from hb_metrics.models.contexts import check_lengths, encode_messages, end_tokens
 from hb_metrics.models.float32 import is_exact
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.models.thoughts import Thoughts, split_tokens
@@ -30,8 +30,6 @@ class ReplyPlan(DecodingPlan):
     label = "replies"
     purpose = "sampling"
     requests: ReplyRequests
-    context: ContextFormat
-    context_reason: str
     chat_date: str | None = None
     thoughts: Thoughts | None = None
 
@@ -40,17 +38,16 @@ class ReplyPlan(DecodingPlan):
 
     def description(self) -> dict[str, object]:
         return {
-            **self.requests.description(self.context, self.context_reason, chat_date=self.chat_date),
+            **self.requests.description(chat_date=self.chat_date),
             "thinks": self.thoughts is not None,
             **asdict(self.decoding),
             "same_in_any_batch": self.invariant,
         }
 
 
-def plan_replies(
-    requests: ReplyRequests, loaded: LoadedModel, *, context: ContextFormat, context_reason: str = ""
-) -> ReplyPlan:
-    chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
+def plan_replies(requests: ReplyRequests, loaded: LoadedModel) -> ReplyPlan:
+    decoding, max_reasoning_tokens = requests.decoding, requests.max_reasoning_tokens
+    context, chat = requests.layout.context, requests.layout.chat
     contexts = encode_messages(requests.messages, loaded, context, chat=chat)
     ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=requests.extent == "whole", chat=chat)
     thoughts = ends.thoughts
@@ -63,15 +60,13 @@ def plan_replies(
         )
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     if requests.turn == 1 and requests.turns > 1:
-        _check_turns(requests, loaded, context, decoding)
+        _check_turns(requests, loaded, decoding)
     longest = decoding.max_new_tokens + decoding.max_reasoning_tokens
     paths = decoding_paths(loaded.model, contexts, longest)
     return ReplyPlan(
         ids=requests.ids,
         requests=requests,
         contexts=contexts,
-        context=context,
-        context_reason=context_reason,
         decoding=decoding,
         ends=ends,
         chat_date=str(CHAT_DATE) if prints_date(loaded.tokenizer) else None,
@@ -82,7 +77,7 @@ def plan_replies(
     )
 
 
-def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
+def _check_turns(requests: ReplyRequests, loaded: LoadedModel, decoding: Decoding) -> None:
     """Raises `ValueError` if a conversation of `requests.turns` turns could become too long for the model.
 
     The replies are not known yet, so each counts as `max_new_tokens` tokens plus the marks of its turn.
@@ -91,7 +86,7 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
     beside = 0 if loaded.config.is_encoder_decoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
     for turn in range(2, requests.turns + 1):
         requests = next_turn(requests, pa.table({"id": requests.ids, "reply": ["Yes"] * len(requests.ids)}))
-        contexts = encode_messages(requests.messages, loaded, context, chat=requests.chat)
+        contexts = encode_messages(requests.messages, loaded, requests.layout.context, chat=requests.layout.chat)
         longest = max(map(len, contexts), default=0) + (turn - 1) * decoding.max_new_tokens + beside
         if limit is not None and longest > limit:
             raise ValueError(

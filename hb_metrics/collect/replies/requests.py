@@ -27,8 +27,9 @@ from hb_metrics.collect.replies.cues import (
     read_sentences,
 )
 from hb_metrics.collect.replies.decoding_settings import Decoding, Extent
-from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, Message, with_system
+from hb_metrics.models.chats import Message, with_system
 from hb_metrics.models.contexts import with_tag
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.thoughts import Written, common_tag
 from hb_metrics.run.replies import is_empty, prompt_ids
 from hb_metrics.run.schema import about_prompts
@@ -43,6 +44,7 @@ class ReplyRequests:
     Attributes:
         about: [prompts] The term, noun and template of each prompt (`about_prompts`).
         texts: [prompts] The prompts, with variations applied.
+        layout: The form in which the model reads the messages.
         messages: [prompts] The messages of the conversations, up to the model's reply.
         turn: The number of the reply within its conversation, counted from 1.
         flags: For the name of each variation, whether the variation was applied to each prompt: [prompts] bool.
@@ -60,15 +62,13 @@ class ReplyRequests:
     flags: dict[str, np.ndarray]
     personas: list[list[str]]
     decoding: Decoding
+    layout: Layout
     cue: Cue = "prompt"
     questions: list[str] | None = None
     all_questions: list[str] = field(default_factory=list)
     turns: int = 1
     follow_ups: list[list[str]] = field(default_factory=list)
     all_follow_ups: list[str] = field(default_factory=list)
-    chat: ChatOptions = DEFAULT_CHAT
-    tag: str | None = None
-    tag_reason: str = ""
     extent: Extent = "first_line"
     extent_reason: str = ""
     max_reasoning_tokens: int | None = None
@@ -91,13 +91,14 @@ class ReplyRequests:
             kept[name] = column and [column[row] for row in rows]
         return replace(self, **kept)
 
-    def description(self, context: str, reason: str, **of_chat: Any) -> dict[str, object]:
+    def description(self, **of_chat: Any) -> dict[str, object]:
+        layout = self.layout
         return {
-            "context": context,
-            "context_reason": reason,
-            **({**self.chat.description(), **of_chat} if context == "chat" else {}),
-            "tag": self.tag,
-            "tag_reason": self.tag_reason,
+            "context": layout.context,
+            "context_reason": layout.context_reason,
+            **({**layout.chat.description(), **of_chat} if layout.context == "chat" else {}),
+            "tag": layout.tag,
+            "tag_reason": layout.tag_reason,
             "cue": self.cue,
             **({} if self.cue == "prompt" else {"questions": self.all_questions}),
             **({} if self.turns == 1 else {"turns": self.turns, "follow_ups": self.all_follow_ups}),
@@ -172,6 +173,7 @@ def make_requests(
     prompts: pa.Table,
     *,
     decoding: Decoding,
+    layout: Layout,
     personas: Sequence[str] = (),
     num_personas: int = 0,
     variations: bool = False,
@@ -199,14 +201,14 @@ def make_requests(
         texts, flags = lines["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
     is_own = "own_id" in prompts.column_names
-    asked, chats = None, [about.get("chat", DEFAULT_CHAT)] * len(ids)
+    asked, chats = None, [layout.chat] * len(ids)
     if cue != "prompt":
         own = prompts["question"].to_pylist() if is_own else None
         asked = own or draw_questions(drawn_cells(prompts, seed=seed), questions, seed=seed)
     if is_own:
         chats = [with_system(*pair) for pair in zip(chats, prompts["system"].to_pylist(), strict=True)]
     messages = [
-        cue_messages(cue, text, None if asked is None else asked[row], drawn[row], chats[row], about.get("tag"))
+        cue_messages(cue, text, None if asked is None else asked[row], drawn[row], chats[row], layout.tag)
         for row, text in enumerate(texts)
     ]
     return ReplyRequests(
@@ -217,6 +219,7 @@ def make_requests(
         flags=flags,
         personas=drawn,
         decoding=decoding,
+        layout=layout,
         cue=cue,
         questions=asked,
         all_questions=list(questions),
@@ -245,7 +248,7 @@ def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
     The ids of the requests are the ids of the replies, and the texts are the user's follow-up questions.
     """
     row_of = {identifier: row for row, identifier in enumerate(requests.ids)}
-    rows, ids, texts, messages = [], [], [], []
+    rows, ids, texts, messages, tag = [], [], [], [], requests.layout.tag
     columns = replies["id"].to_pylist(), prompt_ids(replies["id"]).to_pylist(), replies["reply"].to_pylist()
     for identifier, prompt, reply in zip(*columns, strict=True):
         if is_empty(reply):
@@ -253,13 +256,13 @@ def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
         row = row_of[identifier if identifier in row_of else prompt]
         *earlier, last = requests.messages[row]
         follow_up = requests.follow_ups[row][requests.turn - 1]
-        content = last["content"] if requests.tag is None else last["content"].removesuffix(f" {requests.tag}")
+        content = last["content"] if tag is None else last["content"].removesuffix(f" {tag}")
         messages.append(
             [
                 *earlier,
                 {**last, "content": content},
                 {"role": "assistant", "content": reply},
-                {"role": "user", "content": with_tag(follow_up, requests.tag)},
+                {"role": "user", "content": with_tag(follow_up, tag)},
             ]
         )
         rows.append(row)

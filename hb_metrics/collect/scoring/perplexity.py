@@ -122,13 +122,11 @@ class TextPlan(NamedTuple):
 
     Attributes:
         ids: [texts] For pairs, the ids of all first texts ("<id>:t1") and then of all second texts ("<id>:t2").
-        kept: The row numbers of the texts or pairs that can be scored.
         num_skipped: How many texts or pairs cannot be scored, by reason: `one_token` or `too_long`.
     """
 
     ids: list[str]
     texts: list[str]
-    kept: np.ndarray
     num_skipped: dict[str, int]
     scoring: ScoringPlan
 
@@ -152,8 +150,7 @@ def plan_texts(columns: Sequence[Sequence[str]], loaded: LoadedModel, *, ids: Se
     short = (lengths < 2).any(axis=0)
     long = (lengths > most_tokens(loaded.model, loaded.tokenizer)).any(axis=0) & ~short
     num_skipped = {"one_token": int(short.sum()), "too_long": int(long.sum())}
-    kept = np.flatnonzero(~short & ~long)
-    rows: list[int] = kept.tolist()
+    rows: list[int] = np.flatnonzero(~short & ~long).tolist()
     if not rows:
         raise ValueError(
             f"none of the {len(ids)} texts can be scored: {num_skipped['one_token']} have at most one token, and "
@@ -165,7 +162,6 @@ def plan_texts(columns: Sequence[Sequence[str]], loaded: LoadedModel, *, ids: Se
     return TextPlan(
         ids=[f"{ids[row]}{mark}" for mark in marks for row in rows],
         texts=texts,
-        kept=kept,
         num_skipped=num_skipped,
         scoring=plan,
     )

@@ -28,15 +28,15 @@ def plan(task: Task) -> Planned:
     shared, items = task.settings.run, read_awareness()
     number = NUM_PROMPTS if shared.sample is None else min(shared.sample, NUM_PROMPTS)
     prompts = awareness_prompts(items, number, seed=shared.seed, axes=shared.axes)
-    requests, layout, _ = request_replies(prompts, task.engine, shared, "greedy", {"max_new_tokens": MAX_TOKENS})
-    replies = task.engine.plan_replies(requests, layout)
+    requests, _ = request_replies(prompts, task.engine, shared, "greedy", {"max_new_tokens": MAX_TOKENS})
+    replies = task.engine.plan_replies(requests)
     taken_up = [list(item.taken_up) for item in items]
     words = pa.table({"taken_up": taken_up})
     digests = {"prompts_digest": table_digest(prompts), "words_digest": table_digest(words)}
     of_prompts = pa.array([taken_up[item] for item in prompts["item"].to_pylist()])
     written = prompts.append_column(WORDS, of_prompts)
     return Planned(
-        {"awareness": {**replies.description(), **digests}}, partial(collect, task, written, layout, replies)
+        {"awareness": {**replies.description(), **digests}}, partial(collect, task, written, requests.layout, replies)
     )
 
 

@@ -92,8 +92,9 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> tuple[pa.Table, Any]:
     asked = orders_of(prompts, is_quick=shared.prompts is None and shared.quick)
     filled = pa.concat_tables([own_prompt_table(of_order, people, order=order) for order, of_order in asked.items()])
     # The decoding has no effect, because nothing is generated.
-    requests, layout, _ = request_replies(filled, engine, shared, "greedy", {}, reply="whole", cue=options.cue)
-    check_cue(options.cue, layout.context, layout.context_reason)
+    requests, _ = request_replies(filled, engine, shared, "greedy", {}, reply="whole", cue=options.cue)
+    layout = requests.layout
+    check_cue(options.cue, layout)
     for row, (axis, question) in enumerate(
         zip(filled["axis"].to_pylist(), filled["question"].to_pylist(), strict=True)
     ):
@@ -102,7 +103,7 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> tuple[pa.Table, Any]:
             requests.messages[row] = cue_messages("prompt", question, None, [], chat, layout.tag)
     by_id = {prompt.id: prompt.outcome.options for prompt in prompts if isinstance(prompt.outcome, Choice)}
     choices = [by_id[identifier] for identifier in filled["own_id"].to_pylist()]
-    return filled, engine.plan_options(requests, layout, choices)
+    return filled, engine.plan_options(requests, choices)
 
 
 def collect(task: Task, prompts: list[OwnPrompt], filled: pa.Table | None, scores: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from hb_dataset.names import has_names
-from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
+from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.identity_leakage.leakage import (
     PEOPLE_SCHEMA,
     Leakage,
@@ -39,7 +39,7 @@ from hb_metrics.run.run_folder import (
     REFUSALS_FILE,
     REPLIES,
     STYLES,
-    plural_forms,
+    terms_of_prompts,
     write_table,
 )
 from hb_metrics.run.schema import by_id
@@ -53,7 +53,7 @@ def compute(run: Run) -> Generation:
     record, tables = run.record, run.tables
     classifier, prompts = record.style_classifier, tables.prompts("descriptor_plural", "noun_gender")
     table, rules = tables.reply_table(*_COUNTED), read_refusal_rules()
-    replies, forms = nonempty_replies(table), (plural_forms(prompts), paired_terms(prompts))
+    replies, terms_of = nonempty_replies(table), terms_of_prompts(prompts)
     vectors = tables.vectors_of(STYLES, replies.ids)
     refusals = match_refusals(table, replies, rules)
     question_of, text_of = by_id(table, "question"), by_id(table, "text")
@@ -74,12 +74,12 @@ def compute(run: Run) -> Generation:
         num_unanswered=int((vectors[:, -1] > 0).sum()) if classifier.judge is not None else None,
         **vars(results),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
-        uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, *forms)), CONFIDENCE_LEVEL),
+        uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, terms_of)), CONFIDENCE_LEVEL),
         nouns=noun_bias(kernels, PAIRS_REASON if are_pairs else None),
         name_groups=groups_of_names(prompts, replies, vectors) if has_names(prompts) else None,
         refusals=refusals_results(replies, refusals, rules, are_pairs=are_pairs, prompts=prompts),
         frequencies=[Frequency(**row) for row in frequencies.to_pylist()],
-        turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, forms),
+        turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, terms_of),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.grouped import grouped
-from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
+from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.layout.numbers import axis_groups, axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
@@ -18,7 +18,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means, reply_share_changes
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonempty_replies
-from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, plural_forms
+from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, terms_of_prompts
 from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -116,7 +116,7 @@ def _noun_changes(before: _Replies, after: _Replies) -> dict[str, PairedChange]:
 
 def naming(table: pa.Table) -> RatedReplies:
     replies = nonempty_replies(table)
-    return RatedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
+    return RatedReplies(replies, term_mentioned(replies, terms_of_prompts(table)))
 
 
 def _unlike(first: Run, second: Run) -> str | None:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import group_of_names, has_names
-from hb_metrics.collect.classifiers.censoring import Forms, term_mentioned
+from hb_metrics.collect.classifiers.censoring import Terms, term_mentioned
 from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.name_groups import NameGroups, name_groups
 from hb_metrics.measurements.generation.results import Turns, match_refusals, served_counts
@@ -23,7 +23,7 @@ from hb_metrics.stats.gen_bias_intervals import rounded, turn_changes
 
 
 def turn_results(
-    run: Run, prompts: pa.Table, tables: Sequence[pa.Table], first: Replies, rules: RefusalRules, forms: Forms
+    run: Run, prompts: pa.Table, tables: Sequence[pa.Table], first: Replies, rules: RefusalRules, terms: Terms
 ) -> Turns:
     """Computes the values by turn.
 
@@ -35,7 +35,7 @@ def turn_results(
         kept = np.isin(of_turn.ids, turns[-1].ids)
         replies.append(chosen_replies(of_turn, kept))
         vectors.append(run.tables.turn(turn).vectors_of(STYLES, of_turn.ids)[kept])
-    named = [RatedReplies(of_turn, term_mentioned(of_turn, *forms)) for of_turn in replies]
+    named = [RatedReplies(of_turn, term_mentioned(of_turn, terms)) for of_turn in replies]
     refused = [
         RatedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
         for table, of_turn in zip(tables, replies, strict=True)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hb_dataset.filled_prompts import own_terms
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.collect.classifiers.censoring import Forms, masked_texts, paired_terms
+from hb_metrics.collect.classifiers.censoring import Terms, masked_texts
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.collect.engines.engine import Plan
@@ -34,7 +34,7 @@ from hb_metrics.run.run_folder import (
     PEOPLE_FILE,
     REPLIES,
     STYLES,
-    plural_forms,
+    terms_of_prompts,
     turn_folder,
     write_once,
     write_table,
@@ -50,15 +50,15 @@ FREQUENCY_SCHEMA = pa.schema(
 def plan(task: Task) -> Planned:
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
-    plan = task.engine.plan_replies(asked.requests, asked.layout)
+    plan = task.engine.plan_replies(asked.requests)
     classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
     frequencies = Path(options.frequencies or DEFAULT_FREQUENCIES)
     generation = plan.description()
     if asked.requests.cue != "prompt":
         generation["left_out_templates"] = asked.left_out_templates
         generation["num_left_out_prompts"] = asked.num_left_out
-    if asked.layout.tuned_with is not None:
-        generation["tuned_with"] = asked.layout.tuned_with
+    if asked.requests.layout.tuned_with is not None:
+        generation["tuned_with"] = asked.requests.layout.tuned_with
     record = {
         "generation": {**generation, "ignored_settings": asked.ignored or None},
         "style_classifier": classifier_record(
@@ -81,11 +81,11 @@ def collect(task: Task, asked: Asked, plan: Plan, classifier: Classifier, freque
     replies = nonempty_replies(with_prompts(table, prompts))
     if not replies.ids:
         raise no_replies(table, plan.description()["max_reasoning_tokens"])
-    forms = plural_forms(prompts), paired_terms(prompts)
-    texts = masked_texts(replies, *forms)
+    terms = terms_of_prompts(prompts)
+    texts = masked_texts(replies, terms)
     about = about_replies(table, replies.ids)
     classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label="styles", about=about)
-    tables = [table, *_converse(task, asked, classifier, table, replies, forms)]
+    tables = [table, *_converse(task, asked, classifier, table, replies, terms)]
     _collect_leakage(task, classifier, table, replies, texts)
     if task.state.is_main_process:
         for of_turn in tables:
@@ -94,7 +94,7 @@ def collect(task: Task, asked: Asked, plan: Plan, classifier: Classifier, freque
 
 
 def _converse(
-    task: Task, asked: Asked, classifier: Classifier, table: pa.Table, first: Replies, forms: Forms
+    task: Task, asked: Asked, classifier: Classifier, table: pa.Table, first: Replies, terms: Terms
 ) -> Iterator[pa.Table]:
     """Generates and classifies the replies of later turns that are not on disk yet, and yields all replies of each.
 
@@ -104,16 +104,16 @@ def _converse(
     for turn in range(2, requests.turns + 1):
         task.state.print(f"turn {turn} of {requests.turns}")
         requests, folder = next_turn(requests, table), turn_folder(task.folder, turn)
-        plan = task.engine.plan_replies(requests, asked.layout)
+        plan = task.engine.plan_replies(requests)
         table = task.engine.reply(plan, folder / REPLIES)
         replies = later_replies(first, table)
-        terms = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-        if len(terms) == len({template for template, _, _ in terms}):
+        compared = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
+        if len(compared) == len({template for template, _, _ in compared}):
             raise ValueError(
                 f"at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no "
                 f"template has replies for two terms, so turns cannot be compared; measure with --turns {turn - 1}"
             )
-        texts = masked_texts(replies, *forms)
+        texts = masked_texts(replies, terms)
         about, label = about_replies(table, replies.ids), f"styles of turn {turn}"
         classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=label, about=about)
         yield table

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
+from hb_metrics.collect.classifiers.censoring import masked_texts
 from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric, talks_to_judge
 from hb_metrics.identity_leakage.leakage import PEOPLE_SCHEMA, identity_leakage, people_in
 from hb_metrics.measurements.judge.results import Judged, Served
@@ -13,13 +13,13 @@ from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, verdicts
-from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms
+from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, terms_of_prompts
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
 def compute(run: Run) -> dict[str, Judged]:
     prompts, replies = run.tables.prompts("descriptor_plural"), run.tables.replies()
-    num_suspected = sum(talks_to_judge(masked_texts(replies, plural_forms(prompts), paired_terms(prompts))))
+    num_suspected = sum(talks_to_judge(masked_texts(replies, terms_of_prompts(prompts))))
     people = run.tables.read_if_any(PEOPLE_FILE, PEOPLE_SCHEMA.names)
     costs = run.tables.read_if_any(COSTS_FILE)
     cost_of = {} if costs is None else {row.pop("judge"): Served(**row) for row in costs.to_pylist()}

@@ -4,7 +4,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
+from hb_metrics.collect.classifiers.censoring import masked_texts
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
@@ -15,7 +15,7 @@ from hb_metrics.run.run_folder import (
     LEAKAGE,
     PEOPLE_FILE,
     REPLIES,
-    plural_forms,
+    terms_of_prompts,
     write_once,
     write_table,
 )
@@ -36,7 +36,7 @@ def plan(task: Task, rubrics: Sequence[Rubric]) -> Planned:
 
 def collect(task: Task, judges: dict[str, Classifier]) -> None:
     replies = task.tables.replies()
-    texts = masked_texts(replies, plural_forms(task.prompts), paired_terms(task.prompts))
+    texts = masked_texts(replies, terms_of_prompts(task.prompts))
     about = about_replies(task.tables.read(REPLIES), replies.ids)
     for name, judge in judges.items():
         classify_into_shards(

@@ -23,6 +23,7 @@ from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.contexts import EndTokens, end_tokens, reply_text
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel, load_model
 from hb_metrics.models.sources import EMBEDDED
 from tests.benchmarks.row import OURS, Row, Side
@@ -66,8 +67,8 @@ def load_pipeline(inputs: pa.Table) -> Loaded:
 
 def by_us(inputs: pa.Table, loaded: Loaded) -> dict[str, np.ndarray]:
     """Plans and writes shards, as a measurement does."""
-    requests = make_requests(inputs, decoding=Decoding(max_new_tokens=NEW_TOKENS))
-    plan = plan_replies(requests, loaded.model, context="chat")
+    requests = make_requests(inputs, decoding=Decoding(max_new_tokens=NEW_TOKENS), layout=Layout("chat"))
+    plan = plan_replies(requests, loaded.model)
     with tempfile.TemporaryDirectory() as folder:
         table = decode_into_shards(plan, loaded.model, Path(folder) / "replies")
     assert table is not None

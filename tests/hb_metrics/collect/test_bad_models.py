@@ -23,6 +23,7 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.scoring import perplexity, pseudo_likelihood, scoring_paths
 from hb_metrics.collect.scoring.perplexity import plan_perplexity, score_perplexity
 from hb_metrics.collect.units import MAX_POSITIONS
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import load_model
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
 from tests.hb_metrics.collect.scoring.test_pseudo_likelihood import score_spans
@@ -52,7 +53,7 @@ def as_prompts(texts):
 
 def reply(texts, loaded, folder, **options):
     decoding = Decoding(max_new_tokens=4, **options)
-    plan = plan_replies(make_requests(as_prompts(texts), decoding=decoding), loaded, context="plain")
+    plan = plan_replies(make_requests(as_prompts(texts), decoding=decoding, layout=Layout("plain")), loaded)
     return decode_into_shards(plan, loaded, folder)["reply"].to_pylist()
 
 

@@ -23,6 +23,7 @@ from hb_metrics.command.report import write as report
 from hb_metrics.command.run_prompts import read_prompts
 from hb_metrics.layout.numbers import slot
 from hb_metrics.measurements.results import read_run
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.run.record import GenerationSettings
 from hb_metrics.run.run_folder import STYLES
@@ -65,7 +66,7 @@ GENERATION = ("--measurements", "generation")
 
 
 def messages_of(table, cue="prompt"):
-    requests = make_requests(table, decoding=Decoding(), cue=cue, questions=["Unused?"])
+    requests = make_requests(table, decoding=Decoding(), layout=Layout("chat"), cue=cue, questions=["Unused?"])
     return dict(zip(table["id"].to_pylist(), requests.messages, strict=True))
 
 

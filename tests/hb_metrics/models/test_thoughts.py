@@ -15,6 +15,7 @@ from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import MAX_CHARACTERS, make_requests
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.served.answers import read_served_answer
 from hb_metrics.models.thoughts import THOUGHT_MARKS, common_tag, read_written
 from hb_metrics.run.answer_files import GivenReply
@@ -65,10 +66,9 @@ def loaded():
 @pytest.fixture(scope="module")
 def plans(loaded):
     """By the extent of a reply: a plan for two replies."""
-    prompts, decoding = trained_prompts().slice(0, 2), Decoding(max_new_tokens=120)
+    prompts, how = trained_prompts().slice(0, 2), {"decoding": Decoding(max_new_tokens=120), "layout": Layout("chat")}
     return {
-        extent: plan_replies(make_requests(prompts, decoding=decoding, extent=extent), loaded, context="chat")
-        for extent in ("first_line", "whole")
+        extent: plan_replies(make_requests(prompts, extent=extent, **how), loaded) for extent in ("first_line", "whole")
     }
 
 

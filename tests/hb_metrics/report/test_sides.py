@@ -141,7 +141,7 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
     for name in ("before", "less biased"):
         by, names, _ = TOYS[name]
         replies, _ = toy_replies(by, names, 10 + list(TOYS).index(name))
-        named = term_mentioned(replies, {}, {})
+        named = term_mentioned(replies, {})
         axes = np.array(replies.axes)
         shares.append({axis: named[axes == axis].mean() for axis in sorted(set(replies.axes))})
     lowest = min(shares[0], key=lambda axis: shares[1][axis] / shares[0][axis])

@@ -15,9 +15,9 @@ from hb_metrics.run.run_folder import (
     LAYOUT,
     RUN_FILE,
     open_run,
-    plural_forms,
     read_json,
     table_digest,
+    terms_of_prompts,
     with_plurals,
     write_json,
     write_once,
@@ -144,13 +144,30 @@ def prompts(request):
 def test_plurals_are_those_of_the_vocabulary(prompts):
     config = "next-intersections" if "first_descriptor" in prompts.column_names else "v1.0-small"
     known = {term.term: term.plural for term in config_vocabulary(config).descriptors}
-    plurals = {}
-    for name in ("descriptor", "first_descriptor", "second_descriptor"):
-        if name in prompts.column_names:
-            terms, forms = prompts[name].to_pylist(), prompts[f"{name}_plural"].to_pylist()
-            assert forms == [known.get(term) or None for term in terms]
-            plurals |= {term: form for term, form in zip(terms, forms, strict=True) if form is not None}
-    assert plural_forms(prompts) == plurals != {}
+    names = [name for name in ("descriptor", "first_descriptor", "second_descriptor") if name in prompts.column_names]
+    for name in names:
+        terms, forms = prompts[name].to_pylist(), prompts[f"{name}_plural"].to_pylist()
+        assert forms == [known.get(term) or None for term in terms]
+    expected = {
+        terms[0]: [(term, known.get(term) or None) for term in terms]
+        for terms in zip(*(prompts[name].to_pylist() for name in names), strict=True)
+    }
+    assert terms_of_prompts(prompts) == expected
+    assert any(plural is not None for terms in expected.values() for _, plural in terms)
+
+
+def test_the_terms_of_intersections_are_read_off_the_prompts():
+    rows = {"descriptor": ["Deaf Black", "Deaf … with a PhD"] * 2, "text": list("abcd")}
+    rows |= {"first_descriptor": ["Deaf"] * 4, "second_descriptor": ["Black", "with a PhD"] * 2}
+    plurals = {"first_descriptor_plural": [None] * 4, "second_descriptor_plural": [None, "with PhDs"] * 2}
+    table = pa.table({**rows, "descriptor_plural": pa.nulls(4, pa.string()), **plurals})
+    assert terms_of_prompts(table) == {
+        "Deaf Black": [("Deaf Black", None), ("Deaf", None), ("Black", None)],
+        "Deaf … with a PhD": [("Deaf … with a PhD", None), ("Deaf", None), ("with a PhD", "with PhDs")],
+    }
+    assert terms_of_prompts(table.select(["descriptor", "descriptor_plural"]).slice(0, 1)) == {
+        "Deaf Black": [("Deaf Black", None)]
+    }
 
 
 # --- digests ----------------------------------------------------------------------------------------------------------

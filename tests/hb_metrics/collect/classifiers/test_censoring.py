@@ -1,8 +1,7 @@
-import pyarrow as pa
 import pytest
 
 from hb_dataset import read_vocabulary
-from hb_metrics.collect.classifiers.censoring import censor, mask_groups, masked_texts, paired_terms, term_mentioned
+from hb_metrics.collect.classifiers.censoring import censor, mask_groups, masked_texts, term_mentioned
 from hb_metrics.run.replies import Replies
 
 DESCRIPTORS = read_vocabulary().descriptors
@@ -47,9 +46,12 @@ def test_examples(reply, descriptor, plural, censored):
 def test_both_terms_of_an_intersection_are_taken_out():
     replies = ["A queer Black woman!", "You are Black?", "Deaf people with PhDs.", "queer and Black"]
     descriptors = ["queer Black", "queer Black", "Deaf … with a PhD", "queer Black"]
-    paired = {"queer Black": ["queer", "Black"], "Deaf … with a PhD": ["Deaf", "with a PhD"]}
+    terms = {
+        name: [(term, {"with a PhD": "with PhDs"}.get(term)) for term in (name, *parts)]
+        for name, parts in {"queer Black": ["queer", "Black"], "Deaf … with a PhD": ["Deaf", "with a PhD"]}.items()
+    }
     rows = Replies(*[["a"] * 4] * 5, replies)._replace(descriptors=descriptors)
-    assert masked_texts(rows, {"with a PhD": "with PhDs"}, paired) == [
+    assert masked_texts(rows, terms) == [
         "A left-handed woman!",
         "You are left-handed?",
         "left-handed people left-handed.",
@@ -61,16 +63,8 @@ def test_replies_that_name_their_term_are_found():
     replies = ["The Deaf are many.", "Hi.", "left-handed, I see", "two wheelchair-users _POTENTIALLY_UNSAFE__"]
     descriptors = ["Deaf", "Deaf", "left-handed", "young … wheelchair-user"]
     rows = Replies(*[["a"] * 4] * 5, replies)._replace(descriptors=descriptors)
-    named = term_mentioned(rows, {}, {"young … wheelchair-user": ["young", "wheelchair-user"]})
+    named = term_mentioned(rows, {descriptors[3]: [(descriptors[3], None), ("young", None), ("wheelchair-user", None)]})
     assert named.tolist() == [True, False, True, True]
-
-
-def test_the_terms_of_intersections_are_read_off_the_prompts():
-    rows = {"descriptor": ["Deaf Black", "Deaf … with a PhD"] * 2, "text": list("abcd")}
-    rows |= {"first_descriptor": ["Deaf"] * 4, "second_descriptor": ["Black", "with a PhD"] * 2}
-    expected = {"Deaf Black": ["Deaf", "Black"], "Deaf … with a PhD": ["Deaf", "with a PhD"]}
-    assert paired_terms(pa.table(rows)) == expected
-    assert paired_terms(pa.table({"descriptor": ["Deaf"]})) == {}
 
 
 @pytest.mark.parametrize(

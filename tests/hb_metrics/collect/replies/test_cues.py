@@ -28,6 +28,7 @@ from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import drawn_cells, make_requests, select_prompts
 from hb_metrics.models.chats import ChatOptions, chat_messages, render_chats
 from hb_metrics.models.contexts import render_messages
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import encode_contexts
@@ -116,9 +117,9 @@ def test_templates_that_cannot_have_a_cue_say_so():
     assert given(tokenizer, "chat", "history").count(SENTENCE) == 1
     for context in ("plain", "dialogpt", "blenderbot"):
         with pytest.raises(ValueError, match=f"^--cue system .*'{context}' .why.; .*--cue history"):
-            check_cue("system", context, "why")
-        check_cue("history", context, "why")
-    check_cue("system", "chat", "why")
+            check_cue("system", Layout(context, "why"))
+        check_cue("history", Layout(context, "why"))
+    check_cue("system", Layout("chat", "why"))
 
 
 def test_only_sentences_in_which_users_say_who_they_are_can_be_a_cue():
@@ -239,10 +240,11 @@ def loaded():
 @pytest.mark.parametrize("cue", ["memory", "history"])
 def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts, loaded, tmp_path):
     chosen = select_prompts(prompts_for_cue(prompts, cue), 2, seed=0).slice(0, 24)
-    how = {"decoding": Decoding(max_new_tokens=5, sample=True), "variations": True}
-    how |= {"personas": [LINE, "I own a kite."], "num_personas": 1, "chat": BRIEF, "max_reasoning_tokens": 0}
+    layout = Layout("chat", chat=BRIEF)
+    how = {"decoding": Decoding(max_new_tokens=5, sample=True), "layout": layout, "variations": True}
+    how |= {"personas": [LINE, "I own a kite."], "num_personas": 1, "max_reasoning_tokens": 0}
     requests = make_requests(chosen, cue=cue, questions=read_questions(), **how)
-    plan = plan_replies(requests, loaded, context="chat")
+    plan = plan_replies(requests, loaded)
     rows = decode_into_shards(plan, loaded, tmp_path / "all").to_pylist()
     with in_batches_of(1):
         assert rows == decode_into_shards(plan, loaded, tmp_path / "one").to_pylist()
@@ -256,7 +258,7 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
         assert text.index(row["text"]) < text.index(row["question"])
     record = plan.description()
     assert (record["cue"], record["questions"]) == (cue, read_questions())
-    plain = plan_replies(make_requests(chosen, **how), loaded, context="chat")
+    plain = plan_replies(make_requests(chosen, **how), loaded)
     assert plain.description()["cue"] == "prompt"
     assert "questions" not in plain.description()
     assert plain.contexts == encode_contexts(

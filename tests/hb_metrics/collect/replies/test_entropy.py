@@ -11,6 +11,7 @@ from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_entropies
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.replies.sampling import draw, draw_keys
+from hb_metrics.models.layout import Layout
 from hb_metrics.run.replies import is_blank
 
 FORCED = 9  # T5's first token after its start
@@ -78,8 +79,8 @@ def drawn_one_by_one(plan, loaded, row):
 
 def planned(loaded, decoding, rows=range(16)):
     prompts = load_table("v1.0-small").slice(0, 4000).take(list(range(0, 3600, 150))).take(list(rows))
-    context = "blenderbot" if loaded.name == "blenderbot" else "plain"
-    return plan_replies(make_requests(prompts, decoding=decoding, seed=3), loaded, context=context)
+    layout = Layout("blenderbot" if loaded.name == "blenderbot" else "plain")
+    return plan_replies(make_requests(prompts, decoding=decoding, layout=layout, seed=3), loaded)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from hb_metrics.collect.replies.forward import Paths
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests, select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.models.layout import Layout
 from hb_metrics.run.schema import REPLY_SCHEMA
 from tests.hb_metrics.conftest import encode_contexts
 from tests.hb_metrics.decoding_batches import in_batches_of
@@ -60,9 +61,8 @@ def small_shards(monkeypatch):
 
 
 def plan_for(loaded, table, decoding, **options):
-    options = {"context": MODELS.get(loaded.name, "plain"), "seed": 3, **options}
-    layout = {name: options.pop(name) for name in ("context", "context_reason") if name in options}
-    return plan_replies(make_requests(table, decoding=decoding, **options), loaded, **layout)
+    options = {"layout": Layout(MODELS.get(loaded.name, "plain")), "seed": 3, **options}
+    return plan_replies(make_requests(table, decoding=decoding, **options), loaded)
 
 
 def test_replies_do_not_depend_on_batch_order_or_subset(prompts, load, tmp_path, small_shards):
@@ -195,7 +195,7 @@ def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
 def test_what_is_recorded_follows_what_is_asked(prompts, load):
     loaded, lines = load("llama"), ["I like soup.", "I like tea."]
     plan = partial(plan_for, loaded, prompts.slice(0, 20), Decoding(max_new_tokens=2))
-    found = plan(context_reason="because", personas=lines, num_personas=2).description()
+    found = plan(layout=Layout("plain", "because"), personas=lines, num_personas=2).description()
     assert json.loads(json.dumps(found)) == found
     expected = {"context": "plain", "context_reason": "because", "num_prompts": 20, "persona_lines": 2}
     assert found.items() >= {**expected, "max_new_tokens": 2, "same_in_any_batch": True}.items()

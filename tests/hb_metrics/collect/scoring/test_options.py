@@ -24,8 +24,8 @@ def scored(loaded):
     columns = {name: ["x"] * 3 for name in ("axis", "descriptor", "template")}
     prompts = pa.table({"id": ["a", "b", "c"], "text": TEXTS, **columns})
     decoding, _ = engine.decoding("greedy", "whole")
-    requests = make_requests(prompts, decoding=decoding)
-    plan = engine.plan_options(requests, layout, OPTIONS)
+    requests = make_requests(prompts, decoding=decoding, layout=layout)
+    plan = engine.plan_options(requests, OPTIONS)
     nll = run_plan(plan.scores, loaded.model)
     return plan, layout, dict(zip(zip(plan.columns["prompt_id"], plan.columns["form"], strict=True), -nll, strict=True))
 

@@ -49,7 +49,6 @@ def test_pairs_that_cannot_be_scored_are_counted(load):
     plan = plan_texts([t1, t2], loaded, ids=["v", "w", "x", "y", "z"])
 
     assert plan.num_skipped == {"one_token": 3, "too_long": 1}
-    assert plan.kept.tolist() == [0]
     assert plan.ids == ["v:t1", "v:t2"]
     assert scored(plan, loaded)[1] == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
 

@@ -9,6 +9,7 @@ from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.layout import Layout
 from tests.hb_metrics.chat_models import answer_to, thought_of, trained_chat_model, trained_prompts
 from tests.hb_metrics.conftest import as_loaded
 from tests.hb_metrics.decoding_batches import in_batches_of
@@ -18,9 +19,9 @@ GREEDY = Decoding(max_new_tokens=40)
 
 def replies_of(style, folder, decoding=GREEDY, **how):
     loaded = as_loaded(*trained_chat_model(style))
-    options = {"extent": "whole", "max_reasoning_tokens": 96} | how
+    options = {"layout": Layout("chat"), "extent": "whole", "max_reasoning_tokens": 96} | how
     requests = make_requests(trained_prompts(), decoding=decoding, **options)
-    plan = plan_replies(requests, loaded, context="chat")
+    plan = plan_replies(requests, loaded)
     return plan, decode_into_shards(plan, loaded, folder).to_pylist()
 
 
@@ -68,14 +69,14 @@ def test_a_thought_that_does_not_end_is_no_reply(tmp_path):
 
 
 def test_thinking_can_be_turned_off(tmp_path):
-    silent = ChatOptions({"enable_thinking": False})
-    plan, rows = replies_of("qwen3", tmp_path / "greedy", chat=silent, max_reasoning_tokens=None)
+    silent = Layout("chat", chat=ChatOptions({"enable_thinking": False}))
+    plan, rows = replies_of("qwen3", tmp_path / "greedy", layout=silent, max_reasoning_tokens=None)
     assert [row["reply"] for row in rows] == [answer_to(prompt) for prompt in trained_prompts().to_pylist()]
     assert all(row["reasoning"] is None and row["num_reasoning_tokens"] == 0 for row in rows)
     assert plan.description()["max_reasoning_tokens"] == 0
     assert plan.description()["chat_template_kwargs"] == {"enable_thinking": False}
     beams = replace(GREEDY, num_beams=2)
-    _, searched = replies_of("qwen3", tmp_path / "beams", beams, chat=silent, max_reasoning_tokens=None)
+    _, searched = replies_of("qwen3", tmp_path / "beams", beams, layout=silent, max_reasoning_tokens=None)
     assert [row["reply"] for row in searched] == [row["reply"] for row in rows]
     with pytest.raises(ValueError, match="the model thinks before it replies; set --decoding sample"):
         replies_of("qwen3", tmp_path / "thinking", beams)

@@ -218,14 +218,14 @@ def test_groups_without_spread_have_a_value_and_the_p_value_of_all_permutations(
 )
 def test_names_are_masked_as_whole_words_in_their_case(name, reply, masked):
     replies = Replies(["a"], ["names"], [name], ["t"], ["p"], [reply])
-    assert masked_texts(replies, {}, {}) == [reply if masked is None else masked]
-    assert term_mentioned(replies, {}, {}).tolist() == [masked is not None]
+    assert masked_texts(replies, {}) == [reply if masked is None else masked]
+    assert term_mentioned(replies, {}).tolist() == [masked is not None]
 
 
 def test_judges_and_classifiers_read_replies_without_names():
     texts = ["Hi Will, I will!", "Will will left-handed people do?"]
     replies = Replies(["a", "b"], ["names"] * 2, ["Will"] * 2, ["t"] * 2, ["p"] * 2, texts)
-    assert masked_texts(replies, {}, {}) == ["Hi Alex, I will!", "Alex will left-handed people do?"]
-    assert term_mentioned(replies._replace(texts=["I will!", *texts[1:]]), {}, {}).tolist() == [False, True]
+    assert masked_texts(replies, {}) == ["Hi Alex, I will!", "Alex will left-handed people do?"]
+    assert term_mentioned(replies._replace(texts=["I will!", *texts[1:]]), {}).tolist() == [False, True]
     terms = replies._replace(axes=["ability"] * 2, descriptors=["left-handed", "will"])
-    assert masked_texts(terms, {}, {}) == [texts[0], "left-handed left-handed left-handed people do?"]
+    assert masked_texts(terms, {}) == [texts[0], "left-handed left-handed left-handed people do?"]
