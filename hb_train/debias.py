@@ -12,7 +12,6 @@ least debiased. debias.json contains the bias on the validation pairs and the pe
 after debiasing. To resume an interrupted run, run the same command again.
 """
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
@@ -29,6 +28,7 @@ from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.reddit.compute import language_model_perplexity
 from hb_metrics.measurements.settings import option
 from hb_metrics.models.loading import LoadedModel
 from hb_train.compare import DebiasingMethod, debias_main
@@ -163,8 +163,8 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
     scores = score_perplexity([*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False)
     num_pairs = len(texts) // 2
     bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])
-    nll = -(scores.log_likelihoods / scores.num_tokens)[len(texts) :]
-    return {**bias, "lmp": math.exp(nll.mean()) if len(references) else None}
+    lmp = language_model_perplexity(scores.log_likelihoods[len(texts) :], scores.num_tokens[len(texts) :])
+    return {**bias, "lmp": lmp}
 
 
 def _encode(

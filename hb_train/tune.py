@@ -16,9 +16,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, set_seed
+from trl import ModelConfig, SFTConfig
 
 from hb_metrics.measurements.settings import option
+from hb_metrics.models.layout import TUNING_FILE, BiasTuning
+from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model, multiply_lora
 from hb_train.training.options import check_least, check_model_options, parse_options, run_script
@@ -33,16 +38,10 @@ from hb_train.training.runs import (
     training_description,
     validation_curve,
 )
+from hb_train.training.saving import check_publishable, publish_model, save_tuned_model, write_model_card
 from hb_train.tuning.labels import LABELS, SPLITS, read_labels, read_split
+from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
 from hb_train.tuning.own_rows import OWN_REPLIES
-
-if TYPE_CHECKING:
-    from transformers import Trainer
-    from trl import ModelConfig, SFTConfig
-
-    from hb_train.tuning.methods import Tuning
-
-# torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
 # Options of TRL's trainer that tune.py has besides those of all scripts.
 _OPTIONS = "eval_strategy eval_steps eval_on_start push_to_hub hub_model_id hub_private_repo"
@@ -88,10 +87,8 @@ def main(argv: list[str] | None = None) -> None:
     run_script("tune.py", lambda: tune(*parse(words)))
 
 
-def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, ModelConfig]":
-    from trl import ModelConfig, SFTConfig
-
-    options = parse_options(
+def parse(words: Sequence[str] | None) -> tuple[TuneArguments, SFTConfig, ModelConfig]:
+    arguments, training_args, model_args = parse_options(
         (TuneArguments, SFTConfig, ModelConfig),
         words,
         __doc__,
@@ -106,35 +103,29 @@ def parse(words: Sequence[str] | None) -> "tuple[TuneArguments, SFTConfig, Model
         save_steps=0.25,
         restore_callback_states_from_checkpoint=True,  # so that a resumed run stops as early
     )
-    check_model_options(options[2], may_quantize=not options[0].merge)
-    steps = options[1].eval_steps, options[1].save_steps
-    if options[1].save_strategy == "steps" and steps[0] != steps[1]:
+    check_model_options(model_args, may_quantize=not arguments.merge)
+    if training_args.save_strategy == "steps" and training_args.save_steps != training_args.eval_steps:
         raise ValueError(
-            f"save_steps is {steps[1]:g}, but eval_steps is {steps[0]:g}, so the best checkpoint may not be saved; set "
-            "both to the same number"
+            f"save_steps is {training_args.save_steps:g}, but eval_steps is {training_args.eval_steps:g}, so the best "
+            "checkpoint may not be saved; set both to the same number"
         )
-    model_args, dose = options[2], options[0].dose
+    dose = arguments.dose
     if dose != 1 and (not model_args.use_peft or model_args.use_dora or model_args.lora_modules_to_save):
         raise ValueError(
             f"dose is {dose:g}, but only the change of LoRA can be multiplied; set --use_peft without --use_dora and "
             "--lora_modules_to_save, or set --dose 1"
         )
-    return options
+    return arguments, training_args, model_args
 
 
-def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    from transformers import EarlyStoppingCallback, TrainerCallback, set_seed
-
-    from hb_metrics.models.layout import TUNING_FILE
-    from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
-
+def tune(arguments: TuneArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
-    print_once(training_args, check_model(arguments, training_args, model_args, record.context))
+    print_once(training_args, check_model(arguments, training_args, model_args, record["context"]))
     loaded = load_base_model(model_args, training_args)
-    if record.model.get("digest") not in (None, loaded.digest):
-        others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
+    if record["model"].get("digest") not in (None, loaded.digest):
+        others = f"the replies in '{dataset}' were written by model {record['model']['name']}, not by {loaded.name}"
         if arguments.method == "counterfactual":
             raise ValueError(f"{others}, but method counterfactual needs own replies; run {rows.script}.py")
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
@@ -144,7 +135,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         tuning.encoded[name] = encode(tuning, read_split(dataset, name, rows))
     folder = None
     if not arguments.dry_run:
-        folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
+        folder = open_training_run(training_args, {**description, "labels": record}, TUNING_FILE)
         if folder is None:
             if training_args.push_to_hub and training_args.process_index == 0:  # an earlier try may have failed
                 _publish(training_args)
@@ -173,23 +164,18 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     end_processes(trainer)
 
 
-def _publish(training_args: "SFTConfig") -> None:
-    from hb_train.training.saving import publish_model
-
+def _publish(training_args: SFTConfig) -> None:
     folder, where = Path(training_args.output_dir), training_args.hub_model_id
     print(f"published: {publish_model(folder, where, private=training_args.hub_private_repo)}")
 
 
 def check_model(
-    arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", context: str | None = None
+    arguments: TuneArguments, training_args: SFTConfig, model_args: ModelConfig, context: str | None = None
 ) -> str:
     """Checks, without loading weights, whether the model can be tuned and published. Describes the trained layers.
 
     `context` is the format of the training prompts, if it is known.
     """
-    from hb_metrics.models.loading import load_tokenizer
-    from hb_train.training.saving import check_publishable
-
     revision = None if model_args.model_revision == "main" else model_args.model_revision
     loaded = load_tokenizer(
         str(model_args.model_name_or_path), revision=revision, trust_remote_code=training_args.trust_remote_code
@@ -214,14 +200,11 @@ def _with_dose(trainer: Any, dose: float) -> float | None:
     return value
 
 
-def _save(folder: Path, trainer: "Trainer", tuning: "Tuning", dosed: float | None) -> None:
+def _save(folder: Path, trainer: Trainer, tuning: Tuning, dosed: float | None) -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run.
 
     `dosed` is the validation measure with the dose, or `None` without a dose.
     """
-    from hb_metrics.models.layout import TUNING_FILE, BiasTuning
-    from hb_train.training.saving import save_tuned_model, write_model_card
-
     arguments, record, encoded, state = tuning.arguments, tuning.record, tuning.encoded, trainer.state
     measure = MEASURES[arguments.method]
     curve = validation_curve(state.log_history, measure)
@@ -239,15 +222,12 @@ def _save(folder: Path, trainer: "Trainer", tuning: "Tuning", dosed: float | Non
         f"validation_{measure}_with_dose": dosed,
         "num_rows": {name: len(rows) for name, rows in encoded.items()},
     }
-    elsewhere = ("context", "asked_with", "alpha", "beta")
-    tag, context = arguments.tag(), record.context
+    moved: dict[str, Any] = {name: record.get(name) for name in ("context", "asked_with", "alpha", "beta")}
+    tag, context = arguments.tag(), record["context"]
     record_of_tuning = BiasTuning(
         tag=tag,
-        context=context,
-        asked_with=record.asked_with,
-        alpha=record.alpha,
-        beta=record.beta,
-        labels={name: value for name, value in record.content.items() if name not in elsewhere},
+        **moved,
+        labels={name: value for name, value in record.items() if name not in moved},
         training=training,
         tag_in_template=save_tuned_model(
             trainer, tuning.loaded, folder, tag=tag, context=context, merge=arguments.merge

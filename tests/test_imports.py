@@ -30,7 +30,6 @@ NOT_LOADED = {
     "hb_metrics.run.tables": {"torch", "evaluate", "datasets", "transformers"},
     "hub_scripts.publish_results": {"torch", "evaluate", "datasets", "transformers"},
     "hb_train": {"torch", "evaluate", "datasets", "transformers", "trl"},
-    "hb_train.tune": {"torch", "evaluate", "datasets", "transformers", "trl"},
     "hb_metrics.command.planning": {"torch", "evaluate", "datasets"},
     # A run's results are computed without its model.
     **{f"hb_metrics.measurements.{path.parent.name}.compute": {"torch"} for path in COMPUTED},

@@ -63,9 +63,9 @@ def read_terms(
     """
     if not tokenizer.is_fast:
         raise ValueError("the tokenizer is slow; set a model that has a fast tokenizer")
-    pairs = list(dict.fromkeys((pair.t1.lower(), pair.t2.lower()) for pair in specification.pairs))
+    pairs = list(dict.fromkeys((pair.t1, pair.t2) for pair in specification.pairs))
     if with_forms:
-        forms = [(t1.lower(), t2.lower()) for pair in specification.pairs for t1, t2 in pair.forms]
+        forms = [form for pair in specification.pairs for form in pair.forms]
         known = {form for pair in (*pairs, *forms) for form in pair}
         plurals = [(regular_plural(t1), regular_plural(t2)) for t1, t2 in pairs]
         pairs = list(dict.fromkeys([*pairs, *forms, *(pair for pair in plurals if not known & {*pair})]))
@@ -86,11 +86,8 @@ def term_pattern(terms: Sequence[str]) -> re.Pattern[str]:
 
 def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
     plain = plain_text(text)
-    found = []
-    for match in pattern.finditer(plain.text):
-        start, end = plain.original_span(*match.span())
-        found.append(Match(start, end, int(str(match.lastgroup)[1:])))
-    return found
+    matches = pattern.finditer(plain.text)
+    return [Match(*plain.original_span(*match.span()), int(str(match.lastgroup)[1:])) for match in matches]
 
 
 def form_of(text: str, match: Match) -> int:
@@ -137,7 +134,7 @@ def encode_phrases(
         `num_too_short` counts dropped phrases of one token. `num_cut` counts truncated phrases.
     """
     target_pattern = term_pattern(terms.terms)
-    attribute_pattern = term_pattern(attributes) if attributes else None
+    attribute_pattern = term_pattern(attributes)
     rows: list[dict[str, list[int]]] = []
     num_cut = 0
     encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
@@ -151,7 +148,7 @@ def encode_phrases(
             covering = covering_tokens(offsets, match.start, match.end)
             if covering and covering[0] > 0:
                 targets[covering[0]] = 1 + form_of(text, match) * len(terms.terms) + match.term
-        for match in find_terms(text, attribute_pattern) if attribute_pattern else ():
+        for match in find_terms(text, attribute_pattern):
             number = max(spans) + 1
             for token in covering_tokens(offsets, match.start, match.end):
                 spans[token] = number

@@ -1,19 +1,19 @@
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from transformers import Trainer
-    from trl import ModelConfig, SFTConfig
+import torch
+from peft import get_peft_model
+from peft.tuners.lora import LoraLayer
+from peft.tuners.tuners_utils import BaseTunerLayer
+from transformers import Trainer
+from transformers.pytorch_utils import Conv1D
+from trl import ModelConfig, SFTConfig, get_peft_config, get_quantization_config
 
-    from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
+from hb_metrics.models.loading import LoadedModel, LoadedTokenizer, auto_class_of, load_model
 
 
-def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "LoadedModel":
-    from trl import get_quantization_config
-
-    from hb_metrics.models.loading import load_model
-
+def load_base_model(model_args: ModelConfig, training_args: SFTConfig) -> LoadedModel:
     quantization = get_quantization_config(model_args)
     loaded = load_model(
         str(model_args.model_name_or_path),
@@ -34,16 +34,14 @@ def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "L
     return loaded
 
 
-def load_whole_model(name: str, **settings: Any) -> "LoadedModel":
+def load_whole_model(name: str, **settings: Any) -> LoadedModel:
     """Loads a causal model, and rejects adapters."""
-    from hb_metrics.models.loading import load_model
-
     loaded = load_model(name, **settings)
     check_trainable(loaded)
     return loaded
 
 
-def check_trainable(loaded: "LoadedTokenizer", kinds: Sequence[str] = ("causal",)) -> None:
+def check_trainable(loaded: LoadedTokenizer, kinds: Sequence[str] = ("causal",)) -> None:
     if loaded.adapter is not None:
         name = loaded.adapter.name
         raise ValueError(
@@ -53,23 +51,14 @@ def check_trainable(loaded: "LoadedTokenizer", kinds: Sequence[str] = ("causal",
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is {' or '.join(kinds)}")
 
 
-def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer", *, trust_remote_code: bool = False) -> str:
+def check_lora(model_args: ModelConfig, loaded: LoadedTokenizer, *, trust_remote_code: bool) -> str:
     """Checks the target modules of LoRA on a model without weights, and describes the changed layers.
 
     If no modules are set, or "all-linear", the names of all linear layers except the output layer are set.
     """
-    import torch
-    from peft import get_peft_model
-    from peft.tuners.tuners_utils import BaseTunerLayer
-    from transformers import pytorch_utils
-    from trl import get_peft_config
-
-    from hb_metrics.models.loading import auto_class_of
-
     with torch.device("meta"):
         model = auto_class_of(loaded).from_config(loaded.config, trust_remote_code=trust_remote_code)
-    kinds = (torch.nn.Linear, pytorch_utils.Conv1D)
-    linear = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
+    linear = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear | Conv1D)}
     if model_args.lora_target_modules in (None, "all-linear"):
         output = model.get_output_embeddings()
         targets = {name.rpartition(".")[2] for name, module in linear.items() if module is not output}
@@ -89,20 +78,18 @@ def multiply_lora(model: Any, factor: float) -> None:
 
     This strengthens what the model has learnt (task vectors, Ilharco et al., 2023, https://arxiv.org/abs/2212.04089).
     """
-    from peft.tuners.lora import LoraLayer
-
     for module in model.modules():
         if isinstance(module, LoraLayer):
             module.scaling["default"] *= factor
     model.peft_config["default"].lora_alpha *= factor
 
 
-def length_limit(loaded: "LoadedTokenizer", max_length: int | None) -> int | None:
+def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 
-def padding_tokenizer(loaded: "LoadedModel") -> Any:
+def padding_tokenizer(loaded: LoadedModel) -> Any:
     """Returns a copy of the tokenizer with a padding token, which trainers need. The original is saved unchanged.
 
     Models do not attend to padding, so any token can be the padding token.
@@ -113,7 +100,7 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
     return tokenizer
 
 
-def trained_model(trainer: "Trainer") -> Any:
+def trained_model(trainer: Trainer) -> Any:
     """Returns the model after training, with its adapter merged. It no longer computes in mixed precision."""
     model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model

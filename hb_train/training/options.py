@@ -8,7 +8,7 @@ from hb_dataset.command_line import safe_terminal
 if TYPE_CHECKING:
     from trl import ModelConfig
 
-# torch, transformers and trl take seconds to import, so functions import them only when they need them.
+# `bias_labels.py` needs these options but not trl, which is therefore imported only for training.
 
 # The options of the trainers that the scripts have. All other options would have no effect, or would select, evaluate
 # or publish something else.

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from accelerate import Accelerator
+from accelerate.utils import DistributedType
+from transformers import Trainer, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
 
+from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import open_run, package_versions, write_json
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
-    from transformers import Trainer, TrainingArguments
-    from trl import ModelConfig
-
-    from hb_metrics.models.loading import LoadedModel
-
-# torch, transformers and trl take seconds to import, so functions import them only when they need them.
+    from trl import ModelConfig  # `GenBiasCallback` imports this file, and does not need trl
 
 # Options that do not affect the trained weights: folders, names, logging, checkpoints. The content of folders and files
 # is recorded instead of their names.
@@ -33,7 +32,7 @@ MEASURES = {"sft": "perplexity", "counterfactual": "loss"}
 
 
 def training_description(
-    arguments: Any, training_args: "TrainingArguments", loaded: "LoadedModel", model_args: "ModelConfig | None" = None
+    arguments: Any, training_args: TrainingArguments, loaded: LoadedModel, model_args: "ModelConfig | None" = None
 ) -> dict[str, object]:
     settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
@@ -47,11 +46,11 @@ def training_description(
     return {"settings": settings, "model": model_description(loaded), "versions": versions}
 
 
-def model_description(loaded: "LoadedModel") -> dict[str, object]:
+def model_description(loaded: LoadedModel) -> dict[str, object]:
     return {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype}
 
 
-def open_training_run(training_args: "TrainingArguments", description: dict[str, object], result: str) -> Path | None:
+def open_training_run(training_args: TrainingArguments, description: dict[str, object], result: str) -> Path | None:
     """Returns the folder of a run, or `None` if the file `result` shows that the run is already finished.
 
     The main process writes the run's description to the folder, while all other processes wait. If the folder contains
@@ -66,14 +65,12 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
     return folder
 
 
-def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
+def checkpoint_to_resume(training_args: TrainingArguments) -> str | None:
     """Returns the checkpoint from which to resume, if any, and removes incomplete checkpoints.
 
     If training resumes, `eval_on_start` is set to false, because the checkpoint's log already contains the first
     evaluation.
     """
-    from transformers.trainer_utils import get_last_checkpoint
-
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
         for path in folder.glob("checkpoint-*"):
@@ -86,10 +83,8 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
     return checkpoint
 
 
-def check_whole_weights(accelerator: "Accelerator") -> None:
+def check_whole_weights(accelerator: Accelerator) -> None:
     """Raises an error if the weights are sharded, because a single process replies with the model or saves it."""
-    from accelerate.utils import DistributedType
-
     kind = accelerator.distributed_type
     plugin = accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
     if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
@@ -117,24 +112,24 @@ def is_gain(curve: Sequence[Mapping[str, Any]], measure: str, dosed: float | Non
     return lowest < start or start == math.inf
 
 
-def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:
+def check_finite(training_args: TrainingArguments, value: Any, what: str) -> None:
     if not np.isfinite(value).all():
         raise divergence(training_args, what)
 
 
-def divergence(training_args: "TrainingArguments", what: str) -> ValueError:
+def divergence(training_args: TrainingArguments, what: str) -> ValueError:
     return ValueError(
         f"training diverged: the {what} is not a number; set --learning_rate below {training_args.learning_rate:g}, "
         "and --output_dir to a new folder"
     )
 
 
-def print_once(training_args: "TrainingArguments", message: str) -> None:
+def print_once(training_args: TrainingArguments, message: str) -> None:
     if training_args.process_index == 0:
         print(message)
 
 
-def finish(trainer: "Trainer", path: Path, results: dict[str, Any], lines: Sequence[str]) -> None:
+def finish(trainer: Trainer, path: Path, results: dict[str, Any], lines: Sequence[str]) -> None:
     """Writes and prints results in the main process, and ends all processes."""
     if trainer.is_world_process_zero():
         write_json(path, results)
@@ -143,7 +138,7 @@ def finish(trainer: "Trainer", path: Path, results: dict[str, Any], lines: Seque
     end_processes(trainer)
 
 
-def end_processes(trainer: "Trainer") -> None:
+def end_processes(trainer: Trainer) -> None:
     """Waits for all processes and ends their group. The trainer cannot be used after this call.
 
     The model's DDP wrapper is freed first. If it is freed together with the trainer, the process sometimes hangs (torch

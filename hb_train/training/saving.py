@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from huggingface_hub import HfApi, ModelCard, ModelCardData
+from transformers import Trainer
+
+from hb_dataset.hub_access import protect_token
 from hb_dataset.whole_files import write_text
 from hb_metrics.models.chats import template_with_tag
 from hb_metrics.models.layout import BiasTuning, read_bias_tuning
+from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_train.training.models import trained_model
 from hb_train.training.runs import MEASURES, is_gain
-
-if TYPE_CHECKING:
-    from transformers import Trainer
-
-    from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 
 CARD_TEMPLATE = Path(__file__).parents[1] / "tuning" / "card.md.jinja"
 WEIGHTS = ["adapter_*", "config.json", "*.safetensors", "*.safetensors.index.json"]
@@ -21,7 +21,7 @@ NOT_PUBLISHED = ["checkpoint-*/**", "training_args.bin", "run.json"]  # run.json
 
 
 def save_tuned_model(
-    trainer: "Trainer", loaded: "LoadedModel", folder: Path, *, tag: str | None, context: str, merge: bool
+    trainer: Trainer, loaded: LoadedModel, folder: Path, *, tag: str | None, context: str, merge: bool
 ) -> bool:
     """Saves the selected checkpoint with its tokenizer. LoRA is saved as an adapter, unless `merge` is true.
 
@@ -44,7 +44,7 @@ def save_tuned_model(
     return changed is not None
 
 
-def save_whole_model(model: Any, loaded: "LoadedModel", folder: Path) -> None:
+def save_whole_model(model: Any, loaded: LoadedModel, folder: Path) -> None:
     if getattr(model.config, "output_router_logits", False):  # TRL sets it, but `generate` cannot batch prompts with it
         model.config.output_router_logits = False
     model.generation_config = model.published_generation_config
@@ -64,8 +64,6 @@ def write_model_card(
         runs: The folders of the `measure` runs to show, starting with the run made before tuning.
         names: The names of the runs.
     """
-    from huggingface_hub import ModelCard, ModelCardData
-
     from hb_metrics.report.markdown import overview_markdown
 
     tuning = tuning or read_bias_tuning(str(folder))
@@ -95,15 +93,11 @@ def write_model_card(
     write_text(folder / "README.md", str(card))
 
 
-def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: str | None, is_adapter: bool) -> None:
+def check_publishable(loaded: LoadedTokenizer, *, tag: str | None, context: str | None, is_adapter: bool) -> None:
     """Raises an error if other people could not use the model as it was measured, or if nobody is logged in to the Hub.
 
     `context` is `None` if it is not yet known.
     """
-    from huggingface_hub import HfApi
-
-    from hb_dataset.hub_access import protect_token
-
     if tag is not None and (context not in ("chat", None) or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
             f"no chat template can add the tag '{tag}', without which the model may be more biased than before tuning; "
@@ -119,10 +113,6 @@ def check_publishable(loaded: "LoadedTokenizer", *, tag: str | None, context: st
 
 def publish_model(folder: Path, repo_id: str | None, *, private: bool | None = None) -> str:
     """Uploads the folder of a tuned model, without checkpoints. By default, the repository has the folder's name."""
-    from huggingface_hub import HfApi
-
-    from hb_dataset.hub_access import protect_token
-
     protect_token()
     api = HfApi()
     repository = api.create_repo(repo_id or folder.resolve().name, private=private, exist_ok=True)

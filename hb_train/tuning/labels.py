@@ -2,40 +2,22 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from datasets import Dataset
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.run.run_folder import read_json
 from hb_metrics.stats.bias_values import bias_values
 
-if TYPE_CHECKING:
-    from datasets import Dataset
-
-    from hb_metrics.models.contexts import ContextFormat
-
-
-class RowRecord(NamedTuple):
-    """What tuning reads from the record of a folder of rows.
-
-    `suffix` is the text after the tag in every prompt, and `temperature` that of the replies in `OWN_REPLIES`.
-    """
-
-    content: dict[str, object]
-    context: "ContextFormat"
-    model: dict[str, str | None]
-    asked_with: dict[str, object] | None = None
-    alpha: int | None = None
-    beta: float | None = None
-    suffix: str = ""
-    temperature: float = 1.0
-
 
 class RowFolder(NamedTuple):
+    """A kind of folder of rows: the name of its record, the script that writes it, and the columns of the rows."""
+
     record: str
     script: str
     schema: pa.Schema
@@ -89,18 +71,17 @@ def write_splits(folder: Path, rows: pa.Table, held_out: np.ndarray) -> None:
         write_atomically(_split_path(folder, split), write)
 
 
-def read_labels(folder: Path, rows: RowFolder = LABELS) -> RowRecord:
+def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
+    """Reads the record of a folder of rows."""
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or not {"context", "model"} <= content.keys():
         raise ValueError(f"'{folder}' has no {rows.record}; pass a folder that hb_train/{rows.script}.py has written")
-    return RowRecord(content, **{name: content[name] for name in RowRecord._fields if name in content})
+    return content
 
 
-def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
+def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> Dataset:
     """Reads the rows of a split without the cache of `datasets`, which may confuse folders of the same name."""
-    from datasets import Dataset
-
     path = _split_path(folder, split)
     try:
         return Dataset(pq.read_table(path).select(rows.schema.names).cast(rows.schema))

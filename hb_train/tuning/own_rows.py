@@ -159,39 +159,39 @@ def group_rows(
     A prompt is dropped if its descriptor cannot replace the one in the reply.
     """
     terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
-    columns = ("axis", "descriptor", "text", "plural", "noun", "template")
+    prompt_rows = prompts.to_pylist()
     rows: list[GroupRow] = []
     num_dropped = 0
     for group, answer in zip(groups, answers, strict=True):
         if not answer.reply:
             continue
-        of_group = prompts.take(pa.array(group))
-        axes, names, texts, (plural, *_), (noun, *_), (template, *_) = (of_group[name].to_pylist() for name in columns)
-        of_prompts = [terms[key] for key in zip(axes, names, strict=True)]
-        members, swaps = [0], list[Swap]()
-        for other in range(1, len(group)):
-            swap = swap_term(answer.reply, of_prompts[0], of_prompts[other], vocabulary)
+        own, *others = (prompt_rows[number] for number in group)
+        own_term = terms[own["axis"], own["descriptor"]]
+        texts, of_members, swaps = [own["text"]], [own_term], list[Swap]()
+        for other in others:
+            term = terms[other["axis"], other["descriptor"]]
+            swap = swap_term(answer.reply, own_term, term, vocabulary)
             if swap is not None and shared_spans([*swaps, swap]) is not None:
-                members.append(other)
+                texts.append(other["text"])
+                of_members.append(term)
                 swaps.append(swap)
-        num_dropped += len(group) - (len(members) if swaps else 0)
+        num_dropped += len(group) - (len(of_members) if swaps else 0)
         if not swaps:
             continue
-        of_members = [of_prompts[member] for member in members]
         rows.append(
             GroupRow(
                 id=answer.id,
-                texts=[texts[member] for member in members],
+                texts=texts,
                 system=answer.system,
                 completions=[answer.reply, *(swap.text for swap in swaps)],
                 spans=shared_spans(swaps) or [],
-                names=[term.plural_term if plural else term.term for term in of_members],
+                names=[term.plural_term if own["plural"] else term.term for term in of_members],
                 after=[term.placement == "after" for term in of_members],
                 truncated=answer.truncated,
                 axes=[term.axis for term in of_members],
                 descriptors=[term.term for term in of_members],
-                noun=noun,
-                template=template,
+                noun=own["noun"],
+                template=own["template"],
             )
         )
     return rows, num_dropped

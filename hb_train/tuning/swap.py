@@ -74,7 +74,8 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
         spans.append([old_start, old_stop, len(new), len(new) + len(text)])
         new, end = new + text, stop
     rest += plain.text[end:]
-    if _part_pattern(source.term).search(rest) or _axis_pattern(vocabulary, source.axis).search(rest):
+    of_axis = [(term.term, term.plural) for term in vocabulary.descriptors if term.axis == source.axis]
+    if _part_pattern(source.term).search(rest) or mention_pattern(*of_axis).search(rest):
         return None
     return Swap(new + reply[plain.original_position(end) :], spans)
 
@@ -149,14 +150,3 @@ def _with_case(written: str, term: str, target: str) -> str:
 @cache
 def _part_pattern(term: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(sorted(stems(term))) or '(?!)'})", re.IGNORECASE)
-
-
-_AXES: dict[tuple[str, str], re.Pattern[str]] = {}
-
-
-def _axis_pattern(vocabulary: Vocabulary, axis: str) -> re.Pattern[str]:
-    key = (vocabulary.digest, axis)
-    if key not in _AXES:
-        terms = [term for term in vocabulary.descriptors if term.axis == axis]
-        _AXES[key] = mention_pattern(*((term.term, term.plural) for term in terms))
-    return _AXES[key]

@@ -27,7 +27,7 @@ from hb_metrics.run.tables import Tables
 from hb_train.bias_labels import main as label
 from hb_train.bias_labels import replies_to_label
 from hb_train.own_replies import main as reply_main
-from hb_train.tuning.labels import LABELS, ROW_SCHEMA, SPLITS, tag_replies
+from hb_train.tuning.labels import LABELS, ROW_SCHEMA, SPLITS, tag_replies, write_splits
 from hb_train.tuning.own_rows import OWN_REPLIES
 from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures
     byte_level,
@@ -111,25 +111,7 @@ def pitying_tokenizer():
 @pytest.fixture(scope="session")
 def pitying_model(made_once):
     """The folder of the model."""
-    return made_once("pitying", teach_pity)
-
-
-@pytest.fixture(scope="session")
-def longer_model(pitying_model, tmp_path_factory):
-    """The pitying model, for texts twice as long."""
-    folder = tmp_path_factory.mktemp("longer")
-    model = transformers.AutoModelForCausalLM.from_pretrained(pitying_model)
-    places = model.transformer.wpe.weight.data
-    model.transformer.wpe = torch.nn.Embedding.from_pretrained(torch.cat([places, places]))
-    model.config.n_positions = len(places) * 2
-    model.save_pretrained(folder)
-    transformers.AutoTokenizer.from_pretrained(pitying_model).save_pretrained(folder)
-    return folder
-
-
-def teach_pity(folder):
-    """Writes the model."""
-    teach(folder, *planted_replies())
+    return made_once("pitying", lambda folder: teach(folder, *planted_replies()))
 
 
 def teach(folder, texts, replies, *, steps=120):
@@ -142,15 +124,15 @@ def teach(folder, texts, replies, *, steps=120):
     pairs = list(zip(contexts, answers, strict=True))
     rows = [context + answer for context, answer in pairs]
     labels = [[-100] * len(context) + answer for context, answer in pairs]
-    learn(folder, tokenizer, rows, labels, steps, bos_token_id=None)
+    learn(folder, tokenizer, rows, labels, steps, bos_token_id=None, n_positions=128)
 
 
-def learn(folder, tokenizer, rows, labels, steps=120, **tokens):
+def learn(folder, tokenizer, rows, labels, steps=120, *, n_positions=64, bos_token_id):
     """Writes a new GPT-2 that has learnt the labels of rows of tokens."""
     torch.manual_seed(0)
-    sizes = {"vocab_size": len(tokenizer), "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}
+    sizes = {"vocab_size": len(tokenizer), "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": n_positions}
     dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0)
-    config = transformers.GPT2Config(**sizes, **dropout, eos_token_id=tokenizer.eos_token_id, **tokens)
+    config = transformers.GPT2Config(**sizes, **dropout, eos_token_id=tokenizer.eos_token_id, bos_token_id=bos_token_id)
     model = transformers.GPT2LMHeadModel(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     random, pad = np.random.default_rng(0), torch.nn.utils.rnn.pad_sequence
@@ -199,10 +181,8 @@ def write_dialogues(folder, dialogues, tested):
 @pytest.fixture(scope="session")
 def word_model(tmp_path_factory):
     """The folder of a new GPT-2 with a token for each word of the dialogues."""
-    values = [value for slots in SLOTS.values() for of_slot in slots.values() for value in of_slot]
-    slots = [word for domain, slots in SLOTS.items() for word in (domain, *slots)]
-    words = {*values, *slots, *["I", "would", "feel", "like", "What", "kind", "of", "do", "you", "?", "food", "."]}
-    vocabulary = {word: index for index, word in enumerate(["<unk>", "</s>", *sorted(words)])}
+    words = ["I", "feel", "like", "What", "kind", "of", "do", "you", "?", "food", ".", "restaurant", "thai", "greek"]
+    vocabulary = {word: index for index, word in enumerate(["<unk>", "</s>", *words])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     folder = tmp_path_factory.mktemp("words")
@@ -314,10 +294,9 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24)
     rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
     rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
     rows |= {"bias_value": [float(tag == "bias") for tag in tags], "truncated": [False] * number}
-    (folder / "data").mkdir(parents=True)
+    folder.mkdir()
     table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
-    pq.write_table(table.slice(0, number // 2), folder / "data" / "train.parquet")
-    pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
+    write_splits(folder, table, np.arange(number) >= number // 2)
     suffix = rendered[0].rpartition(tags[0])[2]
     labels = {
         **{"suffix": suffix, "context": context, "asked_with": None, "alpha": 0, "beta": 0.5},

@@ -72,7 +72,7 @@ def test_the_tasks_trust_code_only_if_asked(multi_woz, pairs_file, monkeypatch, 
     def load(name, **settings):
         raise ValueError(f"trusted: {settings['trust_remote_code']}")
 
-    monkeypatch.setattr("hb_metrics.models.loading.load_model", load)
+    monkeypatch.setattr("hb_train.training.models.load_model", load)
     tasks = (dialog_state_tracking, multi_woz, []), (response_generation, pairs_file, ["--num_pairs", "60"])
     for script, dialogues, number in tasks:
         words = ["--model_name_or_path", "model", "--dialogues", str(dialogues), "--output_dir", str(tmp_path)]
@@ -81,18 +81,3 @@ def test_the_tasks_trust_code_only_if_asked(multi_woz, pairs_file, monkeypatch, 
             script.main(words)
         with pytest.raises(SystemExit, match="trusted: True"):
             script.main([*words, "--trust_remote_code", "true"])
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("gradient_accumulation_steps", "0", "is 0; set a number of at least 1"),
-        ("per_device_eval_batch_size", "-1", "is -1; set a number of at least 1"),
-        ("seed", "-1", "is -1; set a number of at least 0"),
-        ("report_to", "wandbb", "is 'wandbb', of which no package is installed; .* set --report_to none"),
-    ],
-)
-def test_values_that_end_training_with_a_traceback_are_refused_before_a_model_is_loaded(option, value, message):
-    words = ["--model_name_or_path", "none", "--dataset_name", "none", "--output_dir", "none"]
-    with pytest.raises(ValueError, match=f"{option} {message}"):
-        tune.parse([*words, f"--{option}", value])

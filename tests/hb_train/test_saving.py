@@ -16,7 +16,7 @@ from hb_train.training.saving import publish_model, save_whole_model
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.chat_models import untrained_model
 from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat
-from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, labels_by_hand, options_for, replied, same, weights
+from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, labels_by_hand, options_for, replied, same
 from tests.hub_scripts.conftest import hub, in_process, maintainer  # noqa: F401 - fixtures
 
 pytestmark = [
@@ -128,21 +128,6 @@ def test_nobody_tunes_who_cannot_publish(save_small_model, in_process, tmp_path)
     assert not (tmp_path / "model").exists()
 
 
-def test_an_adapter_and_whole_weights_are_the_same_model(save_small_model, tmp_path):
-    model = save_small_model("gpt2")
-    replied(model, tmp_path / "rows", "--num_replies", "8", "--num_anchors", "2")
-    for name, merge in (("adapter", "false"), ("whole", "true")):
-        options = ["--method", "counterfactual", *LORA, *few_steps(2, "1e-1"), "--merge", merge]
-        tune_main(options_for(model, tmp_path / "rows", tmp_path / name, *options))
-    assert not (tmp_path / "adapter" / "model.safetensors").exists()
-    assert not list((tmp_path / "whole").glob("adapter*"))
-    adapted = load_model(str(tmp_path / "adapter")).model
-    assert not same(weights(tmp_path / "whole"), weights(model))
-    tokens = load_tokenizer(str(model)).tokenizer("Hi! I'm a man.", return_tensors="pt")["input_ids"]
-    whole = AutoModelForCausalLM.from_pretrained(tmp_path / "whole").eval()
-    assert (adapted(tokens).logits - whole(tokens).logits).abs().max() < 1e-4
-
-
 def test_a_dose_multiplies_what_lora_has_learnt(save_small_model, tmp_path, capsys):
     model = save_small_model("gpt2")
     replied(model, tmp_path / "rows", "--num_replies", "8", "--num_anchors", "2")
@@ -153,6 +138,8 @@ def test_a_dose_multiplies_what_lora_has_learnt(save_small_model, tmp_path, caps
         options = ["--method", "counterfactual", *LORA, *few_steps(2, "1e-1"), *more]
         tune_main(options_for(model, tmp_path / "rows", tmp_path / name, *options))
     assert "\nwith dose 2.5: " in capsys.readouterr().out
+    assert not (tmp_path / "adapter" / "model.safetensors").exists()
+    assert not list((tmp_path / "whole").glob("adapter*"))
     once, dosed = (
         AutoPeftModelForCausalLM.from_pretrained(tmp_path / name).merge_and_unload().state_dict()
         for name in ("once", "adapter")

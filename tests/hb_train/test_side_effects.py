@@ -24,11 +24,11 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def folders(longer_model, tmp_path_factory):
+def folders(pitying_model, tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     for name, options in RUNS.items():
         options = [*options, "--context", "plain", "--axes", *AXES[:2]]
-        measure(["--model", str(longer_model), "--output_dir", str(root / name), *options])
+        measure(["--model", str(pitying_model), "--output_dir", str(root / name), *options])
     return root
 
 

@@ -223,6 +223,9 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
     assert tuning.training["best_validation_perplexity"] == pytest.approx(expected, rel=1e-4)
 
 
+UNEVALUATED = "checkpoints would not be evaluated; set --eval_strategy and --save_strategy"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -231,11 +234,21 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(save_small_model,
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
         (["--anchor_share", "1"], r"anchor_share is 1"),
         (["--lr_scheduler_kwargs", "[]"], r"lr_scheduler_kwargs is '\[\]'; set a JSON object"),
+        (["--eval_strategy", "no"], UNEVALUATED),
+        (["--eval_steps", "3", "--save_steps", "2"], UNEVALUATED),
+        (
+            ["--model_name_or_path", "gpt2", "--eval_steps", "2", "--save_steps", "4"],
+            r"save_steps is 4, but eval_steps is 2.*set both to the same number",
+        ),
+        (["--gradient_accumulation_steps", "0"], "gradient_accumulation_steps is 0; set a number of at least 1"),
+        (["--per_device_eval_batch_size", "-1"], "per_device_eval_batch_size is -1; set a number of at least 1"),
+        (["--seed", "-1"], "seed is -1; set a number of at least 0"),
+        (["--report_to", "wandbb"], "is 'wandbb', of which no package is installed; .* set --report_to none"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):
+def test_options_that_cannot_be_used_are_refused_before_a_model_is_loaded(options, message, tmp_path):
     with pytest.raises(SystemExit, match=message):
-        tune_main(["--dataset_name", "labels", *options, "--output_dir", str(tmp_path / "model"), *QUICK])
+        tune_main(["--dataset_name", "labels", "--output_dir", str(tmp_path / "model"), *QUICK, *options])
     assert not (tmp_path / "model").exists()
 
 
@@ -246,21 +259,6 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
     rows = labels_by_hand(tmp_path / "labels", AutoTokenizer.from_pretrained(base), "plain", is_encoder_decoder=False)
     with pytest.raises(SystemExit, match="lora' is an adapter; merge it"):
         tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
-
-
-@pytest.mark.parametrize("options", [["--eval_strategy", "no"], ["--eval_steps", "3", "--save_steps", "2"]])
-def test_checkpoints_without_an_evaluation_are_refused(options, tmp_path):
-    words = ["--dataset_name", "rows", "--model_name_or_path", "gpt2", "--output_dir", str(tmp_path), *options]
-    with pytest.raises(SystemExit, match="checkpoints would not be evaluated; set --eval_strategy and --save_strategy"):
-        tune_main(words)
-
-
-def test_the_best_checkpoint_must_be_saved(tmp_path):
-    words = ["--dataset_name", "rows", "--model_name_or_path", "gpt2", "--output_dir", str(tmp_path)]
-    with pytest.raises(SystemExit, match=r"save_steps is 4, but eval_steps is 2.*set both to the same number"):
-        tune_main([*words, "--eval_steps", "2", "--save_steps", "4"])
-    _, training, _ = tune.parse(words)
-    assert training.save_steps == training.eval_steps
 
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)

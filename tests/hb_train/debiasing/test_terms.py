@@ -122,7 +122,8 @@ def test_marks_are_on_the_tokens_of_the_terms(tokenizer):
 def test_what_nothing_predicts_is_not_marked_and_what_is_too_short_is_counted():
     tokenizer = TOKENIZERS["words"]
     terms = read_terms(pets(), tokenizer)
-    rows, counts = encode_phrases(["cat and dog", "a", "a b c d e f a cat"], tokenizer, terms, (), max_length=4)
+    texts = ["cat and dog", "a", "a b c d e f a cat"]
+    rows, counts = encode_phrases(texts, tokenizer, terms, pets().attributes_1, max_length=4)
     assert [sum(mark > 0 for mark in row[TARGETS]) for row in rows] == [1, 0]  # "cat" is first, or cut
     assert counts == {"num_phrases": 2, "num_too_short": 1, "num_cut": 1}
 
