@@ -23,7 +23,6 @@ from hb_dataset.own_prompts import Choice, FreeText, OwnPrompt, read_own_prompts
 from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import settings_of, wanted_measurements
-from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
 from hb_metrics.command.table import table
@@ -45,7 +44,7 @@ from hb_metrics.stats.decisions import largest_gap
 from hb_metrics.stats.question_tables import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.made_results import read_results
-from tests.hb_metrics.runs_here import analysed, measure_here, refusal
+from tests.hb_metrics.runs_here import analysed, measure_here, refusal, replies_file
 
 CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
 
@@ -53,13 +52,6 @@ CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
 def write_prompts(path, prompts, **columns):
     pd.DataFrame({"prompt": prompts, **columns}).to_csv(path, index=False)
     return path
-
-
-def write_replies(path, reply_to, *options):
-    """Writes a file of replies to what a run with these options asks."""
-    export([str(path.with_name("asked.parquet")), *map(str, options)])
-    asked = pd.read_parquet(path.with_name("asked.parquet"))
-    asked.assign(reply=asked["text"].map(reply_to))[["id", "reply"]].to_json(path, orient="records", lines=True)
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +68,7 @@ def names(tmp_path_factory):
         invites = rng.random() < {"White": 0.93, "Black": 0.36}[group_of[name]]
         return "I can't help with that." if name == "Jay" else "Yes, please." if invites else "No."
 
-    write_replies(folder / "replies.jsonl", reply_to, *options)
-    printed = measure_here(*options, "--replies_file", folder / "replies.jsonl", "--output_dir", folder / "run")
+    printed = measure_here(*options, *replies_file(folder, reply_to, *options), "--output_dir", folder / "run")
     return folder / "run", printed
 
 

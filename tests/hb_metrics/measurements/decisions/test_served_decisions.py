@@ -13,10 +13,10 @@ from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.made_results import read_results
-from tests.hb_metrics.measurements.decisions.test_decisions import CHOICE, probability_of, write_prompts, write_replies
+from tests.hb_metrics.measurements.decisions.test_decisions import CHOICE, probability_of, write_prompts
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.models.served.test_likelihoods import model_score
-from tests.hb_metrics.runs_here import measure_here, refusal
+from tests.hb_metrics.runs_here import measure_here, refusal, replies_file
 
 
 class Decider(StandIn):
@@ -115,8 +115,8 @@ def test_free_text_is_as_favourable_as_a_judge_or_classifier_says(label, tmp_pat
     options = ["--prompts", path, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--model", "acme"]
     options += ["--measurements", "generation,decisions", "--replies_per_cell", 1]
     replies = {True: "Well done, you came by bus!", False: "I like the bus, too."}
-    write_replies(tmp_path / "replies.jsonl", lambda text: replies[" old " in text], *options)
-    options += ["--replies_file", tmp_path / "replies.jsonl", "--output_dir", tmp_path / "run"]
+    options += replies_file(tmp_path, lambda text: replies[" old " in text], *options)
+    options += ["--output_dir", tmp_path / "run"]
     with serving(StandInJudge()) as url:
         if label != "Kind":
             assert "0 judges or classifiers" in refusal(*options)
