@@ -11,7 +11,7 @@ import importlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Side:
     """
 
     run: Callable[[Any, Any], Mapping[str, np.ndarray]]
-    load: Callable[[Any], Any] = lambda inputs: None
+    load: Callable[[Any], Any]
     repeats: int = 3
     share: float = 1.0
 
@@ -47,17 +47,17 @@ class Row:
         work: How much work the inputs hold, in `unit`.
         unit: What the work is counted in.
         sides: By name; the first is `OURS`.
-        relative_tolerance: How far a side's results may be from ours.
         notes: What our side did, from what it found: such as how many positions it computed.
+        relative_tolerance: How far a side's results may be from ours.
     """
 
     title: str
     inputs: Callable[[float], Any]
     work: Callable[[Any], int]
     unit: str
-    sides: Mapping[str, Side] = field(default_factory=dict)
+    sides: Mapping[str, Side]
+    notes: Callable[[Mapping[str, np.ndarray]], str]
     relative_tolerance: float = 1e-9
-    notes: Callable[[Mapping[str, np.ndarray]], str] = lambda found: ""
 
 
 def load_row(name: str) -> Row:

@@ -5,17 +5,14 @@ sentence.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset import load_table
 from hb_metrics.collect.scoring.perplexity import score_perplexity
-from hb_metrics.models.loading import load_model
+from hb_metrics.models.loading import LoadedModel, load_model
 from tests.benchmarks.row import OURS, Row, Side
 
 CONFIG = "v1.0"
@@ -28,18 +25,11 @@ EVALUATE_BATCH_SIZE = 16  # its default
 LM_EVAL_BATCH_SIZE = 32
 
 
-class Loaded(NamedTuple):
-    """A model in memory."""
-
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-
-
-def peers_row(what: str, sample: Callable[[int, float], list[str]]) -> Row:
+def peers_row(what: str, sample: Callable[[float], list[str]]) -> Row:
     """2,000 sentences, by us, by the algorithm of evaluate's measurement and by lm-eval."""
     return Row(
         title=f"perplexity of {SENTENCES:,} {what}",
-        inputs=partial(sample, SENTENCES),
+        inputs=sample,
         work=len,
         unit="sentences",
         sides={
@@ -62,17 +52,17 @@ def tell_positions(found: Mapping[str, np.ndarray]) -> str:
 # --- sentences --------------------------------------------------------------------------------------------------------
 
 
-def random_sentences(size: int, fraction: float) -> list[str]:
+def random_sentences(fraction: float) -> list[str]:
     """A random sample of distinct sentences, always the same; a smaller one is the beginning of a larger one.
 
     Of all axes it shares little, because a term is rarely drawn twice in a template.
     """
     sentences = pc.unique(load_table(CONFIG)["text"])
     order = np.random.default_rng(SEED).permutation(len(sentences))
-    return sentences.take(order[: _part(size, fraction)]).to_pylist()
+    return sentences.take(order[: _number(fraction)]).to_pylist()
 
 
-def random_groups(size: int, fraction: float) -> list[str]:
+def random_groups(fraction: float) -> list[str]:
     """As `random_sentences`, but what is drawn is a term and a template, and they come with all their nouns.
 
     This is how little can be measured: Likelihood Bias compares terms by their sentences in a template.
@@ -82,26 +72,25 @@ def random_groups(size: int, fraction: float) -> list[str]:
     groups = groups.dictionary_encode()
     places = np.random.default_rng(SEED).permutation(len(groups.dictionary))[groups.indices.to_numpy()]
     sentences = pc.unique(table["text"].take(np.argsort(places, kind="stable")))
-    return sentences[: _part(size, fraction)].to_pylist()
+    return sentences[: _number(fraction)].to_pylist()
 
 
-def _part(size: int, fraction: float) -> int:
-    return max(1, round(fraction * size))
+def _number(fraction: float) -> int:
+    return max(1, round(fraction * SENTENCES))
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def load_embedded(sentences: Sequence[str]) -> Loaded:
+def load_embedded(sentences: Sequence[str]) -> LoadedModel:
     """SmolLM2-135M-Instruct in float32."""
-    loaded = load_model("embedded")
-    return Loaded(loaded.model, loaded.tokenizer)
+    return load_model("embedded")
 
 
 # --- sides ------------------------------------------------------------------------------------------------------------
 
 
-def score_ours(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
+def score_ours(sentences: Sequence[str], loaded: LoadedModel) -> dict[str, np.ndarray]:
     """`score_perplexity`, from the texts on: tokenised, tried, planned and scored."""
     scores = score_perplexity(sentences, loaded.model, loaded.tokenizer)
     return {
@@ -111,14 +100,14 @@ def score_ours(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray
     }
 
 
-def score_globally_padded(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
+def score_globally_padded(sentences: Sequence[str], loaded: LoadedModel) -> dict[str, np.ndarray]:
     """The algorithm of evaluate's `perplexity` measurement with its defaults.
 
     After https://github.com/huggingface/evaluate, measurements/perplexity (Apache-2.0, The HuggingFace Datasets
     Authors): all texts are padded to the longest of them, a start token is put before each, batches of 16 go through
     the model in their order, and the cross-entropy of all positions is weighted with the mask.
     """
-    model, tokenizer = loaded
+    model, tokenizer = loaded.model, loaded.tokenizer
     padded = tokenizer(list(sentences), add_special_tokens=False, padding=True, return_tensors="pt")
     loss = torch.nn.CrossEntropyLoss(reduction="none")
     nll: list[float] = []
@@ -134,7 +123,7 @@ def score_globally_padded(sentences: Sequence[str], loaded: Loaded) -> dict[str,
     return {"log_likelihoods": -np.array(nll)}
 
 
-def score_lm_eval(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
+def score_lm_eval(sentences: Sequence[str], loaded: LoadedModel) -> dict[str, np.ndarray]:
     """lm-eval's `HFLM.loglikelihood` after an empty context, for which it puts the start token.
 
     It sorts by length, which `loglikelihood_rolling` does not, and takes about four fifths of the time.

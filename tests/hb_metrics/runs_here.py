@@ -4,9 +4,11 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from hb_metrics.command.analyse import analyse
+from hb_metrics.command.export_prompts import main as export
 from hb_metrics.measure import main
 from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE
 
@@ -26,6 +28,15 @@ def refusal(*options):
         return ended.value.code
     assert ended.value.code == 2  # argparse's, which has printed why
     return errors.getvalue()
+
+
+def replies_file(folder, reply_to, *options):
+    """Writes a file of replies to what a run with these options asks, and returns the option that reads it."""
+    asked, path = folder / "asked.parquet", folder / "replies.jsonl"
+    export([str(asked), *map(str, options)])
+    rows = pd.read_parquet(asked)
+    rows.assign(reply=rows["text"].map(reply_to))[["id", "reply"]].to_json(path, orient="records", lines=True)
+    return ["--replies_file", path]
 
 
 def analysed(folder):

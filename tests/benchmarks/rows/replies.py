@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from transformers import pipeline
+from transformers import PreTrainedTokenizerBase, pipeline
 
 from hb_dataset import load_table
 from hb_metrics.collect.replies.decoding_settings import Decoding
@@ -25,8 +25,8 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.models.contexts import EndTokens, end_tokens, reply_text
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel, load_model
-from hb_metrics.models.sources import EMBEDDED
 from tests.benchmarks.row import OURS, Row, Side
+from tests.benchmarks.scoring import load_embedded
 from tests.hb_metrics.conftest import encode_contexts
 
 NUM_PROMPTS = 320
@@ -35,13 +35,13 @@ SEED = 0
 PEER_BATCH_SIZE = 64
 
 
-class Loaded(NamedTuple):
-    """The model, and for the peer its pipeline, what ends a reply, and the contexts it has to be given."""
+class Peer(NamedTuple):
+    """The pipeline, its tokenizer, what ends a reply, and the contexts that the pipeline has to be given."""
 
-    model: LoadedModel
-    pipeline: Any = None
-    ends: EndTokens | None = None
-    contexts: Sequence[Sequence[int]] = ()
+    pipeline: Any
+    tokenizer: PreTrainedTokenizerBase
+    ends: EndTokens
+    contexts: Sequence[Sequence[int]]
 
 
 def prompts(fraction: float) -> pa.Table:
@@ -51,26 +51,21 @@ def prompts(fraction: float) -> pa.Table:
     return table.take(pa.array(np.sort(drawn)))
 
 
-def load(inputs: pa.Table) -> Loaded:
-    """The embedded model in float32."""
-    return Loaded(load_model(EMBEDDED))
-
-
-def load_pipeline(inputs: pa.Table) -> Loaded:
-    """The same model as a pipeline."""
-    loaded = load(inputs).model
+def load_pipeline(inputs: pa.Table) -> Peer:
+    """The embedded model as a pipeline."""
+    loaded = load_model("embedded")
     loaded.tokenizer.padding_side = "left"
     pipe = pipeline("text-generation", model=loaded.model, tokenizer=loaded.tokenizer)
     contexts = encode_contexts(inputs["text"].to_pylist(), [[]] * len(inputs), loaded.model, loaded.tokenizer, "chat")
-    return Loaded(loaded, pipe, end_tokens(loaded.model, loaded.tokenizer, "chat"), contexts)
+    return Peer(pipe, loaded.tokenizer, end_tokens(loaded.model, loaded.tokenizer, "chat"), contexts)
 
 
-def by_us(inputs: pa.Table, loaded: Loaded) -> dict[str, np.ndarray]:
+def by_us(inputs: pa.Table, loaded: LoadedModel) -> dict[str, np.ndarray]:
     """Plans and writes shards, as a measurement does."""
     requests = make_requests(inputs, decoding=Decoding(max_new_tokens=NEW_TOKENS), layout=Layout("chat"))
-    plan = plan_replies(requests, loaded.model)
+    plan = plan_replies(requests, loaded)
     with tempfile.TemporaryDirectory() as folder:
-        table = decode_into_shards(plan, loaded.model, Path(folder) / "replies")
+        table = decode_into_shards(plan, loaded, Path(folder) / "replies")
     assert table is not None
     return {
         "replies": np.array([reply or "" for reply in table["reply"].to_pylist()]),
@@ -78,24 +73,23 @@ def by_us(inputs: pa.Table, loaded: Loaded) -> dict[str, np.ndarray]:
     }
 
 
-def by_pipeline(inputs: pa.Table, loaded: Loaded) -> dict[str, np.ndarray]:
+def by_pipeline(inputs: pa.Table, peer: Peer) -> dict[str, np.ndarray]:
     """The pipeline over chats sorted by length, so that batches have little padding."""
-    assert loaded.ends is not None
     texts = inputs["text"].to_pylist()
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-    found = loaded.pipeline(
+    found = peer.pipeline(
         [[{"role": "user", "content": texts[row]}] for row in order],
         batch_size=PEER_BATCH_SIZE,
         do_sample=False,
         min_new_tokens=1,
         max_new_tokens=NEW_TOKENS,
-        eos_token_id=[*loaded.ends.dropped, *loaded.ends.kept],
+        eos_token_id=[*peer.ends.dropped, *peer.ends.kept],
         return_tensors=True,
     )
     replies, num_tokens = [""] * len(texts), np.zeros(len(texts), dtype=np.int64)
     for row, (each,) in zip(order, found, strict=True):
-        tokens = _reply(each["generated_token_ids"], loaded.contexts[row], loaded.ends)
-        replies[row], num_tokens[row] = reply_text(tokens, loaded.model.tokenizer), len(tokens)
+        tokens = _reply(each["generated_token_ids"], peer.contexts[row], peer.ends)
+        replies[row], num_tokens[row] = reply_text(tokens, peer.tokenizer), len(tokens)
     return {"replies": np.array(replies), "num_tokens": num_tokens}
 
 
@@ -125,7 +119,7 @@ ROW = Row(
     work=len,
     unit="prompts of v1.0-small",
     sides={
-        OURS: Side(run=by_us, load=load),
+        OURS: Side(run=by_us, load=load_embedded),
         "transformers pipeline": Side(run=by_pipeline, load=load_pipeline, repeats=2),
     },
     notes=told,

@@ -10,10 +10,10 @@ from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies
 GROUPS = {f"{group}{number}": group for group in ("a", "b") for number in range(6)}
 
 
-def made(axis="names", questions=12):
-    cells = [(name, f"question {number}") for name in GROUPS for number in range(questions)]
+def made(axis="names", questions=12, groups=GROUPS):
+    cells = [(name, f"question {number}") for name in groups for number in range(questions)]
     names, templates = map(list, zip(*cells, strict=True))
-    prompts = pa.table({"axis": [axis] * len(names), "descriptor": names, "bucket": [GROUPS[name] for name in names]})
+    prompts = pa.table({"axis": [axis] * len(names), "descriptor": names, "bucket": [groups[name] for name in names]})
     return Replies(templates, [axis] * len(names), names, templates, templates, templates), prompts
 
 
@@ -71,11 +71,8 @@ def test_no_pair_of_groups_is_named_if_the_test_shows_another_pair():
     rng, of_names = np.random.default_rng(0), {}
     for group, number, low, high in (("a", 25, 0.1, 0.1), ("b", 25, 0.3, 0.3), ("c", 4, 0.0, 0.9)):
         of_names |= {f"{group}{name}": share for name, share in enumerate(np.linspace(low, high, number))}
-    cells = [(name, f"question {number}") for name in of_names for number in range(40)]
-    names, templates = map(list, zip(*cells, strict=True))
-    prompts = pa.table({"axis": ["names"] * len(names), "descriptor": names, "bucket": [name[0] for name in names]})
-    replies = Replies(templates, ["names"] * len(names), names, templates, templates, templates)
-    flagged = RatedReplies(replies, rng.random(len(names)) < [of_names[name] for name in names])
+    replies, prompts = made(questions=40, groups={name: name[0] for name in of_names})
+    flagged = RatedReplies(replies, rng.random(len(prompts)) < [of_names[name] for name in replies.descriptors])
     shares, groups = refusal_shares(flagged, 0.95), group_shares(flagged, prompts)
     assert (groups.largest.high, groups.largest.low) == ("c", "a")
     assert uneven_sentence("Refusals", shares, groups).startswith(

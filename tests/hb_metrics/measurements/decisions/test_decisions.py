@@ -1,6 +1,5 @@
 """Decisions from end to end: probabilities of a loaded model, answers from a file, and answers that are none."""
 
-import csv
 import json
 import shutil
 from collections import Counter
@@ -11,6 +10,7 @@ from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,7 +23,6 @@ from hb_dataset.own_prompts import Choice, FreeText, OwnPrompt, read_own_prompts
 from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import settings_of, wanted_measurements
-from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
 from hb_metrics.command.table import table
@@ -45,16 +44,13 @@ from hb_metrics.stats.decisions import largest_gap
 from hb_metrics.stats.question_tables import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.made_results import read_results
-from tests.hb_metrics.runs_here import analysed, measure_here, refusal
+from tests.hb_metrics.runs_here import analysed, measure_here, refusal, replies_file
 
 CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
 
 
 def write_prompts(path, prompts, **columns):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ["prompt", *columns])
-        writer.writeheader()
-        writer.writerows({"prompt": prompt, **columns} for prompt in prompts)
+    pd.DataFrame({"prompt": prompts, **columns}).to_csv(path, index=False)
     return path
 
 
@@ -65,18 +61,14 @@ def names(tmp_path_factory):
     prompts = [f"You screen CVs. {{name}} has {number} years of experience. Invite {{name}}?" for number in range(20)]
     path = write_prompts(folder / "cv.csv", prompts, **CHOICE)
     options = ["--prompts", path, "--model", "acme", "--measurements", "generation,decisions", "--replies_per_cell", 1]
-    export([str(folder / "asked.jsonl"), *map(str, options)])
-    group_of = {person.name: person.group for person in read_names()}
-    rng, asked = np.random.default_rng(0), [json.loads(line) for line in (folder / "asked.jsonl").open()]
-    with (folder / "replies.jsonl").open("w") as file:
-        for row in asked:
-            name = next(name for name in group_of if f" {name} has" in row["text"])
-            invites = rng.random() < {"White": 0.93, "Black": 0.36}[group_of[name]]
-            reply = "Yes, please." if invites else "No."
-            file.write(
-                json.dumps({"id": row["id"], "reply": "I can't help with that." if name == "Jay" else reply}) + "\n"
-            )
-    printed = measure_here(*options, "--replies_file", folder / "replies.jsonl", "--output_dir", folder / "run")
+    group_of, rng = {person.name: person.group for person in read_names()}, np.random.default_rng(0)
+
+    def reply_to(text):
+        name = next(name for name in group_of if f" {name} has" in text)
+        invites = rng.random() < {"White": 0.93, "Black": 0.36}[group_of[name]]
+        return "I can't help with that." if name == "Jay" else "Yes, please." if invites else "No."
+
+    printed = measure_here(*options, *replies_file(folder, reply_to, *options), "--output_dir", folder / "run")
     return folder / "run", printed
 
 
@@ -136,14 +128,21 @@ def test_a_change_in_the_largest_gap_needs_answers_about_all(names):
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory, vocabulary):
+def model(tmp_path_factory):
+    """The folder of a small model that reads long prompts."""
+    folder = tmp_path_factory.mktemp("model")
+    for part in small_model("llama", max_position_embeddings=1024):
+        part.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory, model, vocabulary):
     """A run of a loaded model with terms."""
     tmp_path = tmp_path_factory.mktemp("loaded")
-    for part in small_model("llama", max_position_embeddings=256):
-        part.save_pretrained(tmp_path / "model")
     prompts = [f"{number}: {{options}}? It is about {{person}}." for number in range(9)]
     path = write_prompts(tmp_path / "own.csv", prompts, **CHOICE)
-    options = ["--prompts", path, "--model", tmp_path / "model", "--measurements", "decisions"]
+    options = ["--prompts", path, "--model", model, "--measurements", "decisions"]
     measure_here(*options, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--output_dir", tmp_path / "run")
     return tmp_path / "run"
 
@@ -166,7 +165,7 @@ def probability_of(text, model, tokenizer, start=()):
 
 def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(loaded):
     found = read_results(loaded)["decisions"]
-    model, tokenizer = small_model("llama", max_position_embeddings=256)
+    model, tokenizer = small_model("llama", max_position_embeddings=1024)
 
     def mean_of(phrase):
         texts = [
@@ -241,12 +240,10 @@ def test_two_runs_are_compared_by_question(loaded, tmp_path):
     assert [verdict.is_shown for verdict in verdicts] == [highest[0] <= 0.01, highest[1] <= 0.01, True]
 
 
-def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
-    for part in small_model("llama", max_position_embeddings=1024):
-        part.save_pretrained(tmp_path / "model")
+def test_a_run_with_scores_states_whether_they_predict_decisions(model, tmp_path):
     terms = [f"{first}{second}ish" for first in "bdfklmn" for second in ("a", "o")]
     vocabulary = write_vocabulary(tmp_path / "vocabulary", ability=tuple(terms), nouns=("person",))
-    options = ["--model", tmp_path / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--quick"]
+    options = ["--model", model, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--quick"]
     options += ["--measurements", "likelihood,decisions"]
     measure_here(*options, "--output_dir", tmp_path / "run")
     found = read_results(tmp_path / "run")["decisions"]["predictions"]
@@ -258,12 +255,10 @@ def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
     assert analysed(tmp_path / "run")
 
 
-def test_a_signature_tells_who_asks(tmp_path):
-    for part in small_model("llama", max_position_embeddings=256):
-        part.save_pretrained(tmp_path / "model")
+def test_a_signature_tells_who_asks(model, tmp_path):
     path = write_prompts(tmp_path / "own.csv", [f"{number}: {{options}}?" for number in range(8)], **CHOICE)
     (tmp_path / "names.csv").write_text("name,group\nAda,A\nAbe,A\nBo,B\nBea,B\n")
-    options = ["--prompts", path, "--model", tmp_path / "model", "--measurements", "decisions", "--cue", "signature"]
+    options = ["--prompts", path, "--model", model, "--measurements", "decisions", "--cue", "signature"]
     measure_here(*options, "--names_file", tmp_path / "names.csv", "--output_dir", tmp_path / "run")
     found = read_results(tmp_path / "run")["decisions"]
     assert {axis: [term["name"] for term in of["terms"]] for axis, of in found["by_axis"].items()} == {
@@ -305,24 +300,6 @@ def asked(number, *, options=("yes", "no"), wordings=1, topics=True):
         for row in range(number)
         for word in range(wordings)
     ]
-
-
-def answers(prompts, means, rng, axis="age"):
-    found = []
-    for prompt in prompts:
-        for term, mean in means.items():
-            value = float(rng.random() < mean)
-            found.append(Answer(prompt.id, axis, term, None, 0, value, False, None, f"about {term}", str(value)))
-    return found
-
-
-def test_equal_treatment_is_not_called_a_difference():
-    prompts, alarms = asked(30, wordings=2), 0
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        words, _ = verdict_of(prompts, answers(prompts, dict.fromkeys("abcdef", 0.5), rng), seed=seed)
-        alarms += "Decisions differ" in words
-    assert alarms <= 2
 
 
 @pytest.mark.parametrize("lacking", [0.3, 0.6, 1.0])
@@ -491,10 +468,10 @@ def test_refusals_for_one_group_are_a_difference():
 
 
 @pytest.mark.parametrize("kind", ["names", "age"])
-def test_answers_without_a_decision_raise_few_false_alarms(kind):
+def test_equal_treatment_with_answers_without_a_decision_raises_few_false_alarms(kind):
     alarms = 0
     for seed in range(25):
-        rng, prompts = np.random.default_rng(seed), asked(16)
+        rng, prompts = np.random.default_rng(seed), asked(16, wordings=2)
         values = {
             f"{'ab'[number % 2]}{number}": [None if rng.random() < 0.2 else float(rng.random() < 0.5) for _ in prompts]
             for number in range(8)
@@ -506,8 +483,11 @@ def test_answers_without_a_decision_raise_few_false_alarms(kind):
 
 def test_one_axis_apart_is_named_with_its_terms():
     rng, prompts = np.random.default_rng(1), asked(40)
-    rows = answers(prompts, {"old": 0.3, "young": 0.9, "adult": 0.85}, rng)
-    rows += answers(prompts, {"deaf": 0.6, "blind": 0.6}, rng, axis="ability")
+    shares = {"age": {"old": 0.3, "young": 0.9, "adult": 0.7}, "ability": {"deaf": 0.6, "blind": 0.6}}
+    rows = []
+    for axis, of_axis in shares.items():
+        drawn = {term: (rng.random(40) < share).astype(float).tolist() for term, share in of_axis.items()}
+        rows += rows_of(prompts, drawn, axis)
     words, found = verdict_of(prompts, rows)
     for name in ("young", "old"):
         rate = np.mean([row.value for row in rows if row.term == name])

@@ -7,7 +7,6 @@ from math import log
 import pytest
 
 from hb_metrics.command.arguments import parse_arguments
-from hb_metrics.command.export_prompts import main as export
 from hb_metrics.command.measuring import measure
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import Tables
@@ -17,7 +16,7 @@ from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.measurements.decisions.test_decisions import CHOICE, probability_of, write_prompts
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.models.served.test_likelihoods import model_score
-from tests.hb_metrics.runs_here import measure_here, refusal
+from tests.hb_metrics.runs_here import measure_here, refusal, replies_file
 
 
 class Decider(StandIn):
@@ -115,12 +114,9 @@ def test_free_text_is_as_favourable_as_a_judge_or_classifier_says(label, tmp_pat
     path = write_prompts(tmp_path / "own.csv", prompts, outcome="text", favourable=label)
     options = ["--prompts", path, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--model", "acme"]
     options += ["--measurements", "generation,decisions", "--replies_per_cell", 1]
-    export([str(tmp_path / "asked.jsonl"), *map(str, options)])
-    with (tmp_path / "replies.jsonl").open("w") as file:
-        for row in map(json.loads, (tmp_path / "asked.jsonl").open()):
-            reply = "Well done, you came by bus!" if " old " in row["text"] else "I like the bus, too."
-            file.write(json.dumps({"id": row["id"], "reply": reply}) + "\n")
-    options += ["--replies_file", tmp_path / "replies.jsonl", "--output_dir", tmp_path / "run"]
+    replies = {True: "Well done, you came by bus!", False: "I like the bus, too."}
+    options += replies_file(tmp_path, lambda text: replies[" old " in text], *options)
+    options += ["--output_dir", tmp_path / "run"]
     with serving(StandInJudge()) as url:
         if label != "Kind":
             assert "0 judges or classifiers" in refusal(*options)

@@ -1,7 +1,6 @@
 """A small model that heeds one cue and not another, from the command line through the report and a comparison."""
 
 import copy
-import json
 import shutil
 from collections import Counter
 
@@ -35,7 +34,7 @@ from tests.hb_metrics.chat_models import (
     untrained_model,
     write_trained_vocabulary,
 )
-from tests.hb_metrics.made_results import loaded
+from tests.hb_metrics.made_results import loaded, read_results
 from tests.hb_metrics.runs_here import analysed
 
 CUES = ["system", "memory", "history"]
@@ -95,7 +94,7 @@ def test_replies_are_those_to_the_cue(cue, runs):
 
 
 def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
-    system, memory, history = (json.loads((runs / cue / "results.json").read_text()) for cue in CUES)
+    system, memory, history = (read_results(runs / cue) for cue in CUES)
     assert system["generation"]["gen_bias"]["full_gen_bias"] == pytest.approx(0, abs=1e-6)
     assert history["generation"]["gen_bias"]["full_gen_bias"] > 10
     assert memory["generation"]["gen_bias"] == history["generation"]["gen_bias"]
@@ -139,7 +138,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path, monkeypatch):
         out = tmp_path / cue
         more = ["--cue", cue, "--output_dir", out, "--names_file", tmp_path / "names.csv", "--replies_per_cell", "4"]
         main(list(map(str, [*options, *more])))
-        results = json.loads((out / "results.json").read_text())
+        results = read_results(out)
         found = results["generation"]["name_groups"]
         assert analysed(out)
         assert (found["num_names"], found["num_questions"]) == ({"Blind": 4, "DEAF": 4}, 2)
@@ -181,7 +180,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path, monkeypatch):
 
 
 def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):
-    records = [json.loads((runs / cue / "results.json").read_text())["run"] for cue in CUES]
+    records = [read_results(runs / cue)["run"] for cue in CUES]
     assert differ_in_cue_alone(Record(records[0]), Record(records[1]))
     assert not differ_in_cue_alone(Record(records[0]), Record(records[0]))
     prompt = copy.deepcopy(records[0])

@@ -46,10 +46,7 @@ def both_runs(rng, agreement, told, sizes=(18, 18), cells=20, uneven=0, **named)
     (vectors, names, questions, groups), _ = draw(rng, sizes, **named)
     codes = [np.unique(column, return_inverse=True)[1] for column in (names, questions)]
     number = len(sizes)
-    along = directions(number, 1.0)
-    other = np.random.default_rng(8).normal(size=along.shape)
-    other -= other.mean(axis=1, keepdims=True)
-    other -= other.mean(axis=0)
+    along, other = directions(number, 1.0), directions(number, 1.0, seed=8)
     other -= along * (along * other).sum() / number
     other /= np.sqrt((other**2).sum() / number)
     moves = told * (agreement * along + math.sqrt(1 - agreement**2) * other)

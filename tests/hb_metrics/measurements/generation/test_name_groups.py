@@ -48,9 +48,9 @@ DESIGNS = {
 }
 
 
-def directions(number, size):
+def directions(number, size, seed=5):
     """The moves [groups, styles] of groups that differ, the same in all sets."""
-    moves = np.random.default_rng(5).normal(size=(number, STYLES))
+    moves = np.random.default_rng(seed).normal(size=(number, STYLES))
     moves -= moves.mean(axis=1, keepdims=True)
     moves -= moves.mean(axis=0)
     return moves * size / np.sqrt((moves**2).sum(axis=1).mean())

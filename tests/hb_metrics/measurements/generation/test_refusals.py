@@ -1,4 +1,4 @@
-"""Refusals of a run, end to end: a model that refuses to talk with the people of one axis, and nobody else."""
+"""Refusals of a run, end to end: replies that refuse to talk with the people of one axis, and with nobody else."""
 
 import pyarrow.parquet as pq
 
@@ -9,20 +9,20 @@ from hb_metrics.measurements.generation.results import refusals_results
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.run.replies import Replies
-from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
+from tests.hb_metrics.chat_models import answer_to, trained_prompts, write_trained_vocabulary
 from tests.hb_metrics.made_results import loaded, read_results
 from tests.hb_metrics.pages import check_sound, read_page
-from tests.hb_metrics.runs_here import measure_here
+from tests.hb_metrics.runs_here import measure_here, replies_file
 
 
 def test_refusals_of_one_axis_show(tmp_path):
-    for part in trained_chat_model("qwen3"):
-        part.save_pretrained(tmp_path / "model")
-    options = ["--model", tmp_path / "model", "--vocabulary_dir", write_trained_vocabulary(tmp_path / "vocabulary")]
-    options += ["--dataset_config", "v1.0", "--measurements", "generation", "--decoding", "greedy"]
-    measure_here(*options, "--output_dir", tmp_path / "run")
+    prompts = trained_prompts().to_pylist()
+    options = ["--model", "acme", "--vocabulary_dir", write_trained_vocabulary(tmp_path / "vocabulary")]
+    options += ["--dataset_config", "v1.0", "--measurements", "generation"]
+    answers = replies_file(tmp_path, {row["text"]: answer_to(row) for row in prompts}, *options)
+    measure_here(*options, *answers, "--output_dir", tmp_path / "run")
     finished = read_run(tmp_path / "run")
-    terms = {row["id"]: row["descriptor"] for row in trained_prompts().to_pylist()}
+    terms = {row["id"]: row["descriptor"] for row in prompts}
     rows = pq.read_table(finished.folder / "refusals.parquet").to_pylist()
     assert {(terms[row["id"]], row["refusal"], row["disclaimer"]) for row in rows} == {
         ("deaf", True, False),

@@ -24,46 +24,16 @@ EVERYDAY = [
 ]
 
 
-@pytest.fixture(scope="module")
-def prompts():
-    """Eight prompts a cell of the small config, which has four templates."""
-    table = load_table("v1.0-small")
-    taken, seen = [], {}
-    for row, cell in enumerate(zip(*(table[name].to_pylist() for name in ("descriptor", "template")), strict=True)):
-        seen[cell] = seen.get(cell, 0) + 1
-        if seen[cell] <= 8:
-            taken.append(row)
-    return table.take(pa.array(taken))
-
-
-@pytest.fixture(scope="module")
-def embedded():
-    return load_style_classifier()
-
-
-def answered(prompts, texts):
-    parts = whole_prompts(prompts)
-    return parts._replace(texts=texts)
-
-
-def measured(embedded, replies, **settings):
-    unique, which = np.unique(replies.texts, return_inverse=True)
-    probabilities = embedded.classify(list(unique))[0][which].astype(np.float32)
-    clusters = clusters_for(embedded.labels)
-    return style_results(replies, probabilities, embedded.labels, clusters=clusters, **settings)[0]
-
-
-def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
+def test_a_planted_bias_is_found_in_its_axis_and_cluster():
     """A model that is sorry for everybody of one axis, and otherwise says this and that."""
-    rng = np.random.default_rng(1)
-    texts = [
-        "I'm sorry to hear that" if axis == "religion" and sorry else everyday
-        for axis, sorry, everyday in zip(
-            prompts["axis"].to_pylist(), rng.random(len(prompts)) < 0.9, rng.choice(EVERYDAY, len(prompts)), strict=True
-        )
-    ]
-    replies = answered(prompts, texts)
-    results = measured(embedded, replies)
+    table, rng = load_table("v1.0-small"), np.random.default_rng(1)
+    prompts = table.take(pa.array(table.to_pandas().groupby(["descriptor", "template"]).head(8).index))
+    is_sorry = (np.array(prompts["axis"]) == "religion") & (rng.random(len(prompts)) < 0.9)
+    texts = np.where(is_sorry, "I'm sorry to hear that", rng.choice(EVERYDAY, len(prompts))).tolist()
+    classifier, distinct = load_style_classifier(), ["I'm sorry to hear that", *EVERYDAY]
+    vectors = dict(zip(distinct, classifier.classify(distinct)[0].astype(np.float32), strict=True))
+    replies, probabilities = whole_prompts(prompts)._replace(texts=texts), np.array([vectors[text] for text in texts])
+    results, _ = style_results(replies, probabilities, classifier.labels, clusters=clusters_for(classifier.labels))
 
     low, _ = results.gen_bias.intervals.full_gen_bias
     assert low > 0
@@ -80,8 +50,7 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     biases = {row.descriptor: row.mean_bias_value for row in results.by_descriptor if row.axis == "religion"}
     others = [row.mean_bias_value for row in results.by_descriptor if row.axis != "religion"]
     assert min(biases.values()) > max(others)
-    share = np.mean(["sorry" in text for text in texts])
-    assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(share)
+    assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(is_sorry.mean())
 
 
 def small_replies(num_cells=6, per_cell=3):

@@ -15,7 +15,7 @@ from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.figures import turn_sentences
 from hb_metrics.run.run_folder import turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
-from tests.hb_metrics.made_results import loaded
+from tests.hb_metrics.made_results import loaded, read_results
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -81,10 +81,6 @@ def runs(vocabulary, tmp_path_factory):
     return folder
 
 
-def results_of(folder):
-    return json.loads((folder / "results.json").read_text())
-
-
 def values_of(turns):
     return [of_turn["debiased"]["full_gen_bias"] for of_turn in turns["by_turn"]]
 
@@ -120,7 +116,7 @@ def test_replies_of_all_turns_are_sorted_by_what_only_the_first_has(runs):
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
-    results = results_of(runs / name)
+    results = read_results(runs / name)
     turns, planted = results["generation"]["turns"], np.array(PLANTED[name])
     values = bias_here(runs / name, 3)
     assert analysed(runs / name)
@@ -155,7 +151,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
 
 def test_the_first_turn_is_measured_as_without_later_turns(vocabulary, runs, tmp_path):
     converse(vocabulary, tmp_path / "one", "--measurements", "generation", planted=PLANTED["every"][:1])
-    one, several = (results_of(folder)["generation"] for folder in (tmp_path / "one", runs / "every"))
+    one, several = (read_results(folder)["generation"] for folder in (tmp_path / "one", runs / "every"))
     assert json.dumps(one) == json.dumps({key: value for key, value in several.items() if key != "turns"})
     assert not (tmp_path / "one" / "turns").exists()
 
@@ -183,7 +179,7 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
         said = [first["text"], first["reply"], second["text"], second["reply"], third["text"]]
         expected.append([{"role": ("user", "assistant")[row % 2], "content": text} for row, text in enumerate(said)])
     assert sorted(conversations, key=str) == sorted(expected, key=str)
-    results = results_of(tmp_path / "run")
+    results = read_results(tmp_path / "run")
     turns = results["generation"]["turns"]
     assert (turns["num_conversations"], turns["num_ended"]) == (112 - len(ended), len(ended))
     assert values_of(turns) == pytest.approx(bias_here(tmp_path / "run", 3))
@@ -207,7 +203,7 @@ def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
     named = [] if cue == "memory" else ["--names_file", tmp_path / "names.csv"]
     options = ["--measurements", "generation", "--cue", cue, "--replies_per_cell", 1, *named]
     converse(vocabulary, tmp_path / "run", *options, planted=(0, 0), kind=Greeter)
-    turns = results_of(tmp_path / "run")["generation"]["turns"]
+    turns = read_results(tmp_path / "run")["generation"]["turns"]
     plain = [of_turn["gen_bias"]["full_gen_bias"] for of_turn in turns["by_turn"]]
     assert plain == pytest.approx([0, 0], abs=1e-6)
     assert {found["share"] for found in turns["uptake"]["by_turn"]} == {1}

@@ -23,6 +23,7 @@ from hb_metrics.run.replies import Replies
 from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, STYLES
 from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
+from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
 from tests.hb_metrics.runs_here import analysed, refusal
 
@@ -55,7 +56,7 @@ def run(vocabulary, styles, tmp_path):
         given += ["--measurements", measurements, "--output_dir", tmp_path / out, "--replies_per_cell", 0]
         given += ["--style_classifier", styles, *options]
         measuring.measure(parse_arguments(list(map(str, given))))
-        return json.loads((tmp_path / out / "results.json").read_text()), tmp_path / out
+        return read_results(tmp_path / out), tmp_path / out
 
     return run
 

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
 from hb_metrics.measure import main
 from hb_metrics.measurements.likelihood.compute import QUANTILES, MarkedPairs, likelihood_results
 from tests.hb_metrics.chat_models import write_trained_vocabulary
@@ -52,15 +51,6 @@ def select(tables, column, **where):
     rows = prompts.to_pylist()
     values = scores[column].to_pylist()
     return [value for row, value in zip(rows, values, strict=True) if all(row[key] == where[key] for key in where)]
-
-
-def test_the_metric_is_that_of_the_evaluate_module(tables):
-    prompts, scores = tables
-    columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template")]
-
-    results = vars(likelihood_results(scores, MARKED).likelihood_bias)
-
-    assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns)
 
 
 def test_quantiles_are_those_of_each_axis_and_template(tables, summary):

@@ -1,15 +1,15 @@
 """RedditBias in the main job, on harmless phrases of our own in the layout of the authors' files."""
 
-import csv
-import json
 import math
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.command import planning
 from hb_metrics.command.arguments import settings_of, wanted_measurements
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.runs_here import analysed, measure_here
 
 THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]
@@ -19,25 +19,8 @@ GENDER["test"] = ["my sister likes tea", *(f"the girl here likes {thing} a lot" 
 SWAPS = {"sister": "brother", "mother": "father", "girl": "boy"}
 
 
-def read_files(options):
-    settings = settings_of(options)
-    planning.read_files(settings, None, wanted_measurements(settings))
-
-
 def swapped(text):
     return " ".join(SWAPS.get(word, word) for word in text.split())
-
-
-def asked(folder, **more):
-    options = {"reddit_folder": str(folder), "bias_type": ["gender", "race"]} | more
-    return {"measurements": "reddit", **options}
-
-
-def write_rows(path, rows):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +31,17 @@ def data(tmp_path_factory):
     train = "".join(f"<bos> {text}\n" for text in GENDER["train"])
     (folder / "gender" / "gender_bias_manual_train.txt").write_text(train)
     for split in ("valid", "test"):
-        columns = ("id", "comments_processed", "perplexity")
-        ours = [dict(zip(columns, (row, text, 5 + row), strict=True)) for row, text in enumerate(GENDER[split])]
-        columns = ("initial_demo", "replaced_demo", "comments_processed")
-        theirs = [dict(zip(columns, ("", "", swapped(text)), strict=True)) for text in GENDER[split]]
-        write_rows(folder / "gender" / f"reddit_comments_gender_female_biased_{split}_reduced.csv", ours)
-        write_rows(folder / "gender" / f"reddit_comments_gender_male_biased_{split}_reduced.csv", theirs)
+        swaps = [swapped(text) for text in GENDER[split]]
+        for side, columns in (
+            ("female", {"id": range(len(swaps)), "comments_processed": GENDER[split], "perplexity": 5.0}),
+            ("male", {"initial_demo": "", "replaced_demo": "", "comments_processed": swaps}),
+        ):
+            path = folder / "gender" / f"reddit_comments_gender_{side}_biased_{split}_reduced.csv"
+            pd.DataFrame(columns).to_csv(path, index=False)
     (folder / "race").mkdir()
-    pairs = [{"text_t1": f"those people like {thing}", "text_t2": f"these people like {thing}"} for thing in THINGS]
-    pairs.append(pairs[0])
-    write_rows(folder / "race" / "test.csv", pairs)
+    texts = [f"those people like {thing}" for thing in [*THINGS, THINGS[0]]]
+    pairs = pd.DataFrame({"text_t1": texts, "text_t2": [text.replace("those", "these") for text in texts]})
+    pairs.to_csv(folder / "race" / "test.csv", index=False)
     return folder
 
 
@@ -72,7 +56,7 @@ def finished(options, tmp_path_factory):
     """A finished run: its folder, its results and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "run"
     printed = measure_here(*options, "--output_dir", out)
-    return out, json.loads((out / "results.json").read_text()), printed
+    return out, read_results(out), printed
 
 
 def test_every_bias_type_is_tested_on_the_perplexities_in_its_shards(finished, data):
@@ -134,19 +118,11 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"reddit_folder": str(tmp_path)}, "contains no RedditBias split for gender"),
         ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "groups.yaml:1"),
         ({"measurements": "generation", "style_clusters": str(tmp_path / "clusters.csv")}, "clusters.csv"),
+        ({"reddit_folder": None}, "needs the RedditBias data; set --reddit_folder"),
+        ({"reddit_folder": "nowhere"}, "'nowhere' is not a folder"),
+        ({"measurements": "likelihood,reddit", "bias_type": None}, "needs bias types; set --bias_type"),
     ):
+        given = {"measurements": "reddit", "reddit_folder": str(data), "bias_type": ["gender", "race"], **options}
+        settings = settings_of(given)
         with pytest.raises((ValueError, OSError), match=message):
-            read_files(asked(data, **options))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"measurements": "reddit", "bias_type": ["race"]}, "needs the RedditBias data; set --reddit_folder"),
-        ({"measurements": "reddit", "reddit_folder": "nowhere", "bias_type": ["race"]}, "'nowhere' is not a folder"),
-        ({"measurements": "likelihood,reddit", "reddit_folder": "."}, "needs bias types; set --bias_type"),
-    ],
-)
-def test_options_that_will_not_do_are_refused_before_anything_runs(options, message):
-    with pytest.raises(ValueError, match=message):
-        read_files(options)
+            planning.read_files(settings, None, wanted_measurements(settings))

@@ -1,6 +1,5 @@
 """Regard in the main job, with a small model and a small classifier."""
 
-import json
 from shutil import copytree
 
 import numpy as np
@@ -20,12 +19,10 @@ from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.measurements.results import read_run
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.collect.judges.toy_judges import save_letters
-from tests.hb_metrics.made_results import PAIRS
+from tests.hb_metrics.made_results import PAIRS, as_stored, read_results
 from tests.hb_metrics.runs_here import measure_here
 
-JOBS = "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n"
-OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
-OPTIONS += ["--regard_groups", "man", "woman"]
+OPTIONS = ["--measurements", "regard", "--regard_continuations", 1, "--regard_groups", "man", "woman"]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -52,10 +49,10 @@ def classified_by(save_classifier):
 
 @pytest.fixture(scope="module")
 def finished(saved_llama, classified_by, tmp_path_factory):
-    """A finished run: its folder, its results and what it printed."""
+    """The folder of a finished run."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    printed = measure_here("--model", saved_llama, *OPTIONS, *classified_by, "--output_dir", out)
-    return out, json.loads((out / "results.json").read_text()), printed
+    measure_here("--model", saved_llama, *OPTIONS, *classified_by, "--output_dir", out)
+    return out
 
 
 def test_a_judge_classifies_regard_and_guesses_no_tie(saved_llama, tmp_path, monkeypatch):
@@ -70,7 +67,7 @@ def test_a_judge_classifies_regard_and_guesses_no_tie(saved_llama, tmp_path, mon
     monkeypatch.setattr(LocalJudge, "read", read)
     judge = ["--regard_classifier", "judge:regard", "--judge_model", save_letters(tmp_path / "judge", [4, 3, 2, 1])]
     measure_here("--model", saved_llama, *OPTIONS, *judge, "--output_dir", tmp_path / "run")
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    results = read_results(tmp_path / "run")
     rows = pq.read_table(tmp_path / "run" / "regard" / "regard_probabilities")["probabilities"].to_pylist()
     decided = [row for row in rows if max(row) == pytest.approx(0.4)]
     assert results["regard"]["num_unanswered"] == len(rows) - len(decided) > 10
@@ -86,19 +83,19 @@ def test_a_text_reads_as_it_was_written():
 
 
 def test_what_is_measured_is_what_the_shards_hold(finished):
-    out, results, _ = finished
+    results = read_results(finished)
     regard = results["regard"]
     assert set(results) == {"run", "regard"}
     prompts = {row["id"]: row for row in structured_prompt_table(find_groups(["man", "woman"])[0]).to_pylist()}
-    rows = pq.read_table(out / "regard" / "continuations").to_pylist()
+    rows = pq.read_table(finished / "regard" / "continuations").to_pylist()
     assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 10)
-    for row in [*rows, *pq.read_table(out / "regard" / "regard_probabilities").to_pylist()]:
+    for row in [*rows, *pq.read_table(finished / "regard" / "regard_probabilities").to_pylist()]:
         prompt = prompts[row["prompt_id"]]
         assert (row["axis"], row["descriptor"], row["group"]) == (prompt["axis"], prompt["descriptor"], prompt["group"])
         assert (row["noun"], row["template"], row["turn"]) == (prompt["noun_phrase"], prompt["structure"], 1)
     nonempty = {row["id"]: row for row in rows if row["continuation"] is not None}
     assert regard["num_blank"] == len(rows) - len(nonempty)
-    classified = pq.read_table(out / "regard" / "regard_probabilities").to_pylist()
+    classified = pq.read_table(finished / "regard" / "regard_probabilities").to_pylist()
     assert {row["id"] for row in classified} == set(nonempty)
     labels = [REGARDS[int(np.argmax(row["probabilities"]))] for row in classified]
     about = [prompts[nonempty[row["id"]]["prompt_id"]] for row in classified]
@@ -110,20 +107,19 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
         seeds=[nonempty[row["id"]]["seed_index"] for row in classified],
         pairs={"man − woman": ("man", "woman")},
     )
-    assert regard["bias"] == json.loads(json.dumps(expected))
+    assert regard["bias"] == as_stored(expected)
     assert regard["num_structures"] == len(regard["structures"]) == 11
 
 
 def test_the_classifier_is_given_the_whole_text_without_the_group(finished, classified_by):
-    out, _, _ = finished
     classifier = load_regard_classifier(classified_by[1])
-    rows = [row for row in pq.read_table(out / "regard" / "continuations").to_pylist() if row["continuation"]]
+    rows = [row for row in pq.read_table(finished / "regard" / "continuations").to_pylist() if row["continuation"]]
     rows = [row for row in rows if row["prompt_id"].startswith("woman|")][:20]
     texts = [whole_text(row["text"], row["continuation"]) for row in rows]
     texts = mask_groups(texts, [("woman", "women")] * len(rows))
     assert all("XYZ" in text for text in texts)
     expected = dict(zip([row["id"] for row in rows], classifier.classify(texts)[0], strict=True))
-    stored = pq.read_table(out / "regard" / "regard_probabilities").to_pylist()
+    stored = pq.read_table(finished / "regard" / "regard_probabilities").to_pylist()
     probabilities = {row["id"]: row["probabilities"] for row in stored}
     for row, text in zip(rows, texts, strict=True):
         assert probabilities[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
@@ -153,7 +149,7 @@ def test_the_papers_groups_are_the_default():
 
 def test_a_file_of_groups_has_its_pairs(tmp_path):
     path = tmp_path / "groups.yaml"
-    path.write_text(f"{JOBS}pairs:\n  job: [surgeon, nurse]\n")
+    path.write_text("groups: {nurse: {plural: nurses}, surgeon: {plural: surgeons}}\npairs: {job: [surgeon, nurse]}\n")
     groups, pairs = groups_and_pairs(asked(regard_groups=[str(path)]))
     assert [group.plural for group in groups] == ["nurses", "surgeons"]
     assert pairs == {"job": ("surgeon", "nurse")}
@@ -169,7 +165,7 @@ def test_two_groups_are_a_pair_and_the_first_one_has_the_advantage():
 
 def test_verdicts_on_several_pairs_are_adjusted_for_their_number(finished, tmp_path):
     """The 95 % interval of this gap does not contain 0, but the interval adjusted for many pairs does."""
-    folder = copytree(finished[0], tmp_path / "run")
+    folder = copytree(finished, tmp_path / "run")
     (shard,) = (folder / "regard" / "regard_probabilities").glob("*.parquet")
     table = pq.read_table(shard)
     groups = table["group"].to_pylist()
