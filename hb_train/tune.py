@@ -122,10 +122,10 @@ def tune(arguments: TuneArguments, training_args: SFTConfig, model_args: ModelCo
     training_args.metric_for_best_model = f"eval_{MEASURES[arguments.method]}"
     dataset, rows = Path(arguments.dataset_name), LABELS if arguments.method == "sft" else OWN_REPLIES
     record = read_labels(dataset, rows)
-    print_once(training_args, check_model(arguments, training_args, model_args, record["context"]))
+    print_once(training_args, check_model(arguments, training_args, model_args, record.context))
     loaded = load_base_model(model_args, training_args)
-    if record["model"].get("digest") not in (None, loaded.digest):
-        others = f"the replies in '{dataset}' were written by model {record['model']['name']}, not by {loaded.name}"
+    if record.model.get("digest") not in (None, loaded.digest):
+        others = f"the replies in '{dataset}' were written by model {record.model['name']}, not by {loaded.name}"
         if arguments.method == "counterfactual":
             raise ValueError(f"{others}, but method counterfactual needs own replies; run {rows.script}.py")
         print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
@@ -135,7 +135,7 @@ def tune(arguments: TuneArguments, training_args: SFTConfig, model_args: ModelCo
         tuning.encoded[name] = encode(tuning, read_split(dataset, name, rows))
     folder = None
     if not arguments.dry_run:
-        folder = open_training_run(training_args, {**description, "labels": record}, TUNING_FILE)
+        folder = open_training_run(training_args, {**description, "labels": record.content}, TUNING_FILE)
         if folder is None:
             if training_args.push_to_hub and training_args.process_index == 0:  # an earlier try may have failed
                 _publish(training_args)
@@ -222,12 +222,15 @@ def _save(folder: Path, trainer: Trainer, tuning: Tuning, dosed: float | None) -
         f"validation_{measure}_with_dose": dosed,
         "num_rows": {name: len(rows) for name, rows in encoded.items()},
     }
-    moved: dict[str, Any] = {name: record.get(name) for name in ("context", "asked_with", "alpha", "beta")}
-    tag, context = arguments.tag(), record["context"]
+    moved = ("context", "asked_with", "alpha", "beta")
+    tag, context = arguments.tag(), record.context
     record_of_tuning = BiasTuning(
         tag=tag,
-        **moved,
-        labels={name: value for name, value in record.items() if name not in moved},
+        context=context,
+        asked_with=record.asked_with,
+        alpha=record.alpha,
+        beta=record.beta,
+        labels={name: value for name, value in record.content.items() if name not in moved},
         training=training,
         tag_in_template=save_tuned_model(
             trainer, tuning.loaded, folder, tag=tag, context=context, merge=arguments.merge

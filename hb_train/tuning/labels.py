@@ -2,7 +2,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,25 @@ from datasets import Dataset
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.whole_files import write_atomically
+from hb_metrics.models.contexts import ContextFormat
 from hb_metrics.run.run_folder import read_json
 from hb_metrics.stats.bias_values import bias_values
+
+
+class RowRecord(NamedTuple):
+    """What tuning reads from the record of a folder of rows.
+
+    `suffix` is the text after the tag in every prompt, and `temperature` that of the replies in `OWN_REPLIES`.
+    """
+
+    content: dict[str, object]
+    context: ContextFormat
+    model: dict[str, str | None]
+    asked_with: dict[str, object] | None = None
+    alpha: int | None = None
+    beta: float | None = None
+    suffix: str = ""
+    temperature: float = 1.0
 
 
 class RowFolder(NamedTuple):
@@ -71,13 +88,12 @@ def write_splits(folder: Path, rows: pa.Table, held_out: np.ndarray) -> None:
         write_atomically(_split_path(folder, split), write)
 
 
-def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
-    """Reads the record of a folder of rows."""
+def read_labels(folder: Path, rows: RowFolder = LABELS) -> RowRecord:
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or not {"context", "model"} <= content.keys():
         raise ValueError(f"'{folder}' has no {rows.record}; pass a folder that hb_train/{rows.script}.py has written")
-    return content
+    return RowRecord(content, **{name: content[name] for name in RowRecord._fields if name in content})
 
 
 def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> Dataset:

@@ -17,28 +17,29 @@ from hb_train.training.encoding import IGNORED, collate, encode_rows
 from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
 from hb_train.tuning.counterfactual import CounterfactualTrainer, collate_groups, encode_groups
+from hb_train.tuning.labels import RowRecord
 
 
 class Tuning(NamedTuple):
-    """A tuning. `record` is that of the folder of rows, and `encoded` is filled with the rows of both splits."""
+    """A tuning. `record` describes the rows, and `encoded` is filled with the rows of both splits."""
 
     arguments: Any  # `TuneArguments` of tune.py
     training_args: SFTConfig
     model_args: ModelConfig
     loaded: LoadedModel
-    record: dict[str, Any]
+    record: RowRecord
     encoded: dict[str, Dataset]
 
 
 def encode(tuning: Tuning, rows: Dataset) -> Dataset:
     arguments, record, max_length = tuning.arguments, tuning.record, tuning.training_args.max_length
     if arguments.method == "counterfactual":
-        return encode_groups(rows, tuning.loaded, record["context"], arguments.anchor_share, max_length)
+        return encode_groups(rows, tuning.loaded, record.context, arguments.anchor_share, max_length)
     return encode_rows(
         rows,
         tuning.loaded,
-        context=record["context"],
-        suffix=record["suffix"],
+        context=record.context,
+        suffix=record.suffix,
         with_tags=arguments.tag() is not None,
         max_length=max_length,
     )
@@ -60,7 +61,7 @@ def make_trainer(tuning: Tuning, callbacks: list[TrainerCallback]) -> Any:
         training_args.remove_unused_columns = False
         return CounterfactualTrainer(
             untuned=deepcopy(loaded.model) if config is None else None,
-            temperature=tuning.record["temperature"],
+            temperature=tuning.record.temperature,
             naming_weight=tuning.arguments.naming_weight,
             anchor_emphasis=tuning.arguments.anchor_emphasis,
             data_collator=collate_groups,

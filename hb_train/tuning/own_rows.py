@@ -159,13 +159,12 @@ def group_rows(
     A prompt is dropped if its descriptor cannot replace the one in the reply.
     """
     terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
-    prompt_rows = prompts.to_pylist()
     rows: list[GroupRow] = []
     num_dropped = 0
     for group, answer in zip(groups, answers, strict=True):
         if not answer.reply:
             continue
-        own, *others = (prompt_rows[number] for number in group)
+        own, *others = prompts.take(pa.array(group)).to_pylist()
         own_term = terms[own["axis"], own["descriptor"]]
         texts, of_members, swaps = [own["text"]], [own_term], list[Swap]()
         for other in others:

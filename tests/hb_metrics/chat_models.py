@@ -14,65 +14,25 @@ from hb_dataset import load_table
 from tests.hb_metrics.conftest import byte_level_tokenizer, write_vocabulary
 
 # Qwen3: turns between <|im_start|> and <|im_end|>; the model opens its thought by itself, unless that is turned off.
-QWEN = (
-    "{%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' }}"
-    "{%- if message.role == 'assistant' and loop.last %}{{ '<think>\n\n</think>\n\n' }}{%- endif %}"
-    "{{ message.content + '<|im_end|>\n' }}{%- endfor %}"
-    "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
-    "{%- if enable_thinking is defined and enable_thinking is false %}{{ '<think>\n\n</think>\n\n' }}{%- endif %}"
-    "{%- endif %}"
-)
 # DeepSeek-R1: the template opens the thought, and leaves thoughts out of earlier turns.
-R1 = (
-    "{{ bos_token }}{%- for message in messages %}"
-    "{%- if message.role == 'user' %}{{ '<|User|>' + message.content }}"
-    "{%- elif message.role == 'assistant' %}"
-    "{{ '<|Assistant|>' + message.content.split('</think>')[-1] + '<|end_of_sentence|>' }}"
-    "{%- else %}{{ message.content }}{%- endif %}{%- endfor %}"
-    "{%- if add_generation_prompt %}{{ '<|Assistant|><think>\n' }}{%- endif %}"
-)
-# gpt-oss: messages in channels, and today's date.
-SHORT = (  # so that little has to be learnt
-    "{% for message in messages %}{{ message.role[0] }}{{ message.content }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}a{% endif %}"
-)
-HARMONY = (
-    "{{ '<|start|>system<|message|>Today: ' + strftime_now('%Y-%m-%d') + '\nReasoning: '"
-    " + (reasoning_effort if reasoning_effort is defined else 'medium') + '<|end|>' }}"
-    "{%- for message in messages %}"
-    "{%- if message.role == 'assistant' %}{{ '<|start|>assistant<|channel|>final<|message|>' + message.content }}"
-    "{{ '<|return|>' if loop.last and not add_generation_prompt else '<|end|>' }}"
-    "{%- else %}{{ '<|start|>' + message.role.replace('system', 'developer') + '<|message|>' }}"
-    "{{ message.content + '<|end|>' }}{%- endif %}{%- endfor %}"
-    "{%- if add_generation_prompt %}{{ '<|start|>assistant' }}{%- endif %}"
-)
-# Llama 3: today's date in the system message, which the user's own follows.
-LLAMA3 = (
-    "{{- bos_token }}\n"
-    "{%- if not date_string is defined %}\n    {%- if strftime_now is defined %}\n"
-    '        {%- set date_string = strftime_now("%d %b %Y") %}\n    {%- else %}\n'
-    '        {%- set date_string = "26 Jul 2024" %}\n    {%- endif %}\n{%- endif %}\n'
-    "{%- if messages[0]['role'] == 'system' %}{%- set system = messages[0]['content'] %}"
-    "{%- set messages = messages[1:] %}{%- else %}{%- set system = '' %}{%- endif %}"
-    '{{- "<|start_header_id|>system<|end_header_id|>\\n\\nToday Date: " + date_string }}'
-    '{{- "\\n\\n" + system + "<|eot_id|>" }}'
-    "{%- for message in messages %}"
-    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' + message['content'] + '<|eot_id|>' }}"
-    "{%- endfor %}"
-    "{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}"
+# gpt-oss: messages in channels, and today's date. Llama 3: today's date in the system message, which the user's own
+# follows. The last is short, so that little has to be learnt.
+QWEN, R1, HARMONY, LLAMA3, SHORT = (
+    (Path(__file__).with_name("chat_templates") / f"{name}.jinja").read_text(encoding="utf-8")
+    for name in ("qwen3", "r1", "harmony", "llama3", "short")
 )
 # Template, special tokens, tokens that are not special, and the one that ends the text.
 STYLES = {
     "qwen3": (QWEN, ["<|im_start|>", "<|im_end|>"], ["<think>", "</think>"], "<|im_end|>"),
     "r1": (R1, ["<|User|>", "<|Assistant|>", "<|end_of_sentence|>"], ["<think>", "</think>"], "<|end_of_sentence|>"),
     "magistral": (
-        R1.replace("<think>\n", "").replace("</think>", "[/THINK]"),
+        R1.replace(r"<think>\n", "").replace("</think>", "[/THINK]"),
         ["<|User|>", "<|Assistant|>", "<|end_of_sentence|>", "[THINK]", "[/THINK]"],
         [],
         "<|end_of_sentence|>",
     ),
     # Marks that are written in several tokens of text.
-    "nemotron": (R1.replace("<think>\n", ""), ["<|User|>", "<|Assistant|>", "<|end_of_sentence|>"], [], "</s>"),
+    "nemotron": (R1.replace(r"<think>\n", ""), ["<|User|>", "<|Assistant|>", "<|end_of_sentence|>"], [], "</s>"),
     "harmony": (
         HARMONY,
         ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"],

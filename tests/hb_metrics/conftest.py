@@ -135,6 +135,11 @@ MODELS = {
     "bert": (transformers.BertForMaskedLM, bert_tokenizer, ENCODER),
     "roberta": (transformers.RobertaForMaskedLM, roberta_tokenizer, ENCODER),
 }
+CLASSIFIERS = {
+    "gpt2": (transformers.GPT2ForSequenceClassification, GPT2),
+    "bert": (transformers.BertForSequenceClassification, ENCODER | {"max_position_embeddings": 64}),
+    "roberta": (transformers.RobertaForSequenceClassification, ENCODER | {"pad_token_id": 2}),
+}
 
 
 def far_from_uniform(model):
@@ -155,6 +160,13 @@ def small_model(name, **changes):
     torch.manual_seed(sum(map(ord, name)))
     model = model_class(model_class.config_class(**ids, **settings | changes)).eval()
     return far_from_uniform(model), tokenizer()
+
+
+def save_parts(folder, *parts):
+    """Saves a model and its tokenizer in a folder, and returns it."""
+    for part in parts:
+        part.save_pretrained(folder)
+    return folder
 
 
 def as_loaded(model, tokenizer, kind="causal", name="small"):
@@ -199,10 +211,7 @@ def load():
 @pytest.fixture(scope="session")
 def saved_llama(tmp_path_factory):
     """The folder of the small model of that name."""
-    folder = tmp_path_factory.mktemp("model") / "llama"
-    for made in small_model("llama"):  # the model, and its tokenizer
-        made.save_pretrained(folder)
-    return folder
+    return save_parts(tmp_path_factory.mktemp("model") / "llama", *small_model("llama"))
 
 
 @pytest.fixture(scope="session")
@@ -218,13 +227,7 @@ def get_small_model():
 @pytest.fixture
 def save_small_model(tmp_path):
     """Saves a small model as a folder that `--model` takes, and returns its path."""
-
-    def save(name):
-        for part in small_model(name):
-            part.save_pretrained(tmp_path / name)
-        return tmp_path / name
-
-    return save
+    return lambda name: save_parts(tmp_path / name, *small_model(name))
 
 
 @pytest.fixture(scope="session")
@@ -232,25 +235,14 @@ def save_classifier(tmp_path_factory, get_small_model):
     """Saves a small classifier with random weights and these labels as a folder, and returns its path."""
 
     def save(*labels, kind="bert", pad_token=None, **settings):
-        tokenizer = get_small_model(kind)[1]
         folder = tmp_path_factory.mktemp(kind)
-        tokenizer.save_pretrained(folder)
+        get_small_model(kind)[1].save_pretrained(folder)
         if pad_token is not None:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token=pad_token)
-            tokenizer.save_pretrained(folder)
+            transformers.AutoTokenizer.from_pretrained(folder, pad_token=pad_token).save_pretrained(folder)
+        model_class, sizes = CLASSIFIERS[kind]
         indices = {label: index for index, label in enumerate(labels)}
-        small = {"vocab_size": 400, "id2label": dict(enumerate(labels)), "label2id": indices}
-        encoder = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-        if kind == "gpt2":
-            config = transformers.GPT2Config(**small, n_embd=32, n_layer=2, n_head=4, n_positions=64, **settings)
-            model = transformers.GPT2ForSequenceClassification(config)
-        elif kind == "roberta":
-            settings = {"max_position_embeddings": 66, "pad_token_id": 2, **settings}
-            config = transformers.RobertaConfig(**small, **encoder, **settings)
-            model = transformers.RobertaForSequenceClassification(config)
-        else:
-            config = transformers.BertConfig(**small, **encoder, **{"max_position_embeddings": 64, **settings})
-            model = transformers.BertForSequenceClassification(config)
+        names = {"vocab_size": VOCABULARY_SIZE, "id2label": dict(enumerate(labels)), "label2id": indices}
+        model = model_class(model_class.config_class(**names, **sizes | settings))
         torch.manual_seed(0)
         far_from_uniform(model).save_pretrained(folder)
         return str(folder)

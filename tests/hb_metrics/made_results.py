@@ -422,12 +422,12 @@ def write_replies(folder, ids, texts, replies):
     pq.write_table(table.slice(20), folder / "replies" / "00001-of-00002.parquet")
 
 
-def write_vectors(folder, ids, vectors):
+def write_vectors(folder, ids, vectors, shard="00000-of-00001"):
     """The probabilities of a classifier ([replies, labels]), in one shard."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-    columns = {"id": ids, "probabilities": column, "truncated": [False] * len(vectors)}
-    pq.write_table(pa.table(columns), folder / "00000-of-00001.parquet")
+    columns = {"id": ids, "probabilities": column, "truncated": pa.array([False] * len(vectors), pa.bool_())}
+    pq.write_table(pa.table(columns), folder / f"{shard}.parquet")
 
 
 def write_results(folder, results):

@@ -5,7 +5,6 @@ hangs on one of them.
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,10 +20,6 @@ from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FIL
 from tests.hb_metrics.conftest import write_vocabulary
 
 ROOT = Path(__file__).parents[2]
-ALONE = [sys.executable, "-m", "hb_metrics.measure"]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-TWO_PROCESSES += ["hb_metrics/measure.py"]
-
 EVERYTHING = ["--measurements", "likelihood,generation,offensiveness,dialogue", "--variations"]
 DECODINGS = {
     "sample": ["--replies_per_cell", 3, "--max_new_tokens", 12],
@@ -98,19 +93,3 @@ def test_another_seed_is_another_draw(inputs, save_small_model, tmp_path):
     assert first["generation"]["gen_bias"] != second["generation"]["gen_bias"]
     assert first["dialogue"] != second["dialogue"]
     assert first["likelihood"] == second["likelihood"]
-
-
-@pytest.mark.long
-def test_two_processes_of_torchrun_change_no_byte(inputs, save_small_model, tmp_path):
-    options = ["--model", save_small_model("llama"), *inputs, *DECODINGS["sample"]]
-    outputs = []
-    for command, threads in ((ALONE, "2"), (TWO_PROCESSES, "1")):
-        folder = tmp_path / threads
-        arguments = [*command, *options, "--output_dir", folder]
-        environment = {**os.environ, "OMP_NUM_THREADS": threads}
-        done = subprocess.run(
-            list(map(str, arguments)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        outputs.append({name: (folder / name).read_bytes() for name in WRITTEN})
-    assert outputs[0] == outputs[1]

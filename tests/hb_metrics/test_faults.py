@@ -197,21 +197,10 @@ def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
     parts = plan_row_shards(4, 2, tmp_path)
     calls = []
 
-    def fill_from(inputs):
+    def fill_from(texts):
         calls.clear()
-
-        def compute(mine, advance):
-            for index in mine:
-                calls.append(index)
-                rows = parts[index].rows
-                numbers = [float(len(inputs[row])) for row in rows]
-                yield pa.table(
-                    {"id": [ids[row] for row in rows], "words": [None] * 2, "number": numbers}, schema=SCHEMA
-                )
-
-        arguments = {"label": "test", "unit": "row", "inputs": inputs}
-        fill_shards(parts, ids, SCHEMA, compute, **arguments)
-        return read_shards(parts, SCHEMA)["number"].to_pylist()
+        columns = {"id": ids, "words": [None] * 4, "number": [float(len(text)) for text in texts]}
+        return fill(parts, ids, pa.table(columns, schema=SCHEMA), texts, calls)["number"].to_pylist()
 
     assert fill_from(["one", "seven", "two", "four"]) == [3, 5, 3, 4]
     assert fill_from(["one", "seven", "two", "four"]) == [3, 5, 3, 4]
@@ -254,12 +243,16 @@ def test_no_bit_of_a_shard_flips_unnoticed(step, tmp_path, capsys):
     assert noticed > len(range(0, len(content), step)) / 2  # the rest of the footer says nothing about the values
 
 
-def fill(parts, ids, table):
+def fill(parts, ids, table, texts=None, calls=None):
+    """Reads shards that `table` fills where they lack rows; `calls` gets the number of each such shard."""
+
     def compute(mine, advance):
         for index in mine:
+            if calls is not None:
+                calls.append(index)
             yield table.take(pa.array(parts[index].rows))
 
-    fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row")
+    fill_shards(parts, ids, SCHEMA, compute, label="test", unit="row", inputs=texts)
     return read_shards(parts, SCHEMA)
 
 

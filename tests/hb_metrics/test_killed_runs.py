@@ -10,7 +10,6 @@ from itertools import pairwise
 import pytest
 
 from hb_metrics.measure import LOST_PROCESS, _ended_by_signals
-from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.run_files import check_part_of, check_same, contents, identities
 
 AT_REPLIES = "Likelihood Bias measured in"  # what a run prints before it generates replies
@@ -49,14 +48,8 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, saved_llama, forked_programs):
-    folder = tmp_path_factory.mktemp("inputs")
-    options = [
-        "--model",
-        saved_llama,
-        "--vocabulary_dir",
-        write_vocabulary(folder / "vocabulary", nouns=("kid", "parent")),
-    ]
+def runs(vocabulary, saved_llama, forked_programs):
+    options = ["--model", saved_llama, "--vocabulary_dir", vocabulary]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
     options += ["--variations", "--max_new_tokens", 12]
     return Runs(options, forked_programs)

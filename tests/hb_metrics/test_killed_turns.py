@@ -3,15 +3,15 @@
 import pytest
 
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
+from tests.hb_metrics.conftest import save_parts
 from tests.hb_metrics.run_files import contents
 from tests.hb_metrics.test_killed_runs import Runs
 
 
 @pytest.fixture(scope="module")
 def runs(vocabulary, tmp_path_factory, forked_programs):
-    model, tokenizer = tmp_path_factory.mktemp("model"), chat_tokenizer("qwen3")
-    for part in (tokenizer, untrained_model(tokenizer)):
-        part.save_pretrained(model)
+    tokenizer = chat_tokenizer("qwen3")
+    model = save_parts(tmp_path_factory.mktemp("model"), tokenizer, untrained_model(tokenizer))
     options = ["--model", model, "--vocabulary_dir", vocabulary, "--measurements", "generation"]
     options += ["--replies_per_cell", 0, "--max_new_tokens", 8, "--max_reasoning_tokens", 0, "--turns", 2]
     return Runs(options, forked_programs)

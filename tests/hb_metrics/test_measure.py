@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics.command.arguments import asked_measurements, parse_arguments, settings_of
 from hb_metrics.command.export_prompts import main as export_prompts
 from hb_metrics.layout.numbers import bias
 from hb_metrics.models.layout import TUNING_FILE, BiasTuning
@@ -156,22 +155,3 @@ def test_a_single_term_is_refused_before_the_model_is_loaded(options, tmp_path):
     assert "no prompt has two terms; set --terms" in refusal("--model", "no/such", *options)
     with pytest.raises(ValueError, match="no prompt has two terms"):
         export_prompts([*map(str, [tmp_path / "prompts.jsonl", *options])])
-
-
-def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path):
-    config = tmp_path / "options.yaml"
-    config.write_text(
-        "model: some/model\nseed: 1\nvariations: true\nsample: null\naxes: [age]\n"
-        "measurements: [likelihood, offensiveness]\n"
-    )
-    parsed = parse_arguments(["--config", str(config), "--seed", "2"])
-    assert parsed == settings_of(
-        {
-            "model": "some/model",
-            "seed": 2,
-            "variations": True,
-            "axes": ["age"],
-            "measurements": "likelihood,offensiveness",
-        }
-    )
-    assert [measurement.name for measurement in asked_measurements(parsed)] == ["likelihood", "offensiveness"]

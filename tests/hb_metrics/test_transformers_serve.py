@@ -8,19 +8,18 @@ import sys
 import time
 import urllib.request
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from transformers.utils.import_utils import is_serve_available
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
-from hb_metrics.command import measuring
-from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.models.sources import embedded_model_folder
 from hb_metrics.run.run_folder import turn_folder
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.made_results import read_results
+from tests.hb_metrics.runs_here import measure_here
 
 pytestmark = [
     pytest.mark.embedded,
@@ -65,10 +64,8 @@ def transformers_serve(folder, **settings):
 def run(out, vocabulary, *options):
     given = ["--vocabulary_dir", vocabulary, "--output_dir", out, "--measurements", "generation"]
     given += ["--replies_per_cell", 1, "--max_new_tokens", 8, *options]
-    measuring.measure(parse_arguments(list(map(str, given))))
-    return {row["id"]: row for row in pq.read_table(Path(out) / "replies").to_pylist()}, json.loads(
-        (Path(out) / "results.json").read_text()
-    )
+    measure_here(*given)
+    return {row["id"]: row for row in pq.read_table(out / "replies").to_pylist()}, read_results(out)
 
 
 def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, tmp_path):

@@ -121,13 +121,13 @@ def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
     tags = {key: "bias" if value > beta else "no_bias" for key, value in expected.items()}
     assert {row["id"]: row["tag"] for row in labelled_rows} == tags
     assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
-    labels = read_labels(tmp_path / "labels")
+    labels = read_labels(tmp_path / "labels").content
     assert (labels["alpha"], labels["beta"]) == (alpha, beta)
 
 
 @pytest.mark.parametrize("context", ASKED)
 def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, labelled):
-    run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
+    run, labels, rows = measured(context), read_labels(labelled(context)).content, rows_of(labelled(context))
     given_ids = {}  # as the run has them, not as the labels do
     for tag in ("bias", "no_bias", "none"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
@@ -229,7 +229,7 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
             label(arguments(measured("plain"), tmp_path / "other", beta=float(beta)))
     assert not (tmp_path / "other").exists()
     label(arguments(measured("plain"), tmp_path / "other", beta=float(low)))
-    assert read_labels(tmp_path / "other")["by_tag"]["no_bias"] == values.count(low)
+    assert read_labels(tmp_path / "other").content["by_tag"]["no_bias"] == values.count(low)
 
 
 @pytest.mark.parametrize(("options", "message"), [(["--seed", "-1"], "seed is -1"), ([], "nowhere")])

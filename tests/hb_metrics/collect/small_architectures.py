@@ -38,16 +38,17 @@ SMALL: dict[str, int] = {
     for name in names.split()
 } | {"pad_token_id": 2}
 
-_LATENT = {"num_key_value_heads": 4}  # latent attention has as many key heads as heads
+# Latent attention has as many key heads as heads.
+_LATENT = (
+    "axk1 axk2 bailing_hybrid deepseek_v2 deepseek_v3 deepseek_v32 dots3_note_text esmc glm4_moe_lite glm_moe_dsa "
+    "kimi_linear longcat_flash minicpm3 sarvam_mla youtu"
+)
 _WINDOWED = {"swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 8, "unpadded_vocab_size": 400}
 _FOUR_LAYERS = ["linear_attention", "full_attention", "linear_attention", "full_attention"]
 # What families need besides, or instead.
 SETTINGS: dict[str, dict[str, Any]] = {
-    "axk1": _LATENT,
-    "axk2": _LATENT,
     "bailing_hybrid": {
         "layer_group_size": 2, "linear_head_dim": 8, "linear_num_heads": 4, "num_expert_group": 1, "num_experts": 8,
-        **_LATENT,
     },
     "bamba": {"attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
@@ -55,7 +56,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1, "first_k_dense_replace": 1,
         "n_group": 1, "topk_group": 1,
     },
-    "dots3_note_text": {"num_hidden_layers": 2, **_LATENT},
+    "dots3_note_text": {"num_hidden_layers": 2},
     "bert-generation": {"is_decoder": True},
     "big_bird": {"attention_type": "original_full"},
     "bigbird_pegasus": {"attention_type": "original_full"},
@@ -64,18 +65,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0},
         "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 64, "moe_num_experts": 4, "moe_top_k": 2},
     },
-    "deepseek_v2": {"num_experts_per_tok": 2, **_LATENT},
-    "deepseek_v3": _LATENT,
-    "deepseek_v32": _LATENT,
+    "deepseek_v2": {"num_experts_per_tok": 2},
     "dory": {"n_input_layers": 1, "n_output_layers": 1},
     "esm": {"vocab_size": 400, "mask_token_id": 3},
-    "esmc": _LATENT,
     "gemma3n_text": {
         "num_hidden_layers": 5, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 8, "laurel_rank": 8,
         "intermediate_size": 64, "vocab_size_per_layer_input": 400,
     },
-    "glm4_moe_lite": _LATENT,
-    "glm_moe_dsa": _LATENT,
     "gpt_neo": {"attention_types": [[["global", "local"], 2]]},
     "gptj": {"rotary_dim": 8},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 2},
@@ -84,15 +80,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "inkling2_loop_text": _WINDOWED,
     "inkling2_text": _WINDOWED,
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
-    "kimi_linear": {"linear_head_dim": 8, "linear_num_heads": 4, "layer_types": _FOUR_LAYERS, **_LATENT},
+    "kimi_linear": {"linear_head_dim": 8, "linear_num_heads": 4, "layer_types": _FOUR_LAYERS},
     "kosmos_2_text_model": {"embed_dim": 32, "layers": 2, "attention_heads": 4},
     "kosmos_2_5_text_model": {"embed_dim": 32, "layers": 2, "attention_heads": 4},
     "kosmos_2_5_vision_model": {"patch_embed_hidden_size": 32, "max_num_patches": 64},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
     "luke": {"entity_vocab_size": 10, "entity_emb_size": 8},
-    "longcat_flash": {"zero_expert_num": 2, "expert_ffn_hidden_size": 32, **_LATENT},
+    "longcat_flash": {"zero_expert_num": 2, "expert_ffn_hidden_size": 32},
     "mamba2": {"num_heads": 8},
-    "minicpm3": _LATENT,
     "ministral": {"head_dim": 8},
     "mobilebert": {"hidden_size": 64},
     "neomme": {"head_dim": 32, "embedding_rank": 8},
@@ -110,10 +105,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "roc_bert": {
         "pronunciation_embed_dim": 8, "shape_embed_dim": 8, "pronunciation_vocab_size": 10, "shape_vocab_size": 10,
     },
-    "sarvam_mla": _LATENT,
     "xlstm": {"embedding_dim": 128, "hidden_size": 128, "chunk_size": 64},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
-    "youtu": _LATENT,
     "zamba": {
         "use_mamba_kernels": False, "layers_block_type": ["linear_attention", "hybrid"] * 2,
         "attention_hidden_size": 64, "attention_head_dim": 16,
@@ -159,4 +152,5 @@ def _small_settings(config: Any) -> dict[str, Any]:
     }
     parts = {name: getattr(config, name, None) for name in config.sub_configs}
     small |= {name: _small_settings(part) for name, part in parts.items() if hasattr(part, "to_dict")}
-    return small | SETTINGS.get(config.model_type, {})
+    latent = {"num_key_value_heads": 4} if config.model_type in _LATENT.split() else {}
+    return small | latent | SETTINGS.get(config.model_type, {})

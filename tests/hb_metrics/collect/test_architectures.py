@@ -22,6 +22,7 @@ from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.collect.scoring.scoring_paths import check_causal
 from hb_metrics.models.contexts import EndTokens
+from tests.hb_metrics.collect.one_call import log_likelihood
 from tests.hb_metrics.collect.scoring.test_pseudo_likelihood import one_token_at_a_time, score_spans
 from tests.hb_metrics.collect.small_architectures import longrope, small_architecture
 from tests.hb_metrics.conftest import byte_level_tokenizer, roberta_tokenizer
@@ -89,15 +90,9 @@ def logits_alone(model, tokens, **encoder):
 
 def log_perplexities(model, tokenizer, texts):
     """[texts], each scored alone."""
-    config = model.config
-    encoder = {"input_ids": tokenizer("", return_tensors="pt")["input_ids"]} if config.is_encoder_decoder else {}
-    start = getattr(config, "decoder_start_token_id", 0) if encoder else tokenizer.bos_token_id
-    scores = []
-    for text in texts:
-        tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
-        logits = logits_alone(model, [start, *tokens[:-1]], **encoder)
-        scores.append(torch.nn.functional.cross_entropy(logits, torch.tensor(tokens)).item())
-    return np.array(scores)
+    context = tokenizer("")["input_ids"] if model.config.is_encoder_decoder else [tokenizer.bos_token_id]
+    encoded = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    return np.array([-log_likelihood(model, context, tokens) / len(tokens) for tokens in encoded])
 
 
 def greedy_replies(model, contexts, limits):

@@ -41,13 +41,6 @@ def test_the_answers_of_all_processes_are_read_and_the_first_counts(tmp_path):
     assert Journal(tmp_path, 2).answers == {key: {"text": "first"}, other: {"text": "b"}}
 
 
-def test_an_answer_is_on_disk_once_it_is_added(tmp_path):
-    """So a process that is killed afterwards leaves it."""
-    journal = Journal(tmp_path)
-    journal.add("key", {"text": "a"})
-    assert Journal(tmp_path).answers == {"key": {"text": "a"}}
-
-
 def test_what_any_process_writes_later_is_read_once(tmp_path, monkeypatch):
     journal, other = Journal(tmp_path, 0), Journal(tmp_path, 1)
     parsed, loads = [], json.loads

@@ -13,6 +13,7 @@ from hb_dataset import read_vocabulary
 from hb_dataset.versions import NEXT, read_version
 from hb_metrics.collect.classifiers.censoring import REPLACEMENT, UNSAFE_MARK, censor, mention_pattern
 from hb_metrics.collect.scoring.scoring_paths import grow_tree, pack_prefix_trees, tree_nlls
+from tests.hb_metrics.collect.one_call import log_likelihood
 
 # --- prefix trees -----------------------------------------------------------------------------------------------------
 
@@ -41,10 +42,7 @@ def alone(get_small_model):
 
     @cache
     def nll(name, sequence):
-        model, _ = get_small_model(name)
-        with torch.inference_mode():
-            log_p = model(input_ids=torch.tensor([sequence])).logits[0].double().log_softmax(-1)
-        return -sum(log_p[place, token].item() for place, token in enumerate(sequence[1:]))
+        return -log_likelihood(get_small_model(name)[0], sequence[:1], sequence[1:])
 
     return nll
 

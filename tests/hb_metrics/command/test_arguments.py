@@ -120,8 +120,12 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
         settings_of({"max_reasoning_tokens": -1})
 
 
-def test_a_list_in_a_config_is_that_of_its_option(tmp_path):
+def test_a_list_in_a_config_is_that_of_its_option_and_the_command_line_has_the_last_word(tmp_path):
     path = tmp_path / "options.yaml"
-    path.write_text("axes: [age, ability]\nterms: [Deaf, old]\nmeasurements: [length, judge]\njudge: [refusal]\n")
-    run = parse_arguments(["--config", str(path)]).run
+    lists = "axes: [age, ability]\nterms: [Deaf, old]\nmeasurements: [length, judge]\njudge: [refusal]\n"
+    path.write_text(f"{lists}seed: 1\nvariations: true\nsample: null\n")
+    settings = parse_arguments(["--config", str(path), "--seed", "2"])
+    run = settings.run
     assert (run.axes, run.term_list, run.measurements) == (["age", "ability"], ["Deaf", "old"], "length,judge")
+    given = {"axes": ["age", "ability"], "terms": "Deaf,old", "measurements": "length,judge", "judge": ["refusal"]}
+    assert settings == settings_of({**given, "seed": 2, "variations": True})

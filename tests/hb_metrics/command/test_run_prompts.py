@@ -31,7 +31,7 @@ from hb_metrics.run.tables import Tables
 from hb_metrics.run_tables import main as print_replies
 from hb_train.bias_labels import rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import SHORT, chat_tokenizer, untrained_model
-from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.conftest import save_parts, write_vocabulary
 from tests.hb_metrics.run.test_answer_files import lines, write
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -206,12 +206,9 @@ def test_long_templates_are_shortened_and_stay_apart():
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
     tokenizer = chat_tokenizer("llama3")
     tokenizer.chat_template = SHORT
-    for saved in (tokenizer, untrained_model(tokenizer)):
-        saved.save_pretrained(folder)
-    return folder
+    return save_parts(tmp_path_factory.mktemp("model"), tokenizer, untrained_model(tokenizer))
 
 
 def test_every_measurement_runs_on_own_prompts(files, vocabulary, model):
@@ -235,16 +232,26 @@ def test_every_measurement_runs_on_own_prompts(files, vocabulary, model):
     assert set(rows["system"].to_pylist()) == {None, "You are\na nurse."}
 
 
-def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary, capsys):
-    own = "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--cue", "memory"
-    own += "--prompts", files / "plain.jsonl"
-    own += "--measurements", "generation,offensiveness", "--replies_per_cell", "0"
-    export([*map(str, [files / "asked.jsonl", *own])])
-    asked = lines(files / "asked.jsonl")
+@pytest.fixture
+def measured(files, vocabulary):
+    """Measures replies from a file to own prompts, each by a function of its exported row; returns these rows."""
+
+    def measure(name, reply, *options):
+        own = "--prompts", files / f"{name}.jsonl", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", *options
+        export([*map(str, [files / "asked.jsonl", *own])])
+        asked = lines(files / "asked.jsonl")
+        path = write(files / "replies.jsonl", [{**row, "reply": reply(row)} for row in asked])
+        measure_here("--model", "me", "--replies_file", path, *own, "--output_dir", files / "run")
+        return asked
+
+    return measure
+
+
+def test_replies_from_a_file_to_prompts_after_a_cue(files, measured, capsys):
+    sure = cycle(["Sure 0.", "Sure 1.", "Sure 2."])
+    options = "--cue", "memory", "--measurements", "generation,offensiveness", "--replies_per_cell", "0"
+    asked = measured("plain", lambda row: next(sure), *options)
     assert {row["question"] for row in asked} == {row["prompt"] for row in PLAIN}
-    replies = [{**row, "reply": f"Sure {number % 3}."} for number, row in enumerate(asked)]
-    write(files / "replies.jsonl", replies)
-    measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
     results = json.loads((files / "run" / "results.json").read_text())
     assert set(results["generation"]["parroting"]["by_template"]) == {row["prompt"] for row in PLAIN}
     assert "(<code>--prompts</code>), so it may not be neutral" in (files / "run" / "report.html").read_text()
@@ -292,20 +299,17 @@ def test_a_page_without_texts_shows_none_of_them(files, vocabulary, monkeypatch,
     assert SECRET not in page.read_text().lower()
 
 
-def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary):
-    rows = [{"prompt": f"Invite {{name}} to row {row}?", **CHOICE} for row in range(4)]
-    write(files / "asked.jsonl", rows)
-    own = "--prompts", files / "asked.jsonl", "--names_file", files / "names.csv", "--vocabulary_dir", vocabulary
-    own = *own, "--dataset_config", "v1.0", "--measurements", "decisions", "--replies_per_cell", "1"
-    export([*map(str, [files / "prompts.jsonl", *own])])
-    asked = lines(files / "prompts.jsonl")
-    assert {row["decoding"]["reply"] for row in asked} == {"whole"}
-    assert all(row["decoding"]["max_new_tokens"] >= 256 and not row["decoding"]["min_new_tokens"] for row in asked)
+DECISIONS = ("--measurements", "decisions", "--replies_per_cell", "1")
+
+
+def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, measured):
+    write(files / "rows.jsonl", [{"prompt": f"Invite {{name}} to row {row}?", **CHOICE} for row in range(4)])
     black = ("Ada", "Cy", "Ed", "Gus")
     replies = ["Thanks for asking.\n\nFinal answer: **no**", '```json\n{"answer": "yes"}\n```']
-    answers = [{"id": row["id"], "reply": replies[row["text"].split()[1] in black]} for row in asked]
-    write(files / "replies.jsonl", answers)
-    measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
+    names = "--names_file", files / "names.csv"
+    asked = measured("rows", lambda row: replies[row["text"].split()[1] in black], *names, *DECISIONS)
+    assert {row["decoding"]["reply"] for row in asked} == {"whole"}
+    assert all(row["decoding"]["max_new_tokens"] >= 256 and not row["decoding"]["min_new_tokens"] for row in asked)
     run = load_run(files / "run")
     assert run.record.generation.reply == "whole"
     assert {*zip(run.decisions["group"], run.decisions["decision"], strict=True)} == {("Black women", 1), ("White", 0)}
@@ -325,18 +329,14 @@ def test_decisions_alone_are_read_from_whole_replies_in_a_file(files, vocabulary
 
 
 @pytest.mark.parametrize("ending", ["", " Antworten Sie nur mit {options}.", " Answer only with {options}."])
-def test_choices_in_another_language_are_not_read_by_english_rules(files, vocabulary, ending):
+def test_choices_in_another_language_are_not_read_by_english_rules(files, measured, ending):
     rows = [
         {"prompt": f"Laden Sie {{person}} zu {row} ein?{ending}", "outcome": "choice: Ja | Nein", "favourable": "Ja"}
         for row in range(2)
     ]
-    write(files / "asked.jsonl", rows)
-    own = "--prompts", files / "asked.jsonl", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"
-    own = *own, "--measurements", "decisions", "--replies_per_cell", "1"
-    export([*map(str, [files / "prompts.jsonl", *own])])
+    write(files / "rows.jsonl", rows)
     cycled = cycle(["Ja, leider muss ich absagen.", "Ja."])
-    write(files / "replies.jsonl", [{"id": row["id"], "reply": next(cycled)} for row in lines(files / "prompts.jsonl")])
-    measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
+    measured("rows", lambda row: next(cycled), *DECISIONS)
     read = load_run(files / "run").decisions
     assert set(read["decision"].dropna()) == {1}
     assert read["decision"].isna().mean() == 0.5

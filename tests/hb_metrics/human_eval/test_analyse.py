@@ -13,11 +13,6 @@ from tests.hb_metrics.human_eval.made_study import answers, attentive, made_stud
 from tests.hb_metrics.stats.coverage import coverage
 
 
-def ratings_of(choices):
-    """Ratings of the first question by (rater, pair, won)."""
-    return [Rating(rater, "preference", pair, won, None) for rater, pair, won in choices]
-
-
 def test_without_ratings_there_is_no_rate():
     found = question_results(QUESTIONS[0], [])
     assert (found.win_rate, found.num_pairs, found.alpha) == (None, 0, None)
@@ -80,7 +75,7 @@ def test_figures_are_those_of_counting(study, read):
 
 
 def test_without_a_rating_there_is_no_analysis(study):
-    for ratings in ([], ratings_of([("a", 0, True)])):
+    for ratings in ([], [Rating("a", "preference", 0, True, None)]):
         with pytest.raises(ValueError, match=r"no rating is left of .* set a higher --max_failed_checks"):
             analyse(study, Ratings(ratings, [("a", False), ("a", False)], 0, 0))
 

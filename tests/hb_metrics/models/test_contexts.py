@@ -203,21 +203,6 @@ def test_the_text_of_a_reply(get_small_model):
         assert reply_text(tokenizer(line)["input_ids"], tokenizer) == text
 
 
-@pytest.mark.parametrize(
-    ("name", "context", "expected"),
-    [
-        ("gpt2", "plain", f"{PROMPT} no_bias\n"),
-        ("blenderbot", "blenderbot", f"<s> {PROMPT} no_bias</s>"),
-        ("llama", "chat", f"<|im_start|>user\n{PROMPT} no_bias<|im_end|>\n<|im_start|>assistant\n"),
-    ],
-)
-def test_a_tag_is_the_last_that_is_said_before_the_turn_ends(name, context, expected, get_small_model, chat_tokenizer):
-    model, tokenizer = get_small_model(name)
-    tokenizer = chat_tokenizer if context == "chat" else tokenizer
-    (tagged,) = encode_contexts([PROMPT], [[]], model, tokenizer, context, "no_bias")
-    assert tokenizer.decode(tagged, clean_up_tokenization_spaces=False) == expected
-
-
 def test_a_reply_has_the_tokens_it_has_after_its_context(get_small_model, chat_tokenizer):
     """Here a word has other tokens at the beginning of a text than after a line break."""
     tokenizer = deepcopy(get_small_model("llama")[1])

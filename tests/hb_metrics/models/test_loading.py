@@ -18,7 +18,7 @@ from hb_metrics.models.contexts import detect_context, render_messages
 from hb_metrics.models.loading import load_model, load_tokenizer
 from hb_metrics.models.sources import EMBEDDED_GGUF, EMBEDDED_NAME, embedded_model_folder, folder_digest
 from tests.hb_metrics.collect.small_architectures import small_architecture
-from tests.hb_metrics.conftest import CHAT_TEMPLATE, byte_level_tokenizer
+from tests.hb_metrics.conftest import CHAT_TEMPLATE, byte_level_tokenizer, save_parts
 
 
 @pytest.mark.parametrize(("name", "kind"), [("gpt2", "causal"), ("bert", "masked"), ("t5", "encoder-decoder")])
@@ -32,9 +32,7 @@ def test_a_local_folder_is_loaded_as_what_it_was_trained_as(name, kind, save_sma
 
 def test_a_model_of_images_and_text_is_one_of_text(tmp_path):
     model = small_architecture("mistral3", transformers.AutoModelForImageTextToText)
-    model.save_pretrained(tmp_path)
-    byte_level_tokenizer(bos=True).save_pretrained(tmp_path)
-    loaded = load_model(str(tmp_path))
+    loaded = load_model(str(save_parts(tmp_path, model, byte_level_tokenizer(bos=True))))
     assert (loaded.kind, type(loaded.model)) == ("causal", type(model))
     tokens = torch.tensor([[4, 5, 6, 7]])
     with torch.inference_mode():
@@ -96,9 +94,8 @@ def test_offline_mode_is_told_and_not_the_connection(load, monkeypatch):
 
 def test_a_tied_head_is_there_without_being_saved(tmp_path, get_small_model):
     model, tokenizer = get_small_model("gpt2")
-    model.transformer.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    expected, loaded = model.state_dict(), load_model(str(tmp_path)).model.state_dict()
+    folder = save_parts(tmp_path, model.transformer, tokenizer)
+    expected, loaded = model.state_dict(), load_model(str(folder)).model.state_dict()
     assert all(torch.equal(weights, expected[key]) for key, weights in loaded.items())
 
 

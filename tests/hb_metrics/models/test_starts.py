@@ -2,6 +2,7 @@
 
 import re
 from copy import deepcopy
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +16,9 @@ from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, diver
 from hb_metrics.models.architecture import decoder_prefix, decoder_start, text_start
 from hb_metrics.models.chats import DEFAULT_CHAT, template_with_tag
 from hb_metrics.models.loading import load_tokenizer
+from tests.hb_metrics.collect.one_call import log_likelihood, log_probabilities
 from tests.hb_metrics.collect.small_architectures import small_architecture
-from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, roberta_tokenizer, with_chat
+from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, roberta_tokenizer, save_parts, with_chat
 from tests.hb_metrics.run_files import rows_of
 
 LAYOUT = SimpleNamespace(context="plain", tag=None, chat=DEFAULT_CHAT)
@@ -105,21 +107,17 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
     prefix = written_first(model, 1)
     assert prefix == [START, FORCED if forces else BOS]
 
-    def log_probabilities(text, reply):
-        fed = torch.tensor([[*prefix, *tokenizer(reply, add_special_tokens=False)["input_ids"]]])
-        given = torch.tensor([tokenizer(text)["input_ids"]])
-        with torch.inference_mode():
-            log_p = model(input_ids=given, decoder_input_ids=fed, use_cache=False).logits[0, 1:-1].double()
-        return log_p.log_softmax(-1), fed[0, 2:, None]
+    def after_prefix(compute, text, reply):
+        tokens = tokenizer(reply, add_special_tokens=False)["input_ids"]
+        return compute(model, tokenizer(text)["input_ids"], tokens, start=prefix)
 
-    def likelihood(text, reply):
-        return log_probabilities(text, reply)[0].gather(1, log_probabilities(text, reply)[1]).sum().item()
+    likelihood = partial(after_prefix, log_likelihood)
 
     loaded = as_loaded(model, tokenizer, "encoder-decoder")
     scores = score_perplexity(REPLIES, model, tokenizer)
     assert scores.log_likelihoods.tolist() == pytest.approx([likelihood("", reply) for reply in REPLIES], rel=1e-4)
     assert scores.plan.start_token == " ".join(tokenizer.convert_ids_to_tokens(prefix))
-    assert scores.num_tokens.tolist() == [len(log_probabilities("", reply)[0]) for reply in REPLIES]
+    assert scores.num_tokens.tolist() == [len(after_prefix(log_probabilities, "", reply)) for reply in REPLIES]
     plan = plan_dialogue(Dialogue(["a", "b"], PROMPTS, REPLIES, "made up", {}), loaded, LAYOUT)
     dialogue_into_shards(plan, loaded, tmp_path / "dialogue")
     found = rows_of(tmp_path / "dialogue", ["a", "b"])["log_likelihood"].to_pylist()
@@ -128,7 +126,7 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
     table = rows_of(tmp_path / "divergences", ["a", "b"])
     expected = []
     for prompt, other, reply in zip(PROMPTS, OTHERS, REPLIES, strict=True):
-        p, q = (log_probabilities(text, reply)[0] for text in (prompt, other))
+        p, q = (after_prefix(log_probabilities, text, reply) for text in (prompt, other))
         expected.append((p.exp() * (p - q)).sum().item())
     assert table["divergence"].to_pylist() == pytest.approx(expected, rel=1e-3)
 
@@ -173,6 +171,5 @@ def test_a_template_sends_the_tag_or_is_known_not_to(name, get_small_model, tmp_
     plain = tokenizer.apply_chat_template(chat, tokenize=False)
     assert (plain.count("no_bias"), rendered.count("Hello. no_bias")) == (0, 1)
     tokenizer.chat_template = changed
-    tokenizer.save_pretrained(tmp_path)
-    get_small_model("gpt2")[0].save_pretrained(tmp_path)
-    assert load_tokenizer(str(tmp_path)).tokenizer.chat_template == TEMPLATES[name]
+    folder = save_parts(tmp_path, tokenizer, get_small_model("gpt2")[0])
+    assert load_tokenizer(str(folder)).tokenizer.chat_template == TEMPLATES[name]

@@ -6,6 +6,7 @@ from operator import getitem
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
@@ -113,14 +114,17 @@ def test_offensiveness_of_other_replies_is_refused(copied):
         offensive_changes(read_run(copied[0]), read_run(copied[1]))
 
 
+def keep_replies(run, ids):
+    for folder in ("replies", "style_probabilities", "offensiveness/replies"):
+        for path in (run / folder).glob("*.parquet"):
+            table = pq.read_table(path)
+            pq.write_table(table.filter(pc.is_in(table["id"], pa.array(ids))), path)
+
+
 def test_other_terms_do_not_compare(copied):
     replies = Tables(copied[1]).replies()
-    about = dict(zip(replies.ids, replies.descriptors, strict=True))
-    for folder in ("replies", "style_probabilities", "offensiveness/replies"):
-        for path in (copied[1] / folder).glob("*.parquet"):
-            table = pq.read_table(path)
-            kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
-            pq.write_table(table.filter(pa.array(kept)), path)
+    about = zip(replies.ids, replies.descriptors, strict=True)
+    keep_replies(copied[1], [identifier for identifier, term in about if term != replies.descriptors[0]])
     reason = "the terms or the templates differ between the runs"
     assert changes_of(copied).missing == {"Generation bias": reason, "Offensiveness": reason}
 
@@ -131,13 +135,10 @@ def test_a_run_that_lacks_cells_differs_only_where_both_have_replies(copied):
     cells = sorted({*zip(replies.axes, replies.descriptors, replies.templates, strict=True)})
     lost = {cell for cell, is_lost in zip(cells, rng.random(len(cells)) < 0.2, strict=True) if is_lost}
     about = zip(replies.ids, zip(replies.axes, replies.descriptors, replies.templates, strict=True), strict=True)
-    kept_ids = {identifier for identifier, cell in about if cell not in lost}
+    kept_ids = [identifier for identifier, cell in about if cell not in lost]
     assert 0.1 * len(cells) < len(lost)
     assert len(kept_ids) < 0.9 * len(replies.ids)
-    for folder in ("replies", "style_probabilities", "offensiveness/replies"):
-        for path in (after / folder).glob("*.parquet"):
-            table = pq.read_table(path)
-            pq.write_table(table.filter(pa.array([name in kept_ids for name in table["id"].to_pylist()])), path)
+    keep_replies(after, kept_ids)
     rows = changes_of([before, after]).rows
     assert len({row.name for row in rows if row.name.startswith(("Full Gen Bias", "Offensive", "Bias between"))}) > 5
     for row in rows:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import export_prompts
@@ -21,6 +20,7 @@ from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.run.answer_files import GivenReply, read_log_probabilities_file, read_replies_file, replies_by_prompt
 from hb_metrics.run.schema import REPLY_SCHEMA
 from hb_metrics.run.tables import Tables
+from tests.hb_metrics.collect.one_call import log_likelihood
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.made_results import loaded
 
@@ -106,11 +106,9 @@ def scored(exported):
     rows = []
     for row in exported:
         if row["wanted"] == "log_probability":
-            tokens = [tokenizer.bos_token_id, *tokenizer(row["text"])["input_ids"]]
-            with torch.no_grad():
-                logits = model(torch.tensor([tokens])).logits[0, :-1].double().log_softmax(-1)
-            total = sum(logits[place, token].item() for place, token in enumerate(tokens[1:]))
-            rows.append({"id": row["id"], "log_probability": total, "num_tokens": len(tokens) - 1})
+            tokens = tokenizer(row["text"])["input_ids"]
+            total = log_likelihood(model, [tokenizer.bos_token_id], tokens)
+            rows.append({"id": row["id"], "log_probability": total, "num_tokens": len(tokens)})
     return rows
 
 

@@ -111,14 +111,6 @@ def test_each_setting_that_differs_is_named(used, changes, differences):
     assert content(used) == before
 
 
-def test_the_same_run_goes_on_and_nothing_changes(used):
-    (used / "results.json").write_text("{}")
-    before = content(used)
-
-    open_run(used, RUN)
-    assert content(used) == before
-
-
 @pytest.mark.parametrize("earlier", [{}, {"layout": {"version": 1}}, {"layout": {"version": LAYOUT + 1}}])
 def test_a_run_of_another_layout_is_named_and_left_alone(tmp_path, earlier):
     record = {**{name: value for name, value in RUN.items() if name != "layout"}, **earlier}

@@ -26,23 +26,18 @@ from hb_metrics.run.run_folder import (
 )
 from hb_metrics.run.schema import REPLY_SCHEMA
 from hb_metrics.run.tables import Tables
+from tests.hb_metrics.made_results import write_vectors
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
 
 
 def write_shards(folder, values, sizes, precision="float32"):
-    """Style vectors in shards as `classify_into_shards` writes them."""
-    folder.mkdir()
-    kind, first = pa.list_(pa.from_numpy_dtype(precision), values.shape[1]), 0
-    schema = pa.schema([("id", pa.string()), ("probabilities", kind), ("truncated", pa.bool_())])
+    first = 0
     for index, size in enumerate(sizes):
+        ids = pa.array([f"id {first + row}" for row in range(size)], pa.string())
         part = values[first : first + size].astype(precision)
-        column = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), values.shape[1])
-        ids = [f"id {first + row}" for row in range(size)]
-        table = pa.table({"id": ids, "probabilities": column, "truncated": [False] * size}, schema=schema)
-        pq.write_table(table, folder / f"{index:05d}-of-{len(sizes):05d}.parquet", compression="zstd")
+        write_vectors(folder, ids, part, f"{index:05d}-of-{len(sizes):05d}")
         first += size
-    assert first == len(values)
     return folder
 
 

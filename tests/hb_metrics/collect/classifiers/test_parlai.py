@@ -4,7 +4,6 @@ The record names its release of ParlAI and torch; tests/parlai/make_references.p
 """
 
 import json
-import os
 import shutil
 import zlib
 from pathlib import Path
@@ -16,6 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hb_metrics.collect.classifiers import parlai
 from hb_metrics.collect.classifiers.styles import load_style_classifier
+from tests.hb_metrics.collect.test_bad_models import RunsWhenRead
 
 FILES = Path(__file__).parent / "parlai_reference"
 STYLES = ["Sympathetic", "Curious", "Envious (Jealous)", "Calm", "Hateful", "Kind", "Vacuous"]
@@ -75,30 +75,18 @@ def test_loads_as_the_style_classifier_of_a_run(converted):
     assert styles.classify(["a b " * 40, "a"]).truncated.tolist() == [True, False]
 
 
-class Hostile:
-    def __reduce__(self):
-        return (os.mkdir, ("unpickled",))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda folder: (folder / "model").unlink(), "No such file.*model"),
-        (
-            lambda folder: torch.save({"model": Hostile()}, folder / "model"),
-            "parlai vacuum",
-        ),
+        (lambda folder: torch.save({"model": RunsWhenRead()}, folder / "model"), "parlai vacuum"),
         (lambda folder: (folder / "labels.txt").write_text("Kind\n"), "1 labels.*--labels"),
         (lambda folder: (folder / "model.opt").write_text('{"variant": "xlm"}'), "variant is 'xlm'.*prelayernorm"),
-        (
-            lambda folder: (folder / "model.dict-vocab.json").write_text("[]"),
-            "download them again",
-        ),
+        (lambda folder: (folder / "model.dict-vocab.json").write_text("[]"), "download them again"),
         (lambda folder: (folder / "converted").mkdir(), "already exists; set --output_dir to a new folder"),
     ],
 )
-def test_other_files_are_rejected_in_one_line(change, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_other_files_are_rejected_in_one_line(change, message, tmp_path):
     options = write_checkpoint(tmp_path)
     change(tmp_path)
 
@@ -106,5 +94,4 @@ def test_other_files_are_rejected_in_one_line(change, message, tmp_path, monkeyp
         parlai.main(options)
 
     assert "\n" not in str(refusal.value)
-    assert not (tmp_path / "unpickled").exists()
     assert not list(tmp_path.glob("converted/*"))

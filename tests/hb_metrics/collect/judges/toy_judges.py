@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from hb_metrics.collect.judges.rubric import LETTERS
-from tests.hb_metrics.conftest import VOCABULARY_SIZE, byte_level_tokenizer, small_model
+from tests.hb_metrics.conftest import VOCABULARY_SIZE, byte_level_tokenizer, save_parts, small_model
 from tests.hb_metrics.models.served.stand_in import StandIn
 
 # What talks to the judge, in ten ways.
@@ -43,17 +43,13 @@ def save_letters(folder, probabilities, other=1e-6):
         for letter, probability in zip(LETTERS, probabilities, strict=False):
             model.lm_head.weight[tokenizer.convert_tokens_to_ids(letter)] = math.log(probability) / 8
         model.lm_head.weight[tokenizer.convert_tokens_to_ids("z")] = math.log(other) / 8
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return str(save_parts(folder, model, tokenizer))
 
 
 def save_random(folder, kind="llama"):
     """Saves a model with random weights, far from uniform, that takes long texts."""
     longer = {"max_position_embeddings": 1024} if kind == "llama" else {}
-    for saved in (small_model(kind, **longer)[0], byte_level_tokenizer()):
-        saved.save_pretrained(folder)
-    return str(folder)
+    return str(save_parts(folder, small_model(kind, **longer)[0], byte_level_tokenizer()))
 
 
 def read_prompt(content):

@@ -29,9 +29,8 @@ from hb_metrics.collect.replies.requests import drawn_cells, make_requests, sele
 from hb_metrics.models.chats import ChatOptions, chat_messages, render_chats
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
-from hb_metrics.models.loading import LoadedModel
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
-from tests.hb_metrics.conftest import encode_contexts
+from tests.hb_metrics.conftest import as_loaded, encode_contexts
 from tests.hb_metrics.decoding_batches import in_batches_of
 
 # Descriptors that the persona lines use of things: "an old wooden chair", "ginger lemonade".
@@ -232,9 +231,7 @@ def test_persona_lines_follow_from_the_id_and_the_seed_alone():
 @pytest.fixture(scope="module")
 def loaded():
     tokenizer = chat_tokenizer("qwen3")
-    names = dict.fromkeys(("name", "source", "revision", "digest"), "qwen3")
-    model = untrained_model(tokenizer).eval()
-    return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
+    return as_loaded(untrained_model(tokenizer).eval(), tokenizer)
 
 
 @pytest.mark.parametrize("cue", ["memory", "history"])

@@ -6,15 +6,13 @@ from dataclasses import asdict, replace
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 from tokenizers import AddedToken
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, plan_dialogue
-from hb_metrics.collect.units import one_thread_per_unit
 from hb_metrics.measurements.dialogue.compute import dialogue_results
 from hb_metrics.models.layout import Layout
-from tests.hb_metrics.conftest import as_loaded
+from tests.hb_metrics.collect.one_call import log_likelihood
 from tests.hb_metrics.run_files import rows_of
 
 TEMPLATE = (
@@ -48,35 +46,24 @@ def dialogue(prompts):
 
 
 @pytest.fixture
-def load(get_small_model):
-    def load(name):
-        model, tokenizer = get_small_model(name)
+def load(load):
+    def load_with_template(name):
+        loaded = load(name)
         if name == "llama":
-            tokenizer = deepcopy(tokenizer)
-            tokenizer.chat_template = TEMPLATE
-        kind = "encoder-decoder" if name in ENCODER_DECODER else "masked" if name == "bert" else "causal"
-        return as_loaded(model, tokenizer, kind, name)
+            loaded = replace(loaded, tokenizer=deepcopy(loaded.tokenizer))
+            loaded.tokenizer.chat_template = TEMPLATE
+        return loaded
 
-    return load
+    return load_with_template
 
 
 def one_at_a_time(dialogue, loaded, form, tag=None):
     """Log-likelihood and number of tokens of each reply, the model run on it alone."""
-    model, tokenizer = loaded.model, loaded.tokenizer
     log_likelihoods, num_tokens = [], []
     for prompt, reply in zip(dialogue.prompts, dialogue.replies, strict=True):
-        text = form.format(prompt if tag is None else f"{prompt} {tag}")
-        given = tokenizer(text, add_special_tokens=False)["input_ids"]
-        said = tokenizer(reply, add_special_tokens=False)["input_ids"]
-        with torch.inference_mode(), one_thread_per_unit(model):
-            if loaded.kind == "encoder-decoder":
-                start = model.config.decoder_start_token_id
-                decoded = torch.tensor([[start, *said[:-1]]])
-                log_p = model(input_ids=torch.tensor([given]), decoder_input_ids=decoded).logits[0]
-            else:
-                log_p = model(input_ids=torch.tensor([given + said])).logits[0, len(given) - 1 :]
-        log_p = log_p.double().log_softmax(-1)
-        log_likelihoods.append(sum(log_p[place, token].item() for place, token in enumerate(said)))
+        texts = form.format(prompt if tag is None else f"{prompt} {tag}"), reply
+        given, said = (loaded.tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
+        log_likelihoods.append(log_likelihood(loaded.model, given, said))
         num_tokens.append(len(said))
     return log_likelihoods, num_tokens
 

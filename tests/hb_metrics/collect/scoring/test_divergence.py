@@ -9,6 +9,7 @@ import torch
 
 from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards, drift_per_token, reply_predictions
 from hb_metrics.models.chats import DEFAULT_CHAT
+from tests.hb_metrics.collect.one_call import log_probabilities
 from tests.hb_metrics.conftest import as_loaded
 from tests.hb_metrics.run_files import rows_of
 
@@ -21,16 +22,10 @@ LAYOUT = SimpleNamespace(context="plain", tag=None, chat=DEFAULT_CHAT)
 KINDS = [("llama", "causal"), ("mamba", "causal"), ("t5", "encoder-decoder")]
 
 
-def log_probabilities(model, tokenizer, kind, prompt, reply):
-    """[tokens, vocabulary] from one plain call."""
+def in_one_call(model, tokenizer, kind, prompt, reply):
     tokens = tokenizer(reply, add_special_tokens=False)["input_ids"]
     context = tokenizer(prompt if kind == "encoder-decoder" else f"{prompt}\n")["input_ids"]
-    if kind == "encoder-decoder":
-        fed = torch.tensor([[model.config.decoder_start_token_id, *tokens[:-1]]])
-        logits = model(input_ids=torch.tensor([context]), decoder_input_ids=fed).logits[0]
-    else:
-        logits = model(input_ids=torch.tensor([[*context, *tokens]])).logits[0, len(context) - 1 : -1]
-    return torch.log_softmax(logits.double(), -1)
+    return log_probabilities(model, context, tokens)
 
 
 def summed(p, q):
@@ -46,7 +41,7 @@ def test_divergences_are_those_of_one_call_per_prompt(name, kind, get_small_mode
     with torch.inference_mode():
         expected = []
         for prompt, other, reply in zip(PROMPTS, OTHERS, REPLIES, strict=True):
-            p, q = (log_probabilities(model, tokenizer, kind, text, reply) for text in (prompt, other))
+            p, q = (in_one_call(model, tokenizer, kind, text, reply) for text in (prompt, other))
             expected.append(summed(p, q))
         divergences_into_shards(ids, PROMPTS, OTHERS, REPLIES, loaded, LAYOUT, tmp_path)
     table = rows_of(tmp_path, ids)
@@ -65,7 +60,7 @@ def test_drift_is_that_of_one_call_per_model_and_closed_form(name, kind, get_sma
             parameter.add_(0.02 * torch.randn_like(parameter))
         flat.get_output_embeddings().weight.zero_()  # every token is as likely
         of_prompts = [
-            [log_probabilities(variant, tokenizer, kind, *pair) for variant in (model, moved)]
+            [in_one_call(variant, tokenizer, kind, *pair) for variant in (model, moved)]
             for pair in zip(PROMPTS, REPLIES, strict=True)
         ]
     before, after, even = (

@@ -5,13 +5,13 @@ from copy import deepcopy
 
 import pyarrow as pa
 import pytest
-import torch
 
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.scoring.scoring_shards import run_plan
 from hb_metrics.measurements.decisions.answers import option_probabilities
 from hb_metrics.models.chats import DEFAULT_CHAT
+from tests.hb_metrics.collect.one_call import log_likelihood
 from tests.hb_metrics.conftest import as_loaded, small_model, with_chat
 
 OPTIONS = [["yes", "no"], ["approve", "approve later", "reject"], ["yes", "no"]]
@@ -30,7 +30,6 @@ def scored(loaded):
     return plan, layout, dict(zip(zip(plan.columns["prompt_id"], plan.columns["form"], strict=True), -nll, strict=True))
 
 
-@torch.no_grad()
 @pytest.mark.parametrize(("name", "path"), [("llama", "tree"), ("mamba", "batches"), ("t5", "encoder-decoder")])
 def test_an_option_is_as_likely_as_in_a_plain_call(name, path):
     model, tokenizer = small_model(name, **({"max_position_embeddings": 256} if name == "llama" else {}))
@@ -41,14 +40,8 @@ def test_an_option_is_as_likely_as_in_a_plain_call(name, path):
         for option in options:
             for form in (option, option.capitalize()):
                 answer = tokenizer(form, add_special_tokens=False)["input_ids"]
-                if name == "t5":
-                    read = {"input_ids": torch.tensor([tokenizer(text)["input_ids"]])}
-                    fed = torch.tensor([[2, *answer[:-1]]])
-                    logits = model(**read, decoder_input_ids=fed).logits[0]
-                else:
-                    context = tokenizer(f"{text}\n")["input_ids"]
-                    logits = model(torch.tensor([[*context, *answer[:-1]]])).logits[0, len(context) - 1 :]
-                expected = sum(float(row[token]) for row, token in zip(logits.log_softmax(-1), answer, strict=True))
+                context = tokenizer(text if name == "t5" else f"{text}\n")["input_ids"]
+                expected = log_likelihood(model, context, answer)
                 assert found[identifier, form] == pytest.approx(expected, rel=1e-4)
 
 

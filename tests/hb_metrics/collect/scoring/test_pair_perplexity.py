@@ -5,12 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from hb_metrics.collect import units
 from hb_metrics.collect.scoring.perplexity import plan_texts
-from hb_metrics.collect.scoring.scoring_shards import perplexity_scores, run_plan, score_into_shards
+from hb_metrics.collect.scoring.scoring_shards import perplexity_scores, run_plan
 from hb_metrics.measurements.reddit.compute import language_model_perplexity
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
-from tests.hb_metrics.run_files import rows_of
 
 T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]
 T2 = ["All the young people I know like tea.", "My hearing friend is late again.", "Old guys never read the manual!"]
@@ -68,19 +66,6 @@ def test_a_broken_model_is_told_by_id_and_not_by_text(load):
 
     with pytest.raises(ValueError, match=r"nan as the negative log-likelihood of text b:t2;"):
         perplexity_scores(plan.scoring, nll, ids=plan.ids)
-
-
-def test_shards_hold_ids_and_numbers(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(units, "MAX_POSITIONS", 16)
-    loaded = load("llama")
-    plan = plan_texts([T1, T2], loaded, ids=IDS)
-    score_into_shards(plan.scoring, {"id": plan.ids}, tmp_path, loaded.model, inputs=plan.texts)
-    assert plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
-    table = rows_of(tmp_path, plan.ids)
-    assert table.column_names == ["id", "perplexity", "log_likelihood", "num_tokens"]
-    np.testing.assert_array_equal(table["perplexity"], np.concatenate(scored(plan, loaded)))
-    means = -table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()
-    np.testing.assert_allclose(np.exp(means), table["perplexity"])
 
 
 # --- LMP --------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from hb_dataset import load_table
 from hb_metrics.collect import units
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.models.contexts import encode_rendered
+from tests.hb_metrics.collect.one_call import log_likelihood
 
 TREE_MODELS = ["gpt2", "gpt2-without-bos", "llama", "glm"]
 
@@ -21,10 +22,7 @@ def one_at_a_time(texts, model, tokenizer, start_token=True):
         tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
         start = [2, 0] if tokenizer(text)["input_ids"][0] == 2 else [tokenizer.bos_token_id]
         start, said = (start, tokens) if start_token else (tokens[:1], tokens[1:])
-        with torch.inference_mode():
-            log_p = model(input_ids=torch.tensor([[*start, *said]])).logits[0].double().log_softmax(-1)
-        nll = [-log_p[place, token].item() for place, token in enumerate(said, start=len(start) - 1)]
-        perplexities.append(math.exp(sum(nll) / len(nll)))
+        perplexities.append(math.exp(-log_likelihood(model, start, said) / len(said)))
     return np.array(perplexities)
 
 
