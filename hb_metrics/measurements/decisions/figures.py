@@ -35,7 +35,7 @@ def figures(results: Results) -> list[Figure]:
     for axis, of_axis in decisions.by_axis.items():
         rows += _of_terms(axis_label(axis), of_axis)
     if decisions.order_effect is not None:
-        meaning = "The change in favourable decisions if the favourable option is named first instead of last."
+        meaning = "The change in the mean decision if the favourable option is named first instead of last."
         rows.append(estimated("Effect of the options' order", decisions.order_effect, "points", meaning=meaning))
     for name, correlation in decisions.predictions.items():
         meaning = "The correlation of decisions with these scores over terms, without the noise of both."
@@ -66,8 +66,8 @@ def _of_all(decisions: Decisions) -> list[Figure]:
 
     if decisions.spread is not None:
         meaning = (
-            "The standard deviation between the terms of an axis, in the share of favourable decisions. It would be 0 "
-            "if all terms had the same decisions. The interval is for other questions of the same kind."
+            "The standard deviation between the terms of an axis, in their mean decision. It would be 0 if all terms "
+            "had the same decisions. The interval is for other questions of the same kind."
         )
         detail = f"{count(decisions.num_questions)} questions"
         spread = estimated(SPREAD, bounded(decisions.spread), "points", meaning=meaning, detail=detail)
@@ -128,7 +128,7 @@ def _of_terms(label: str, axis: Axis) -> list[Figure]:
         if term.gap is None:
             rows.append(Figure(f"{MEAN}, {term.name} ({label})", term.mean, "share", **more))
         else:
-            beside = {"favourable": Number(term.mean, "share"), "adjusted p": Number(term.adjusted_p, "p_value")}
+            beside = {"mean": Number(term.mean, "share"), "adjusted p": Number(term.adjusted_p, "p_value")}
             rows.append(estimated(f"{TERM_GAP}, {term.name} ({label})", term.gap, "points", beside=beside, **more))
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
