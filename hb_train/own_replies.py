@@ -34,7 +34,6 @@ from hb_train.tuning.own_rows import (
     OWN_REPLIES,
     Answer,
     GroupRow,
-    anchor_row,
     check_config,
     draw_anchors,
     draw_groups,
@@ -104,7 +103,11 @@ def reply(arguments: ReplyArguments) -> None:
             for answer, row in zip(asked, replies.to_pylist(), strict=True)
         ]
         rows, num_dropped = group_rows(prompts, groups, answers[: len(groups)], vocabulary)
-        anchor_rows = [anchor_row(anchor) for anchor in [*answers[len(groups) :], *anchors] if anchor.reply]
+        anchor_rows = [
+            GroupRow(id, [reply], [[]], [""], [False], cut, texts=[text], system=system)
+            for id, text, system, reply, cut in [*answers[len(groups) :], *anchors]
+            if reply
+        ]
         counts = {
             "num_groups": len(rows),
             "num_prompts": sum(len(row.texts) for row in rows),

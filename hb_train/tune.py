@@ -55,9 +55,6 @@ class TuneArguments:
     )
     labels: Literal["tags", "none"] = option("tags", "For method sft: whether each prompt ends in its tag.")
     anchor_share: float = option(0.33, "For method counterfactual: the anchors' share of the weight of all tokens.")
-    anchor_emphasis: float = option(
-        0.2, "For method counterfactual: how much more anchors depend on who asks than the untuned model (0: as much)."
-    )
     naming_weight: float = option(3.0, "For method counterfactual: the weight of the probability that a name begins.")
     dose: float = option(1.0, "After training, multiply LoRA's change of the weights by this number above 0.")
     merge: bool = option(False, "Save whole weights, into which LoRA is merged, instead of an adapter.")
@@ -67,7 +64,7 @@ class TuneArguments:
     )
 
     def __post_init__(self) -> None:
-        check_least(self, early_stopping_patience=0, anchor_share=0, anchor_emphasis=0, naming_weight=0, dose=1e-3)
+        check_least(self, early_stopping_patience=0, anchor_share=0, naming_weight=0, dose=1e-3)
         if self.anchor_share >= 1:
             raise ValueError(f"anchor_share is {self.anchor_share}; set a number of at least 0 and below 1")
         if self.method != "sft" and self.labels == "none":

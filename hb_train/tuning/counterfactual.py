@@ -42,8 +42,8 @@ def encode_groups(
 
     Columns with a list per prompt: `input_ids`, `attention_mask`, `labels`, and `shared`, which is 1 at the tokens that
     all prompts of the group share. Before such a token, all replies are the same, except for the names in them. `names`
-    contains numbers of two prompts and the first tokens of their names (see `first_tokens`), and is empty for anchors.
-    `weight` is chosen so that anchors have the share `anchor_share` of the weight of all tokens.
+    contains numbers of two prompts and the first tokens of their names (see `first_tokens`). `weight` is chosen so
+    that anchors have the share `anchor_share` of the weight of all tokens.
     """
     limit = length_limit(loaded, max_length)
     # `map` computes a hash of every object that `encode` uses. `encode` must therefore not use `loaded`, which contains
@@ -68,7 +68,7 @@ def encode_groups(
         return {**columns, "names": names, "num_labels": num_labels}
 
     encoded = rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
-    is_anchor = [not names for names in encoded["names"]]
+    is_anchor = [len(members) == 1 for members in encoded["input_ids"]]
     totals = [0, 0]
     for anchor, number in zip(is_anchor, encoded["num_labels"], strict=True):
         totals[anchor] += number
@@ -156,24 +156,17 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
     The loss of a reply token is a weighted mean of KL(mixture ‖ model) and KL(model ‖ mixture) in nats. The first alone
     makes replies more random: a model that cannot tell which mixture is right spreads over all of them. At tokens that
     all prompts of a group share, the divergence between the probabilities that a name begins is added, with the weight
-    `naming_weight`. Of anchors, `emphasised` distributions are learnt. If `untuned` is `None`, the untuned model is the
-    model without its adapter.
+    `naming_weight`. If `untuned` is `None`, the untuned model is the model without its adapter.
     """
 
     measure = "loss"
 
     def __init__(
-        self,
-        *,
-        untuned: PreTrainedModel | None,
-        temperature: float,
-        naming_weight: float,
-        anchor_emphasis: float,
-        **settings: Any,
+        self, *, untuned: PreTrainedModel | None, temperature: float, naming_weight: float, **settings: Any
     ) -> None:
         super().__init__(**settings)
         self._untuned = None if untuned is None else untuned.eval().to(self.args.device)
-        self._temperature, self._naming_weight, self._anchor_emphasis = temperature, naming_weight, anchor_emphasis
+        self._temperature, self._naming_weight = temperature, naming_weight
 
     def row_losses(self, model: Any, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns sums for each group, because a row of the dataset is a group."""
@@ -197,10 +190,6 @@ class CounterfactualTrainer(ReplyTraining, SFTTrainer):
             members = (inputs["group"] == group).nonzero()[:, 0].tolist()
             places = [((rows == member) & shared).nonzero()[:, 0] for member in members]
             known = torch.stack([untuned[place] for place in places])
-            if not (inputs["names"][:, 0] == members[0]).any():  # an anchor
-                for place, distribution in zip(places, emphasised(known, self._anchor_emphasis), strict=True):
-                    target[place] = distribution
-                continue
             mean = known.mean(0)
             for number, (member, place) in enumerate(zip(members, places, strict=True)):
                 names = inputs["names"][inputs["names"][:, 0] == member]
@@ -271,26 +260,6 @@ def mixture(log_probs: torch.Tensor, mean: torch.Tensor, own: int, names: torch.
     mixed = style.softmax(-1) * (1 - naming.sum(-1, keepdim=True)).clamp(min=0)
     mixed[:, begin] = naming
     return mixed
-
-
-def emphasised(log_probs: torch.Tensor, emphasis: float) -> torch.Tensor:
-    """Returns the learnt distributions of an anchor, in which the reply depends more on the person who asks.
-
-    Equal style makes a model listen less also where it should listen. Therefore, the distribution after a person's
-    prompt is multiplied by its ratio to the distribution after the prompt of "a person", to the power of `emphasis`.
-
-    Args:
-        log_probs: Log probabilities after the person's prompt, and after that of "a person" if the anchor has one:
-            [prompts, labels, vocabulary].
-        emphasis: 0 returns the untuned model's distributions.
-
-    Returns:
-        The distributions: [prompts, labels, vocabulary]. The second one is not changed.
-    """
-    own, *without = log_probs
-    for other in without:
-        own = own + emphasis * (own - other)
-    return torch.stack([own, *without]).softmax(-1)
 
 
 def _binary_divergence(wanted: torch.Tensor, given: torch.Tensor) -> torch.Tensor:

@@ -63,7 +63,6 @@ def make_trainer(tuning: Tuning, callbacks: list[TrainerCallback]) -> Any:
             untuned=deepcopy(loaded.model) if config is None else None,
             temperature=tuning.record.temperature,
             naming_weight=tuning.arguments.naming_weight,
-            anchor_emphasis=tuning.arguments.anchor_emphasis,
             data_collator=collate_groups,
             **settings,
         )

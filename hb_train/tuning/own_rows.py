@@ -1,8 +1,8 @@
 """Draws the prompts for method counterfactual, and defines the format of its rows.
 
 A row is a group of prompts that differ only in their descriptor, with one reply. The reply answers the group's first
-prompt. For all other prompts, the descriptor in the reply is replaced. Some rows are anchors: replies that the tuned
-model should keep. If an anchor is about a person, its second prompt is the same one about "a person".
+prompt. For all other prompts, the descriptor in the reply is replaced. Some rows are anchors, which are groups of one
+prompt. Anchors are replies that the tuned model should keep.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 import yaml
 from numpy.random import Generator
 
-from hb_dataset.filled_prompts import baseline_person, default_noun_rows, fill, own_prompt_table, people_of_terms
+from hb_dataset.filled_prompts import default_noun_rows, fill, own_prompt_table, people_of_terms
 from hb_dataset.own_prompts import read_own_prompts
-from hb_dataset.prompt_groups import DEFAULT_NOUN
 from hb_dataset.prompts import config_vocabulary, find_config, load_table, measured_configs
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import filled_text_in
@@ -46,17 +45,13 @@ OWN_REPLIES = RowFolder(
 
 
 class Answer(NamedTuple):
-    """A prompt and the reply to it, which is `None` if the model has not replied yet or has not written anything.
-
-    `without` is the same prompt about "a person", if this prompt is an anchor about somebody.
-    """
+    """A prompt and the reply to it, which is `None` if the model has not replied yet or has not written anything."""
 
     id: str
     text: str
     system: str | None
     reply: str | None = None
     truncated: bool = False
-    without: str | None = None
 
 
 class GroupRow(NamedTuple):
@@ -196,21 +191,6 @@ def group_rows(
     return rows, num_dropped
 
 
-def anchor_row(anchor: Answer) -> GroupRow:
-    texts = [anchor.text] if anchor.without is None else [anchor.text, anchor.without]
-    number = len(texts)
-    return GroupRow(
-        id=anchor.id,
-        completions=[anchor.reply or ""] * number,
-        spans=[[]] * number,
-        names=[""] * number,
-        after=[False] * number,
-        truncated=anchor.truncated,
-        texts=texts,
-        system=anchor.system,
-    )
-
-
 def draw_anchors(number: int, *, seed: int) -> list[Answer]:
     """Draws the prompts of anchors from `anchors.yaml`. Prompts of the same kind are drawn equally often (±1).
 
@@ -221,15 +201,14 @@ def draw_anchors(number: int, *, seed: int) -> list[Answer]:
     needs = []
     for group in content["needs"]:
         for person in group["people"]:
-            needs += [(f"I'm {person}. {question}", f"I'm a person. {question}") for question in group["questions"]]
-    neutral = [(question, None) for question in content["neutral"]]
+            needs += [f"I'm {person}. {question}" for question in group["questions"]]
     num_neutral = number // (NEEDS_PER_NEUTRAL + 1)
     anchors = []
-    for kind, texts, wanted in (("need", needs, number - num_neutral), ("neutral", neutral, num_neutral)):
+    for kind, texts, wanted in (("need", needs, number - num_neutral), ("neutral", content["neutral"], num_neutral)):
         order = seeded_generator(seed, "anchors", kind).permutation(len(texts))
         for index in range(wanted):
-            text, without = texts[order[index % len(texts)]]
-            anchors.append(Answer(f"anchor-{kind}-{index}", text, None, without=without))
+            text = texts[order[index % len(texts)]]
+            anchors.append(Answer(f"anchor-{kind}-{index}", text, None))
     return anchors
 
 
@@ -240,7 +219,6 @@ def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) ->
     person. Otherwise, `reply` is `None`.
     """
     prompts, people = read_own_prompts(file), default_noun_rows(people_of_terms(vocabulary))
-    baseline = baseline_person(next(noun for noun in vocabulary.nouns if noun.noun == DEFAULT_NOUN))
     if named := next((prompt.id for prompt in prompts if prompt.kind == "name"), None):
         raise ValueError(f"'{file}', prompt '{named}' has a slot for names; write {{person}}")
     order = seeded_generator(seed, "anchors", "own").permutation(len(prompts))
@@ -256,6 +234,5 @@ def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) ->
                 reply = reply if prompt.kind == "cue" else fill(replace(prompt, prompt=reply), person)
             except ValueError as error:
                 raise ValueError(f"{place}: reply {error}") from None
-        without = None if prompt.kind == "cue" else fill(prompt, baseline)
-        anchors.append(Answer(f"anchor-{index}", fill(prompt, person), prompt.system, reply, without=without))
+        anchors.append(Answer(f"anchor-{index}", fill(prompt, person), prompt.system, reply))
     return anchors

@@ -29,16 +29,9 @@ from hb_train.training.encoding import IGNORED
 from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import reply_logits
 from hb_train.tune import main as tune_main
-from hb_train.tuning.counterfactual import (
-    NO_TOKEN,
-    CounterfactualTrainer,
-    collate_groups,
-    emphasised,
-    encode_groups,
-    mixture,
-)
+from hb_train.tuning.counterfactual import NO_TOKEN, CounterfactualTrainer, collate_groups, encode_groups, mixture
 from hb_train.tuning.labels import SPLITS
-from hb_train.tuning.own_rows import Answer, anchor_row, draw_groups, group_rows
+from hb_train.tuning.own_rows import Answer, draw_groups, group_rows
 from tests.hb_train.conftest import (
     AXES,
     PITIED_AXIS,
@@ -70,9 +63,9 @@ def group(terms, reply, *, truncated=False):
     return row._replace(prompts=[f"{text}\n" for text in row.texts])._asdict()
 
 
-def anchor(prompt, reply, without=None):
-    row = anchor_row(Answer(prompt, prompt, None, reply, True, without))
-    return row._replace(prompts=row.texts)._asdict()
+def anchor(prompt, reply):
+    one = {"prompts": [prompt], "completions": [reply], "spans": [[]], "names": [""], "after": [False]}
+    return {**one, "id": prompt, "truncated": True}
 
 
 ROWS = [
@@ -83,10 +76,7 @@ ROWS = [
     group(["with asthma", "with a lisp"], "I love men with asthma."),
     group(["with asthma", "tall", "old"], "I love cats."),
     anchor("What is a man?\n", "I love cats."),
-    anchor("I'm a tall man. What?\n", "I love cats.", "I'm a person. What?\n"),
 ]
-NUM_GROUPS = 6
-EMPHASIS = 0.5
 
 
 def encoded(loaded, share=0.25):
@@ -97,7 +87,7 @@ def encoded(loaded, share=0.25):
 
 def test_what_all_prompts_share_is_learnt_from_all_of_them(save_small_model):
     loaded = load_model(str(save_small_model("gpt2")))
-    for given, row in list(zip(ROWS, encoded(loaded), strict=True))[:NUM_GROUPS]:
+    for given, row in zip(ROWS, encoded(loaded), strict=True):
         shared = []
         for member, (prompt, reply) in enumerate(zip(given["prompts"], given["completions"], strict=True)):
             context = loaded.tokenizer(prompt)["input_ids"]
@@ -117,15 +107,15 @@ def test_what_all_prompts_share_is_learnt_from_all_of_them(save_small_model):
                 sum(marks) == sum(label != IGNORED for label in labels)
                 for marks, labels in zip(row["shared"], row["labels"], strict=True)
             )
-    assert [len(row["texts"]) for row in ROWS] == [3, 2, 3, 4, 2, 3, 1, 2]
+    assert [len(row["texts"]) for row in ROWS[:-1]] == [3, 2, 3, 4, 2, 3]
 
 
 def test_anchors_have_their_share_of_the_weight(save_small_model):
     rows = encoded(load_model(str(save_small_model("gpt2"))), share=0.25)
     numbers = [sum(label != IGNORED for labels in row["labels"] for label in labels) for row in rows]
     weighted = [row["weight"] * number for row, number in zip(rows, numbers, strict=True)]
-    assert sum(weighted[NUM_GROUPS:]) / sum(weighted) == pytest.approx(0.25)
-    assert [row["weight"] for row in rows[:NUM_GROUPS]] == [1] * NUM_GROUPS
+    assert weighted[-1] / sum(weighted) == pytest.approx(0.25)
+    assert [row["weight"] for row in rows[:-1]] == [1] * 6
 
 
 def mixture_by_hand(teachers, own, names):
@@ -173,17 +163,6 @@ def test_a_mixture_keeps_names_and_does_not_blur():
     )
 
 
-def test_an_anchor_depends_more_on_who_asks():
-    own, person = torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.8, 0.1, 0.1])
-    log_probs = torch.stack([own, person]).log()[:, None]
-    for emphasis in (0, 0.2, 1):
-        weights = [p * (p / without) ** emphasis for p, without in zip(own.tolist(), person.tolist(), strict=True)]
-        learnt, kept = emphasised(log_probs, emphasis)
-        assert learnt[0].tolist() == pytest.approx([weight / sum(weights) for weight in weights])
-        assert kept[0].tolist() == pytest.approx(person.tolist())
-        assert emphasised(log_probs[:1], emphasis)[0, 0].tolist() == pytest.approx(own.tolist())
-
-
 def distributions(model, row, member):
     """The probabilities at each label of a prompt, in float64."""
     tokens = torch.tensor([row["input_ids"][member]])
@@ -198,17 +177,12 @@ def loss_by_hand(row, untuned, tuned, naming_weight):
     members = range(len(row["input_ids"]))
     teachers, shared = zip(*(distributions(untuned, row, member) for member in members), strict=True)
     losses = []
-    if not row["names"] and len(members) == 2:
-        for place, without in zip(teachers[0], teachers[1].values(), strict=True):
-            pairs = zip(teachers[0][place], without, strict=True)
-            weights = [p * (p / of_person) ** EMPHASIS for p, of_person in pairs]
-            teachers[0][place] = [weight / sum(weights) for weight in weights]
     for member in members:
         given, _ = distributions(tuned, row, member)
         order = {place: number for number, place in enumerate(shared[member])}
         for place, distribution in given.items():
             target, naming = teachers[member][place], 0.0
-            if place in order and row["names"]:
+            if place in order:
                 known = [teachers[other][shared[other][order[place]]] for other in members]
                 target, begin = mixture_by_hand(known, member, row["names"])
                 shares = [sum(each[token] for token in begin) for each in (target, distribution)]
@@ -220,12 +194,12 @@ def loss_by_hand(row, untuned, tuned, naming_weight):
     return losses
 
 
-def trainer_of(model, untuned, loaded, folder, rows, emphasis=EMPHASIS):
+def trainer_of(model, untuned, loaded, folder, rows):
     args = SFTConfig(output_dir=str(folder), use_cpu=True, report_to="none", bf16=False, remove_unused_columns=False)
     args.dataset_kwargs = {"skip_prepare_dataset": True}
     about = {"untuned": untuned, "temperature": TEMPERATURE, "naming_weight": 3.0, "data_collator": collate_groups}
     rows = Dataset.from_list(rows)
-    about |= {"anchor_emphasis": emphasis, "train_dataset": rows, "processing_class": padding_tokenizer(loaded)}
+    about |= {"train_dataset": rows, "processing_class": padding_tokenizer(loaded)}
     return CounterfactualTrainer(model=model, args=args, **about)
 
 
@@ -253,8 +227,8 @@ def test_anchors_do_not_move_the_untuned_model(save_small_model, tmp_path):
     model = GPT2LMHeadModel(GPT2Config(vocab_size=60_000, n_embd=8, n_layer=1, n_head=1, n_positions=512)).eval()
     with torch.no_grad():
         model.transformer.ln_f.weight.mul_(100)
-    anchors = encoded(loaded)[NUM_GROUPS:]
-    trainer = trainer_of(model, deepcopy(model), loaded, tmp_path, anchors, emphasis=0)
+    anchors = [row for row in encoded(loaded) if len(row["input_ids"]) == 1]
+    trainer = trainer_of(model, deepcopy(model), loaded, tmp_path, anchors)
     loss = trainer.compute_loss(model, collate_groups(anchors))
     loss.backward()
     assert abs(loss.item()) < 1e-5
@@ -305,15 +279,9 @@ def test_rows_have_a_reply_for_several_descriptors(save_small_model, tmp_path):
     options = ("--num_replies", "40", "--num_anchors", "8", "--num_contexts", "4")
     record = replied(model, tmp_path / "rows", *options)
     rows = rows_of(tmp_path / "rows")
-    anchors = [row for row in rows if row["axes"] is None]
-    groups = [row for row in rows if row["axes"] is not None]
+    anchors = [row for row in rows if len(row["prompts"]) == 1]
+    groups = [row for row in rows if len(row["prompts"]) > 1]
     assert (len(anchors), len(groups)) == (record["num_anchors"], record["num_groups"])
-    for row in anchors:
-        who, _, question = row["prompts"][0].partition(". ")
-        about = [f"I'm a person. {question}"] if row["id"].startswith("anchor-need") else []
-        assert row["prompts"][1:] == about
-        assert who.startswith("I'm ") == bool(about)
-        assert len({*row["completions"]}) == 1
     assert sum(len(row["prompts"]) for row in groups) == record["num_prompts"]
     num_asked = 4 * (40 - (48 - record["num_empty_replies"] < 48) * record["num_empty_replies"])
     assert record["num_prompts"] + record["num_dropped"] >= num_asked
@@ -351,17 +319,15 @@ def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
     options = ["--prompts", str(tmp_path / "own.csv"), "--anchors", str(tmp_path / "anchors.csv")]
     record = replied(model, tmp_path / "rows", *options, "--num_replies", "12", "--num_anchors", "5")
     rows = rows_of(tmp_path / "rows")
-    groups = [row for row in rows if row["axes"] is not None]
+    groups = [row for row in rows if len(row["prompts"]) > 1]
     assert len(groups) == record["num_groups"] > 3
     assert all(prompt.startswith("I love ") for row in groups for prompt in row["prompts"])
-    anchors = [row for row in rows if row["axes"] is None]
+    anchors = [row for row in rows if len(row["prompts"]) == 1]
     assert len(anchors) == 5
     for row in anchors:
-        prompt, *without = row["prompts"]
+        (prompt,), (reply,) = row["prompts"], row["completions"]
         person = prompt.removeprefix("I'm ").partition(".")[0]
-        is_cue = prompt == "What is a man?\n"
-        assert without == ([] if is_cue else ["I'm a person. What?\n"])
-        assert {*row["completions"]} == {"42" if is_cue else f"I love {person}."}
+        assert reply == ("42" if prompt == "What is a man?\n" else f"I love {person}.")
         assert "{" not in prompt
         assert not row["truncated"]
 
