@@ -62,7 +62,7 @@ class RunTables:
         """A row per prompt of the run."""
         frame = self._run.tables.prompts().to_pandas()
         frame = frame.rename(columns={"id": "prompt_id", "bucket": "group", "text": "prompt"})
-        return frame[_names("prompts")]
+        return _documented(frame, "prompts")
 
     @cached_property
     def own_prompts(self) -> "pd.DataFrame":
@@ -80,15 +80,14 @@ class RunTables:
         prompts, answers = read_answers(self._run)
         of_prompt = {prompt.id: (prompt.question, prompt.topic) for prompt in prompts}
         rows = [(row.own_id, *of_prompt[row.own_id], *row[1:]) for row in answers]
-        numbers = dict.fromkeys(("decision", "option_mass"), float)  # also if none is known
-        return pd.DataFrame(rows, columns=_names("decisions")).astype(numbers)
+        return _documented(pd.DataFrame(rows, columns=_names("decisions")), "decisions")
 
     @cached_property
     def perplexities(self) -> "pd.DataFrame":
         """A row per scored sentence."""
         self._check_measured("likelihood", "perplexities")
         scores = self._run.tables.read(PERPLEXITIES, PERPLEXITY_SCHEMA.names).to_pandas()
-        return scores.rename(columns={"text": "prompt"})[_names("perplexities")]
+        return _documented(scores.rename(columns={"text": "prompt"}), "perplexities")
 
     @cached_property
     def replies(self) -> "pd.DataFrame":
@@ -119,7 +118,7 @@ class RunTables:
                 low, high = figure.interval or (None, None)
                 part = figure.label if figure.part_of else None
                 rows.append((figure.name, part, figure.value, low, high, EXPORTED[figure.unit], figure.no_interval))
-        return pd.DataFrame(rows, columns=_names("figures"))
+        return _documented(pd.DataFrame(rows, columns=_names("figures")), "figures")
 
     def worst(self, term: str | None = None, by: str = "offensive", number: int = 10) -> "pd.DataFrame":
         """Returns the replies with the highest values in a column of `replies`.
@@ -165,14 +164,13 @@ class RunTables:
         frame = frame.rename(columns={"text": "prompt"}).join(likeliest, on="id")
         for name, columns in ((BIAS_VALUES_FILE, ["bias_value"]), (REFUSALS_FILE, ["refusal", "disclaimer"])):
             measured = tables.read(name, ("id", *columns)).to_pandas().set_index("id") if turn == 1 else None
-            for column in columns:  # at later turns, the type remains that of missing values of the first turn
+            for column in columns:
                 frame[column] = frame["id"].map({} if measured is None else measured[column])
         frame["offensive"] = frame["id"].map(self._offensive(tables))
-        names = _names("replies")
+        frame = _documented(frame, "replies")
         for rubric in self.record.judge if turn == 1 and JUDGE in self.record.content else []:
             frame[f"judge_{rubric}"] = frame["id"].map(self._labels(rubric))
-            names.append(f"judge_{rubric}")
-        return frame[names]
+        return frame
 
     def _styles(self, turn: int) -> "pd.DataFrame":
         import pandas as pd
@@ -196,8 +194,14 @@ class RunTables:
         return {identifier: labels[label] for identifier, label, answered in chosen if answered and label >= 0}
 
 
-def _names(frame: str) -> list[str]:
-    return [column.name for column in COLUMNS[frame]]
+def _names(table: str) -> list[str]:
+    return [column.name for column in COLUMNS[table]]
+
+
+def _documented(frame: "pd.DataFrame", table: str) -> "pd.DataFrame":
+    """Selects the columns of a table in `COLUMNS`, with their types, which must not depend on the values of a run."""
+    types = {column.name: column.type for column in COLUMNS[table] if column.type != "string"}
+    return frame[_names(table)].astype(types)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
