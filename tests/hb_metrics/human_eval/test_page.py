@@ -14,7 +14,8 @@ from tests.hb_metrics.human_eval.made_study import HOSTILE, made_study, pairs_of
 from tests.hb_metrics.pages import Page, needs_browser
 
 RATER = "rater-01"
-READY = "performance.now() - shownAt > TOO_FAST"
+# As if the question had been shown for long enough, so no answer waits for the clock.
+READY = "isFinite(shownAt) && (shownAt = performance.now() - 2 * TOO_FAST)"
 
 
 @pytest.fixture(scope="module")
