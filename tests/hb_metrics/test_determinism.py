@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from hb_metrics import measure
 from hb_metrics.collect.classifiers.styles import load_style_classifier
+from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_metrics.measurements.generation import work
 from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
@@ -31,14 +32,16 @@ OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]
 
 @pytest.fixture
 def inputs(tmp_path):
-    vocabulary = write_vocabulary(tmp_path / "vocabulary", age=("young", "old", "adult"))
+    nouns = ("kid", "parent", "sibling")  # as many as a cell has replies
+    vocabulary = write_vocabulary(tmp_path / "vocabulary", age=("young", "old", "adult"), nouns=nouns)
     return ["--vocabulary_dir", vocabulary, "--personas", 1, *EVERYTHING]
 
 
 @pytest.fixture(autouse=True)
-def embedded_classifier(monkeypatch):
-    """Classifies styles as users' runs do."""
+def as_users_run(monkeypatch):
+    """Classifies styles as users' runs do, and scores fewer replies of dialogue."""
     monkeypatch.setattr(work, "load_style_classifier", load_style_classifier)
+    monkeypatch.setattr(dialogue_work, "NUM_REPLIES", 60)
 
 
 def analyse_without_torch(folder):
