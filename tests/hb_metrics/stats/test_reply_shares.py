@@ -110,7 +110,7 @@ def test_intervals_hold_the_share_of_these_terms(name, sets):
     found = DESIGNS[name].outcome(sets)
     # Above 97.5 %: where one or two replies differ from the others of their terms.
     assert 0.935 - (sets < 4000) * 0.015 < found.held < 0.985 + (sets < 4000) * 0.005
-    assert found.width < 1.3
+    assert found.width < 1.2
 
 
 def test_templates_that_decide_most_replies_leave_few_rare_ones():
