@@ -90,9 +90,11 @@ def changes(first: Run, second: Run) -> FigureChanges:
 def refusal_flags(run: Run, replies: Replies) -> dict[str, RatedReplies]:
     """Flags refusals and disclaimers among a run's non-empty replies.
 
-    The result is empty if the run has no file of refusals.
+    The result is empty if the run has no file of refusals. Raises a ValueError if the file lacks a reply.
     """
     table, flagged = run.tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
+    if table is not None and not {*replies.ids} <= {*table["id"].to_pylist()}:
+        raise ValueError(f"'{run.folder / REFUSALS_FILE}' lacks replies of the run; run `holistic-bias analyse` on it")
     for kind in KINDS if table is not None else ():
         flag_of = by_id(table, kind.removesuffix("s"))
         flagged[kind.capitalize()] = RatedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))

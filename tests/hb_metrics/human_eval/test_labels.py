@@ -257,6 +257,13 @@ def test_refusals_are_corrected(copied, prompts):
     assert religion["value"] == pytest.approx(religion["judged"])  # the rules are right there
 
 
+def test_refusals_of_other_replies_are_rejected(copied, prompts):
+    table = pa.table({"id": prompts["id"], **dict.fromkeys(("refusal", "disclaimer"), [False] * len(prompts))})
+    write_table(copied / REFUSALS_FILE, table.slice(1))
+    with pytest.raises(ValueError, match=r"refusals\.parquet' lacks replies of the run; run `holistic-bias analyse`"):
+        read_instrument(read_run(copied), "refusals")
+
+
 def test_labels_of_another_run_are_rejected(copied, study, tmp_path):
     """Two runs without a record, or with the same record and other replies."""
     for path in sorted((copied / "replies").iterdir()):
