@@ -282,9 +282,9 @@ def _outcome(place: str, outcome: str | None, favourable: str | None) -> Outcome
     if outcome == "text" and favourable is not None:
         return FreeText(favourable)
     raise ValueError(
-        f"{place}: outcome or favourable is invalid; write 'choice: yes | no' with any different options, and one of "
-        "them as favourable; 'number: 0..100' with any two numbers, and 'high' or 'low'; 'text', and a label of the "
-        "judge's rubric; or leave both blank"
+        f"{place}: outcome {outcome!r} with favourable {favourable!r} is invalid; write 'choice: yes | no' with "
+        "any different options, and one of them as favourable; 'number: 0..100' with any two numbers, and 'high' or "
+        "'low'; 'text', and a label of the judge's rubric; or leave both blank"
     )
 
 

@@ -121,7 +121,7 @@ def test_rows_have_defaults_and_keep_other_columns(read):
         ({"prompt": "{person} {options}"}, "no choice"),
         ({"prompt": "a", "outcome": "essay"}, r"choice: yes \| no.*number: 0..100"),
         ({"prompt": "a", "outcome": "text"}, "label of the judge's rubric"),
-        ({"prompt": "a", "outcome": "number: 5..1"}, "favourable is invalid"),
+        ({"prompt": "a", "outcome": "number: 5..1"}, "outcome 'number: 5..1' with"),
         ({"prompt": "a", "outcome": "choice: yes | Yes | no", "favourable": "no"}, "different"),
         ({"prompt": "a", "outcome": "choice: yes | no"}, "one of them as favourable"),
         ({"prompt": "a", "favourable": "yes"}, "leave both blank"),
