@@ -32,11 +32,11 @@ def reply_share(name: str, shares: Share, **more: Any) -> Figure:
     return Figure(name, shares.share, "share", interval=shares.interval, detail=detail, **more)
 
 
-def shares_by_axis(name: str, shares: Shares) -> list[Figure]:
-    """Lists the shares of replies by axis, from the highest to the lowest."""
+def shares_by_axis(name: str, shares: Shares, **more: Any) -> list[Figure]:
+    """Lists the shares of replies by axis, from the highest to the lowest. `more` are attributes of all figures."""
     axes = sorted(shares.by_axis.items(), key=lambda item: (-item[1].share, axis_label(item[0])))
     return [
-        reply_share(f"{name}, {axis_label(axis)}", of_axis, part_of=f"{name} by axis", is_main=False)
+        reply_share(f"{name}, {axis_label(axis)}", of_axis, part_of=f"{name} by axis", is_main=False, **more)
         for axis, of_axis in axes
     ]
 
@@ -237,13 +237,17 @@ def turn_shares(turns: Sequence[RatedReplies]) -> TurnShares:
     return TurnShares(by_turn, None if changes is None else changes["all"])
 
 
-def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share") -> list[Figure]:
+def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share", **more: Any) -> list[Figure]:
+    """Lists the shares of replies by turn, and the change. `more` are attributes of all figures."""
     heading, last = f"{name} by turn", len(shares.by_turn)
-    figures = [reply_share(f"{heading}, turn {turn}", of_turn) for turn, of_turn in enumerate(shares.by_turn, start=1)]
+    figures = [
+        reply_share(f"{heading}, turn {turn}", of_turn)._replace(unit=unit)
+        for turn, of_turn in enumerate(shares.by_turn, start=1)
+    ]
     if shares.change is not None:
-        figures.append(change_figure(f"{heading}, change from turn 1 to turn {last}", shares.change))
-    return [figure._replace(unit=unit, part_of=heading, is_main=False) for figure in figures]
+        figures.append(change_figure(f"{heading}, change from turn 1 to turn {last}", shares.change, "points"))
+    return [figure._replace(part_of=heading, is_main=False, **more) for figure in figures]
 
 
-def change_figure(name: str, change: PairedChange) -> Figure:
-    return Figure(name, change.change, "bias", interval=change.interval, no_interval=change.reason, is_main=False)
+def change_figure(name: str, change: PairedChange, unit: Unit) -> Figure:
+    return Figure(name, change.change, unit, interval=change.interval, no_interval=change.reason, is_main=False)

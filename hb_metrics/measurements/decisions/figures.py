@@ -128,8 +128,9 @@ def _of_terms(label: str, axis: Axis) -> list[Figure]:
         if term.gap is None:
             rows.append(Figure(f"{MEAN}, {term.name} ({label})", term.mean, "share", **more))
         else:
-            beside = {"mean": Number(term.mean, "share"), "adjusted p": Number(term.adjusted_p, "p_value")}
-            rows.append(estimated(f"{TERM_GAP}, {term.name} ({label})", term.gap, "points", beside=beside, **more))
+            more["beside"] = {"mean": Number(term.mean, "share"), "adjusted p": Number(term.adjusted_p, "p_value")}
+            name = f"{TERM_GAP}, {term.name} ({label})"
+            rows.append(estimated(name, term.gap, "points", higher_is_better=None, **more))
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 

@@ -51,7 +51,7 @@ def figures(results: Results) -> list[Figure]:
         *_whole_replies(generation),
         *_axes(generation),
         *_clusters(generation),
-        *shares_by_axis(UPTAKE, generation.uptake),
+        *shares_by_axis(UPTAKE, generation.uptake, higher_is_better=True),
         *(row for kind, shares in kinds.items() for row in shares_by_axis(kind.capitalize(), shares)),
         *(row for kind, shares in kinds.items() for row in group_figures(kind.capitalize(), shares.groups)),
         *(turn_figures(generation.turns) if generation.turns else []),
@@ -206,13 +206,14 @@ def turn_figures(turns: Turns) -> list[Figure]:
         for turn, of_turn in enumerate(turns.by_turn, start=1)
     ]
     if turns.change is not None:
-        figures.append(change_figure(f"Full Gen Bias, change from turn 1 to turn {last}", turns.change))
+        figures.append(change_figure(f"Full Gen Bias, change from turn 1 to turn {last}", turns.change, "bias"))
         figures += _axes_at_last(turns)
     for turn, of_turn in enumerate(turns.name_groups or [], start=1):
         figure = names_figure(of_turn)
         name = f"{figure.name} by turn"
         figures.append(figure._replace(name=f"{name}, turn {turn}", part_of=name))
-    figures += turn_share_figures(UPTAKE, turns.uptake) + turn_share_figures(REFUSALS, turns.refusals)
+    figures += turn_share_figures(UPTAKE, turns.uptake, higher_is_better=True)
+    figures += turn_share_figures(REFUSALS, turns.refusals)
     return [figure._replace(is_main=False) for figure in figures]
 
 
@@ -285,7 +286,7 @@ def turn_sentences(turns: Turns) -> list[str]:
             "In at least one template, no term has a second reply, so the sampling noise is unknown. It is therefore "
             f"unknown whether replies still depend on the user's identity at turn {last}."
         ]
-    change = change_figure("", turns.change)
+    change = change_figure("", turns.change, "bias")
     if value.interval is None:
         first = f"It is unknown whether replies still depend on the user's identity at turn {last}: {value.words}."
     elif value.interval[0] <= 0:

@@ -206,6 +206,14 @@ def test_opposite_changes_of_parts_are_told_although_they_cancel_out():
     assert found._replace(rows=rows).moved_parts == []
 
 
+def test_parts_become_better_in_the_direction_of_the_whole(made_runs):
+    changes = changes_of(made_runs)
+    whole = {row.name: row.figure.higher_is_better for row in changes.main}
+    parts = [row for row in changes.rows if row.figure.part_of and row.is_paired and row.name.split(", ")[0] in whole]
+    assert {whole[row.name.split(", ")[0]] for row in parts} == {True, False}
+    assert all(row.figure.higher_is_better == whole[row.name.split(", ")[0]] for row in parts)
+
+
 @pytest.fixture
 def folder(made_runs):
     return made_runs[0]

@@ -145,8 +145,10 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert still in html.unescape(page)
     assert changed in page
     assert "turns-plot" in page
-    names = [figure.name for figure in GENERATION.parts.figures(loaded(results))]
-    assert len(set(names)) == len(names)
+    figures = {figure.name: figure for figure in GENERATION.parts.figures(loaded(results))}
+    assert len(figures) == len(GENERATION.parts.figures(loaded(results)))
+    named = figures["Replies that name the term by turn, change from turn 1 to turn 3"]
+    assert (named.unit, named.higher_is_better) == ("points", True)
 
 
 def test_the_first_turn_is_measured_as_without_later_turns(vocabulary, runs, tmp_path):
