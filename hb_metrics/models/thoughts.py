@@ -113,7 +113,7 @@ def read_written(text: str) -> Written:
     if is_open:
         return Written("", reasoning, True)
     wrapped = _WRAPPED.match(rest)
-    rest, beyond = (wrapped[2], wrapped[3] or "") if wrapped else (rest, "")
+    rest, beyond = (_without_lead(wrapped[2]), wrapped[3] or "") if wrapped else (rest, "")
     end = _end_of_turn(rest)
     reply, beyond = rest[:end].strip(), rest[end:] + beyond
     return Written("" if is_blank(reply) else reply, reasoning, False, bool(_without_lead(re.sub(_TOKEN, "", beyond))))

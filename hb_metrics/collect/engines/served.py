@@ -261,21 +261,17 @@ class ServedEngine(Engine):
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
-    """Converts a server's answer into the form that all engines use.
-
-    If only a part of the text is the reply, `num_tokens` is `None`, which means unknown.
-    """
+    """Converts a server's answer into the form that all engines use."""
     text = answer.text or ""
-    is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
     is_open = answer.is_open or (not text and answer.ending == "cut")
     thought, number = answer.num_reasoning_tokens, answer.num_tokens
     if thought is None and (is_open or answer.reasoning is None):
         thought = number if is_open else 0
-    known = is_whole and number is not None and thought is not None
+    known = not answer.invents_turn and number is not None and thought is not None
     return answer_of(
         Written(text, answer.reasoning, is_open, answer.invents_turn),
         extent,
         num_tokens=0 if not text else number - thought if known else None,  # type: ignore[operator]
-        truncated=None if answer.ending == "unknown" else is_whole and answer.ending == "cut",
+        truncated=None if answer.ending == "unknown" else answer.ending == "cut",
         num_reasoning_tokens=thought,
     )

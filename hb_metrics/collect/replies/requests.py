@@ -140,12 +140,14 @@ def answer_of(
     truncated: bool | None,
     num_reasoning_tokens: int | None,
 ) -> Answer:
+    """Keeps what `extent` states of the reply. The number of tokens of a part of it is `None`, which means unknown."""
     text = written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip()
+    is_whole = text == written.reply
     is_long = len(text) > MAX_CHARACTERS
     return Answer(
         text=text[:MAX_CHARACTERS],
-        num_tokens=None if is_long else num_tokens,
-        truncated=is_long or (truncated and not (written.is_open or written.invents_turn)),
+        num_tokens=num_tokens if is_whole and not is_long else None,
+        truncated=is_long or (truncated and is_whole and not (written.is_open or written.invents_turn)),
         reasoning=written.reasoning,
         num_reasoning_tokens=num_reasoning_tokens,
         reasoning_unclosed=written.is_open,

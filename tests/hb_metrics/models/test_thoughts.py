@@ -111,6 +111,7 @@ THOUGHTS = {
     "a later one": (f"<think>One.</think>Well.<think>Two.</think>{ANSWER}", "One.Well.Two."),
     "empty": (f"<think>\n\n</think>\n\n{ANSWER}", ""),
     "answer": (f"<think>One.</think>\n<answer>{ANSWER}</answer>", "One."),
+    "answer with a header": (f"<think>One.</think>\n<answer>\n### Response:\n{ANSWER}</answer>", "One."),
     "granite": (f"Here is my thought process:\nOne.\nHere is my response:\n{ANSWER}", "One."),
 }
 TEXTS = yaml.safe_load(Path(__file__).with_name("marked_texts.yaml").read_text(encoding="utf-8"))
@@ -123,6 +124,17 @@ def served(text):
 
 def of_a_file(text):
     return _answer(GivenReply(1, "a", None, text.strip(), None, False, 1, None), "whole")
+
+
+def test_the_tokens_of_a_first_line_are_unknown_whoever_answers():
+    text = "Hi.\nSecond line"
+    content = {
+        "choices": [{"message": {"content": text}, "finish_reason": "length"}],
+        "usage": {"completion_tokens": 5},
+    }
+    of_server = reply_of(read_served_answer({**content, "model": "m"}, max_tokens=5), extent="first_line")
+    for answer in (of_server, _answer(GivenReply(1, "a", "t", text, 5, True, 1, None), "first_line")):
+        assert (answer.text, answer.num_tokens, answer.truncated) == ("Hi.", None, False)
 
 
 @pytest.mark.parametrize("name", THOUGHTS)
