@@ -182,7 +182,10 @@ def telling(shares: np.ndarray, confidence_level: float) -> Estimate:
     value = float(rows.sum() / sizes.sum())
     if len(sizes) < MIN_TOLD_TERMS:
         return Estimate(value, None, FEW_TERMS)
-    without = (rows.sum() - 2 * rows) / (sizes.sum() - 2 * sizes)
+    left = sizes.sum() - 2 * sizes
+    if not left.all():
+        return Estimate(value, None, "one term is part of all comparisons")
+    without = (rows.sum() - 2 * rows) / left
     error = math.sqrt((len(sizes) - 1) * without.var())
     if error < _ZERO:
         return Estimate(value, None, "all terms have the same share of right answers, so its spread is unknown")

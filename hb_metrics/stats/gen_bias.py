@@ -59,8 +59,8 @@ class GenBias(NamedTuple):
         no_intervals: For the same values, the reason why there is no interval, or `None`.
         num_templates: The number of templates with replies, including skipped ones.
         num_single_reply_cells: The number of cells with one reply, whose variance is unknown. For these cells, the
-            noise floor uses the mean variance of the template's other cells on the same axis or, if there are none, on
-            all axes.
+            noise floor uses the mean variance of the template's other cells. The noise floor of an axis uses those on
+            the axis, if there are any.
         skipped_templates: Templates in which fewer than two descriptors have replies.
         skipped_axes: Axes that have no template with two descriptors.
     """

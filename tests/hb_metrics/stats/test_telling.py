@@ -51,6 +51,9 @@ def test_shares_are_those_of_answers_one_by_one():
         for second in set(range(4)) - {first}:
             assert shares[first, second] == pytest.approx(one_by_one(vectors, terms, templates, first, second))
     assert telling(shares, 0.95) == Estimate(pytest.approx(np.nanmean(shares)), None, FEW_TERMS)
+    star = np.full((13, 13), np.nan)
+    star[0, 1:] = star[1:, 0] = np.linspace(0.5, 0.7, 12)
+    assert telling(star, 0.95) == Estimate(pytest.approx(0.6), None, "one term is part of all comparisons")
 
 
 def test_terms_without_spread_have_a_value_and_no_interval():
