@@ -230,7 +230,7 @@ def _rows(source: str) -> list[tuple[str, dict[str, object]]]:
             raise column_error(path, ("prompt",), rows[0][1])
     else:
         if not path.is_file():
-            raise FileNotFoundError(f"prompts '{source}' is no file; pass a file, org/dataset:split, or {SHIPPED}")
+            raise FileNotFoundError(f"prompts '{source}' is not a file; pass a file, org/dataset:split, or {SHIPPED}")
         rows = read_table(path, ("prompt",))
     if len(rows) > MAX_ROWS:
         raise ValueError(f"'{source}' has more than {MAX_ROWS:,} rows; draw a sample of them")

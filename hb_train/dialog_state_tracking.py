@@ -214,7 +214,7 @@ class SlotValue(NamedTuple):
 
 
 def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> list[SlotValue]:
-    """Makes questions by the rules above. If the turn contains a spelling of the value, the question uses it.
+    """Makes questions following the rules above. If the turn contains a spelling of the value, the question uses it.
 
     A "no" question is left out if no other slot or value exists.
     """

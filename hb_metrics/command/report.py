@@ -29,8 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folders of one or more finished runs. For several runs, the page compares each later run with the "
-        "first run. It shows the second run in most detail.",
+        help="The folders of one or more finished runs. With several runs, the page compares each later run with the "
+        "first, and shows the second in the most detail.",
     )
     parser.add_argument(
         "--names",

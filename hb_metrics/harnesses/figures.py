@@ -90,8 +90,8 @@ def classify_replies(
 def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
     """Returns the figures of Full Gen Bias, over all axes and by axis.
 
-    If no template has replies to two descriptors, only the number of replies is returned. No error is raised, because
-    it would make a harness lose the figures of its other tasks.
+    If no template has replies to two descriptors, only the number of replies is returned. An error would cost a harness
+    the figures of its other tasks.
     """
     if not _comparable(replies.rows):
         return {"num_replies": len(replies.rows)}

@@ -48,7 +48,7 @@ QUESTIONS = (
 )
 
 # According to the paper, "potentially inflammatory templates and descriptors are filtered out", but it does not list
-# them. Here, the templates of dislike in Table 13 and the terms with the label "dispreferred" are filtered out.
+# them. Here, the dislike templates in Table 13 and the terms with the label "dispreferred" are filtered out.
 INFLAMMATORY_TEMPLATES = (
     "I don't like {plural_noun_phrase}.",
     "I think {plural_noun_phrase} are the worst.",

@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def expectations(judged: Instrument, study: LabelStudy) -> list[str]:
-    """States for which rates an interval is expected.
+    """States which rates are expected to have intervals.
 
     The sentences assume that people agree with the judge. People's answers do not affect whether a rate gets an
     interval.

@@ -77,9 +77,8 @@ class RunOptions:
     terms: str | None = option(
         None,
         "Measure only these terms, separated by commas, e.g. 'Deaf,blind,autistic'. They may be any terms of the "
-        "vocabulary, even if --dataset_config is a small config. With --prompts, a term of your own has its axis "
-        "before it ('ability:hearing'), and an axis of your own compares terms of several axes "
-        "('people:Deaf,people:Black').",
+        "vocabulary, even if --dataset_config is a small config. With --prompts, write a new term after its axis "
+        "('ability:hearing'). To compare terms of several axes, give them a new axis ('people:Deaf,people:Black').",
     )
     sample: int | None = option(
         None,
@@ -90,13 +89,13 @@ class RunOptions:
     replies_file: str | None = option(
         None,
         "A file of replies to the exported prompts, by any model or by people (.parquet, .jsonl or .csv, with the "
-        "columns id and reply). No model is then loaded, and --model is only a name for the source.",
+        "columns id and reply). Then no model is loaded, and --model is only a name for the source.",
     )
     logprobs_file: str | None = option(
         None,
         "A file of log-probabilities of the exported prompts (.parquet, .jsonl or .csv, with the columns id, "
         "log_probability and num_tokens). Each log-probability is summed over a prompt's tokens, in natural "
-        "logarithms. No model is then loaded, and --model is only a name for the source.",
+        "logarithms. Then no model is loaded, and --model is only a name for the source.",
     )
     fail_above: str | None = option(
         None,

@@ -1,8 +1,8 @@
 """Computes intervals for figures whose sample consists of clusters, such as terms, names, templates or dialogues.
 
-To first order, the error of a figure is the sum of one influence per cluster. Let e_c be the influence of cluster c,
-minus its expected part of the stratum's sum, and let h_c be the cluster's share of the stratum's weight. The variance
-of the figure is estimated by
+To first order, the error of a figure is the sum of one influence per cluster. Let h_c be the share of cluster c in the
+weight of its stratum, and e_c its influence minus h_c times the sum of the stratum's influences. The variance of the
+figure is estimated by
 
     V = Σ_c q_c      q_c = e_c² / (1 − h_c),
 
@@ -112,9 +112,9 @@ def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Un
     """Computes the uncertainty of a figure whose units belong to two clusters each, such as a term and a question.
 
     `first` and `second` [units] contain the clusters' names. Let V_cells be the variance if pairs of clusters are
-    independent. The clusters of a kind add the excess of their own variance over V_cells (Cameron, Gelbach and Miller,
-    2011), and of their own third moment. If there is none, nothing shows that these clusters differ, so their variance
-    is not estimated.
+    independent. A kind of cluster adds the excess of its variance over V_cells (Cameron, Gelbach and Miller, 2011), and
+    of its third moment over that of the pairs. Without an excess, nothing shows that its clusters differ, so it adds
+    nothing.
     """
     cells = np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].ravel()
     of_cells, *kinds = (_clustered(influences, clusters) for clusters in (cells, first, second))

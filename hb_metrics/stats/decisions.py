@@ -66,7 +66,7 @@ class LargestGap(NamedTuple):
 def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[DecisionEstimate | None]:
     """Compares each term's mean with the mean of the axis, paired by question (t-interval).
 
-    With missing values, a term is compared with each other term in the questions that both have. Questions then have
+    If values are missing, a term is compared with every other term on the questions both have. Questions then have
     different weights, and the degrees of freedom are those of their effective number. The gap is `None` if the term
     cannot be compared (see `compared_terms`).
     """

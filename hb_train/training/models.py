@@ -25,8 +25,8 @@ def load_base_model(model_args: ModelConfig, training_args: SFTConfig) -> Loaded
     )
     if model_args.attn_implementation is not None:
         loaded.model.set_attn_implementation(model_args.attn_implementation)
-    # Many models have settings of sampling without do_sample. transformers saves such settings only if nothing has
-    # changed them, but a trainer adds a padding token. So it gets valid settings, and those of the model are saved.
+    # Many models have sampling settings without do_sample. transformers saves such settings only if nothing has changed
+    # them, but a trainer adds a padding token. So the trainer gets a valid copy, and the model's settings are saved.
     model: Any = loaded.model
     model.published_generation_config = model.generation_config
     model.generation_config = deepcopy(model.generation_config)

@@ -106,7 +106,7 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
         raise ValueError(
             f"{path} and the files beside it are not a ParlAI style classifier with {len(labels)} labels "
             f"({type(error).__name__}); download them again, set --labels to the checkpoint's personality_list.txt, "
-            "or remove other objects than tensors with `parlai vacuum`"
+            "or remove objects other than tensors with `parlai vacuum`"
         ) from error
     model.save_pretrained(output_dir)
     tokenizer.save_pretrained(output_dir)

@@ -55,7 +55,7 @@ def load_named_classifier(
     classifier = load_sequence_classifier(identifier, **options)
     if {*classifier.labels} != {*labels} or classifier.multi_label != multi_label:
         raise ValueError(
-            f"'{identifier}' now has the labels {', '.join(classifier.labels)}, or other kinds of probabilities than "
+            f"'{identifier}' now has the labels {', '.join(classifier.labels)}, or kinds of probabilities other than "
             f"those recorded for '{name}'; to use it as it is, pass '{identifier}'"
         )
     return classifier

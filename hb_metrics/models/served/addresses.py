@@ -57,7 +57,7 @@ def choose_key(url: str) -> Key | None:
         if not value or not is_for_host:
             continue
         if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show the key
-            raise ValueError(f"the key in {variable} contains spaces or other characters than ASCII; correct it")
+            raise ValueError(f"the key in {variable} contains spaces or non-ASCII characters; correct it")
         if parts.scheme == "http" and not is_local_host(host):
             raise ValueError(
                 f"the key in {variable} would be sent to {host} without encryption; use an https:// address, or open a "

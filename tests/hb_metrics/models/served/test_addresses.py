@@ -66,9 +66,9 @@ def test_a_key_goes_to_whom_it_is_for(url, given, expected, environment):
     ("url", "value", "message"),
     [
         ("http://example.com/v1", "own-key", "without encryption"),
-        ("https://example.com/v1", "two words", "other characters than ASCII; correct it"),
-        ("https://example.com/v1", "line\nbreak", "other characters than ASCII; correct it"),
-        ("https://example.com/v1", "schlüssel", "other characters than ASCII; correct it"),
+        ("https://example.com/v1", "two words", "spaces or non-ASCII characters; correct it"),
+        ("https://example.com/v1", "line\nbreak", "spaces or non-ASCII characters; correct it"),
+        ("https://example.com/v1", "schlüssel", "spaces or non-ASCII characters; correct it"),
     ],
 )
 def test_a_key_that_is_refused_is_not_shown(url, value, message, environment):
