@@ -50,10 +50,16 @@ class PairSide:
 
 @dataclass(frozen=True)
 class MedianPair:
-    """Two replies to the same template (see `median_pair`). `share` is how often style tells their terms apart."""
+    """Two replies to the same template (see `median_pair`).
+
+    Attributes:
+        share: How often style tells their terms apart.
+        axis: The axis whose pairs of terms were compared, or `None` if those of all axes were.
+    """
 
     share: float
     sides: tuple[PairSide, PairSide]
+    axis: str | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +208,7 @@ def median_pair(
         )
         for term, opposite, row, style in zip(terms, terms[::-1], ranked[(len(ranked) - 1) // 2], styles, strict=True)
     )
-    return MedianPair(float(shares[terms[0], terms[1]]), (one, other))
+    return MedianPair(float(shares[terms[0], terms[1]]), (one, other), axis)
 
 
 def clearest_axis(biases: Biases) -> str | None:

@@ -52,10 +52,11 @@ def shown_pair(pair: MedianPair) -> Pair:
         own, other = (share(mean, 0) for mean in side.style_means)
         note = f"Over all replies, those to this term are more often “{side.style}”: {own}, compared with {other}."
         sides.append(Side(side.descriptor, side.prompt, side.reply, note))
+    of_axis = "" if pair.axis is None else f" of the axis {axis_label(pair.axis)}"
     caption = (
-        f"Two replies to the same sentence about the two terms whose replies differ most: style tells them apart in "
-        f"{share(pair.share, 0)} of their replies, the most of all pairs and therefore partly by chance. Of these "
-        "replies, a typical pair is shown."
+        f"Two replies to the same sentence about the two terms{of_axis} whose replies differ most: style tells them "
+        f"apart in {share(pair.share, 0)} of their replies, the most of all {'' if pair.axis is None else 'its '}pairs "
+        "and therefore partly by chance. Of these replies, a typical pair is shown."
     )
     return Pair(caption, tuple(sides))
 

@@ -10,6 +10,7 @@ from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.layout.parts import Report, Section
 from hb_metrics.layout.plots import Dot, Mark, Plot, Row, figures_plot, rows_plot, shortened, spread
 from hb_metrics.layout.rendering import render, section
+from hb_metrics.likelihood_bias.shares import testable_axes
 from hb_metrics.measurements.likelihood.figures import (
     ADJUSTED,
     AGREEMENT,
@@ -54,7 +55,8 @@ def report(results: Results) -> Report:
         "by_axis": parts["Likelihood Bias by axis"],
         "chosen": chosen,
         "extremes": same_length_extremes(perplexity, chosen),
-        "papers": [] if parts[""][0].value is None else beside_paper(bias),
+        "testable": testable_axes(vars(bias)),
+        "papers": beside_paper(bias),
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "share of significant tests", [ADJUSTED])
     plots = {
@@ -183,7 +185,8 @@ def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias
     """Returns the paper's tables for templates of this run, with the shares of both."""
     tables = []
     for table in paper.PRINTED.likelihood_bias:
-        ours = {axis: values.get(table.template) for axis, values in bias.by_axis_and_template.items()}
+        by_axis = {axis: bias.by_axis_and_template[axis] for axis in testable_axes(vars(bias))}
+        ours = {axis: values.get(table.template) for axis, values in by_axis.items()}
         if any(value is not None for value in ours.values()):
             rows = [
                 Figure(axis_label(axis), ours.get(axis), "share", printed={table.model: printed})

@@ -10,6 +10,7 @@ from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
+from hb_metrics.run.typed_json import to_json
 from tests.hb_metrics.made_results import likelihood_run, loaded
 from tests.hb_metrics.pages import report_page
 
@@ -42,7 +43,7 @@ def test_figures_are_those_of_the_results(results):
 
 
 @pytest.mark.parametrize("all_axes", [True, False])
-def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
+def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes, tmp_path):
     run = loaded(results)
     bias = run.likelihood.likelihood_bias
     numbers = {axis: number if all_axes or axis == "age" else 3 for axis, number in bias.num_tests_by_axis.items()}
@@ -58,6 +59,14 @@ def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
     for row in few["Likelihood Bias by axis"]:
         unknown = row.value is None, row.beside["after Benjamini–Hochberg"].value is None
         assert unknown == (all_axes or row.label == "Age",) * 2
+    likelihood = to_json(changed)
+    page = report_page({**results, "likelihood": likelihood}, tmp_path)
+    head, *rows = page.table("Likelihood Bias by template and axis")
+    for row in rows:
+        assert [axis for axis, share in zip(head, row, strict=True) if share == "–"] == (
+            head[1:] if all_axes else ["Age"]
+        )
+    assert ("Beside the paper's BlenderBot 2.0 3B" in page.tables) != all_axes
 
 
 def test_the_papers_shares_are_beside_those_of_the_same_template(results, tmp_path):
@@ -68,7 +77,7 @@ def test_the_papers_shares_are_beside_those_of_the_same_template(results, tmp_pa
     for row in page.table("Beside the paper's BlenderBot 2.0 3B")[1:]:
         (axis,) = (axis for axis in own if axis_label(axis) == row[0])
         assert row[1] == f"{own[axis][template]:.1%}"
-    assert "Beside the paper's RoBERTa-large" not in page.text
+    assert "Beside the paper's RoBERTa-large" not in page.tables
 
 
 def test_extremes_are_of_terms_of_one_length():
