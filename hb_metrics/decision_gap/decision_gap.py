@@ -20,7 +20,8 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of float): decision about each person in each prompt, from 0 (unfavourable) to 1 (favourable).
     descriptors (list of str): who the prompt is about, such as "Deaf".
-    prompts (list of str): prompt with a slot for the person, or its name. Wordings of one question share the name.
+    prompts (list of str): prompt with a slot for the person, or its name. Wordings of one question share the name. If
+        an answer to one of them is missing, leave out this wording for all people, or a gap could come from it.
     axes (list of str): demographic axis of each descriptor.
     confidence_level (float): level of the intervals. Defaults to 0.95.
     seed (int): seed of the resampling. Defaults to 0.

@@ -8,6 +8,7 @@ import evaluate
 
 from hb_metrics.language_model_bias.paired_test import checked_sides, language_model_bias
 from hb_metrics.stats.checked_metric import metric_info
+from hb_metrics.stats.inputs import check_alpha
 
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely two kinds of phrases are for a language
@@ -54,6 +55,12 @@ class LanguageModelBias(evaluate.Metric):
         """Adds pairs, and rejects text, which `evaluate` would read as numbers."""
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
+
+    def compute(
+        self, *, predictions: Any = None, references: Any = None, alpha: float = 0.05
+    ) -> dict[str, object] | None:
+        """Computes the metric, after a check of `alpha`: `evaluate` discards added pairs if an error occurs later."""
+        return super().compute(predictions=predictions, references=references, alpha=check_alpha(alpha))
 
     def _compute(self, predictions: Sequence[float], references: Sequence[float], **options: Any) -> dict[str, object]:
         return language_model_bias(predictions, references, **options)

@@ -83,14 +83,14 @@ def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: in
     }
     largest = largest_gap(table, confidence_level, seed=seed)
     if largest is None:
-        return of_axis
+        return of_axis | dict.fromkeys(("high", "low", "gap", "gap_interval", "ratio", "ratio_interval"))
     return {
         **of_axis,
         "high": names[largest.high],
         "low": names[largest.low],
         "gap": largest.gap.value,
         "gap_interval": largest.gap.interval,
-        "ratio": largest.ratio.value,
+        "ratio": None if np.isnan(largest.ratio.value) else largest.ratio.value,
         "ratio_interval": largest.ratio.interval,
     }
 

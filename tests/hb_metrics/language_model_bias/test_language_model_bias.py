@@ -85,6 +85,14 @@ def test_bad_input_is_named(t1, t2, options, message):
         language_model_bias(t1, t2, **options)
 
 
+def test_added_pairs_survive_a_wrong_option(tmp_path):
+    metric = LanguageModelBias(cache_dir=str(tmp_path))
+    metric.add_batch(predictions=[1.0, 2.0, 3.0], references=[2.0, 2.5, 4.0])
+    with pytest.raises(ValueError, match="alpha is 2"):
+        metric.compute(alpha=2)
+    assert metric.compute(alpha=0.1) == language_model_bias([1.0, 2.0, 3.0], [2.0, 2.5, 4.0], alpha=0.1)
+
+
 def test_what_is_no_sequence_of_numbers_is_refused(tmp_path):
     with pytest.raises(ValueError, match=" of t1: a single string was given"):
         language_model_bias("12", [1.0, 2.0])
