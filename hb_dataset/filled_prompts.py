@@ -50,7 +50,7 @@ _GENDERS = {
 STATEMENT = f"I'm {SINGULAR_SLOT}."  # with a cue: the sentence in which users describe themselves
 _ID_DIGITS = 20
 # The first words of terms of the user's own that suit no place beside the noun.
-_NO_BEGINNING = re.compile("an?|the|who|whose|that|which")
+_NO_BEGINNING = re.compile("an?|the|who(?:se|['’]s)?|that(?:['’]s)?|which")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ interval's width. A pilot needs at least four replies for most combinations of a
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -125,11 +124,13 @@ def _needed(figure: PlannedFigure, half_width: float, most: int) -> tuple[int | 
         width = figure.at(number)
         return width is not None and figure.scale * width <= half_width
 
-    aim, numbers = f"a half-width of {half_width:g} for {FULL}", range(MIN_REPLIES, most + 1)
-    index = bisect_left(numbers, True, key=is_narrow)
-    if index == len(numbers):
+    aim = f"a half-width of {half_width:g} for {FULL}"
+    narrow = [number for number in range(MIN_REPLIES, most + 1) if is_narrow(number)]
+    if not narrow:
         return None, f"Even {most:,} replies per term and template are not enough for {aim}; add templates or terms."
-    return numbers[index], f"For {aim}, generate {numbers[index]} or more replies per term and template."
+    # With a cue, more replies are spread over more questions, so the half-width does not always fall.
+    more = " or more" if len(narrow) == most + 1 - narrow[0] else ""
+    return narrow[0], f"For {aim}, generate {narrow[0]}{more} replies per term and template."
 
 
 def _costs(

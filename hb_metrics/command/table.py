@@ -71,7 +71,7 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
     changed = {name: _changed(runs[0], run, listed[name]) for name, run in zip(names, runs, strict=True)}
     if format in ("csv", "json"):
         long = [
-            _row(name, figure, figure.name in changed[name]) for name, figures in listed.items() for figure in figures
+            _row(name, figure, figure.title in changed[name]) for name, figures in listed.items() for figure in figures
         ]
         if format == "json":
             return json.dumps(long, indent=1, ensure_ascii=False)
@@ -116,8 +116,9 @@ def latex(header: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> st
 def _changed(first: Run, run: Run, figures: Sequence[Figure]) -> set[str]:
     if run is first:
         return set()
-    names = {figure.name for figure in figures}
-    return {row.name for row in run_changes(first, run, ("", "")).rows if row.beyond_chance and row.name in names}
+    names = {figure.title for figure in figures}
+    changed = {row.figure.title for row in run_changes(first, run, ("", "")).rows if row.beyond_chance}
+    return changed & names
 
 
 def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, object]:
@@ -126,7 +127,7 @@ def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, object]:
     bounds = {"low": low, "high": high, "confidence_level": level, "no_interval": figure.no_interval}
     return {
         "run": run,
-        "figure": figure.name,
+        "figure": figure.title,
         "value": figure.value,
         "unit": EXPORTED[figure.unit],
         **bounds,

@@ -106,6 +106,11 @@ class Figure(NamedTuple):
         return self.gate or self.task
 
     @property
+    def title(self) -> str:
+        """Returns the name, which states whether the value is plain in place of a debiased one."""
+        return f"{self.name}{OF_PLAIN}" if self.part_of.endswith(OF_PLAIN) else self.name
+
+    @property
     def label(self) -> str:
         return self.name.partition(", ")[2] if self.part_of else self.name
 

@@ -62,9 +62,9 @@ def figure_rows(
     listed: Mapping[str, Sequence[Figure]], changed: Mapping[str, Set[str]] | None = None
 ) -> list[list[str]]:
     """Returns a row for each figure, with the values of the runs. Changed values have a star."""
-    by_run = {name: {figure.name: figure for figure in figures} for name, figures in listed.items()}
+    by_run = {name: {figure.title: figure for figure in figures} for name, figures in listed.items()}
     rows = []
-    for label in dict.fromkeys(figure.name for figures in listed.values() for figure in figures):
+    for label in dict.fromkeys(figure.title for figures in listed.values() for figure in figures):
         cells = []
         for name, figures in by_run.items():
             figure = figures.get(label)

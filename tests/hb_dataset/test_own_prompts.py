@@ -237,6 +237,7 @@ def test_people_are_terms_with_their_agreeing_nouns():
     for fault in (
         "Ability:hearing",
         ":hearing",
+        "ability:who's deaf",
         "ability:",
         "ability:who hears",
         "ability:{x}",

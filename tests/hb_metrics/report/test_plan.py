@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import t
 
 from hb_metrics.command.arguments import parse_arguments
-from hb_metrics.command.pilot import pilot_spreads
-from hb_metrics.command.plan import main, plan
+from hb_metrics.command.pilot import PlannedFigure, pilot_spreads
+from hb_metrics.command.plan import _needed, main, plan
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import read_run
 from hb_metrics.reply_checks.refusal_shares import cell_counts
@@ -141,6 +141,17 @@ def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
     sizes = (full.size._replace(replies=number) for number in (needed - 1, needed))
     fewer, enough = (half_width(at_size(full, size), 0.95) for size in sizes)
     assert 1000 * enough <= 9 < 1000 * fewer
+
+
+def test_more_replies_are_promised_to_be_enough_only_if_they_are():
+    def needed(most):
+        return _needed(PlannedFigure(1.0, 1, lambda replies: {7: 1.9, 10: 1.8}.get(replies, 2.1), 0.1), 2.0, most)
+
+    assert needed(8) == (7, "For a half-width of 2 for Full Gen Bias, generate 7 replies per term and template.")
+    assert needed(7) == (
+        7,
+        "For a half-width of 2 for Full Gen Bias, generate 7 or more replies per term and template.",
+    )
 
 
 def test_a_half_width_that_the_prompts_do_not_allow_has_no_command(pilot):

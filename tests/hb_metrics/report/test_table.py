@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hb_metrics.command.table import chart, main, table
+from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
@@ -50,6 +51,21 @@ def test_all_formats_have_the_same_figures(runs):
         star = "\\*" if name in changed else ""
         assert cells[name] == [shown(figure), "–" if other is None else shown(other) + star]
     assert any(name in cells for name in changed)
+
+
+def test_a_plain_value_is_not_called_debiased(made_runs, tmp_path):
+    copied = [shutil.copytree(folder, tmp_path / folder.name) for folder in made_runs]
+
+    def nothing_known(results):
+        results["generation"]["debiased"] = None
+        results["generation"]["gen_bias"] |= {"noise_floor": None, "intervals": None, "no_intervals": None}
+
+    change_results(copied[1], nothing_known)
+    of_runs = [read_run(folder) for folder in copied]
+    rows = json.loads(table(of_runs, ["a", "b"], "json", "axis"))
+    biases = {row["figure"]: row["value"] for row in rows if row["run"] == "a" and "Full Gen Bias" in row["figure"]}
+    plain = of_runs[0].results.generation.gen_bias.by_axis
+    assert biases == {f"Full Gen Bias, {axis_label(axis)} (plain)": value for axis, value in plain.items()}
 
 
 def test_latex_has_a_column_for_each_run_and_no_bare_sign(runs):
