@@ -43,13 +43,16 @@ class ReplyTraining:
         return {"loss": loss, **({"perplexity": math.exp(min(loss, 700))} if self.measure == "perplexity" else {})}
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Skips an epoch if all its steps were done before training resumed.
+        """Skips all epochs if training had already stopped when it was interrupted.
 
-        Without this check, the epoch would add a step.
+        Without this check, it would resume with a further step, or with all steps that an early stop had left out.
         """
         trainer: Any = self
-        if trainer.state.global_step < trainer.state.max_steps:
+        state = trainer.state
+        if not state.stateful_callbacks["TrainerControl"]["args"]["should_training_stop"]:
             super()._run_epoch(**settings)  # type: ignore[misc]
+        elif state.best_global_step:  # the folder may have been moved
+            state.best_model_checkpoint = f"{trainer.args.output_dir}/checkpoint-{state.best_global_step}"
 
     def compute_loss(
         self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
