@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hb_metrics.collect.replies.cues import cue_messages
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.measurements.settings import option
+from hb_metrics.measurements.settings import check_least, option
 from hb_metrics.models.chats import ChatOptions, with_system
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import ASKED_WITH, BIAS, NO_BIAS
@@ -29,7 +29,7 @@ from hb_metrics.run.record import GenerationSettings
 from hb_metrics.run.replies import with_questions
 from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_metrics.run.tables import Vectors
-from hb_train.training.options import check_least, parse_own_options, run_script
+from hb_train.training.options import parse_own_options, run_script
 from hb_train.tuning.labels import LABELS, ROW_SCHEMA, held_out_rows, tag_replies, write_splits
 
 

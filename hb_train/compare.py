@@ -26,6 +26,7 @@ from hb_dataset.command_line import CommandParser
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
+from hb_metrics.measurements.settings import check_least
 from hb_metrics.models.chats import ChatOptions, chat_messages, render_chats
 from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.sources import EMBEDDED
@@ -33,7 +34,7 @@ from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_train.debias_table import write_debias_table
 from hb_train.training.models import check_trainable
-from hb_train.training.options import check_least, first_line, has_fast_bfloat16, run_script
+from hb_train.training.options import first_line, has_fast_bfloat16, run_script
 from hb_train.training.saving import publish_model, write_model_card
 
 # Labelled replies and measured replies answer different prompts, because their seeds differ.

@@ -29,14 +29,14 @@ from hb_dataset.table_files import read_lines
 from hb_metrics.collect.scoring.perplexity import plan_texts, score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.reddit.compute import language_model_perplexity
-from hb_metrics.measurements.settings import option
+from hb_metrics.measurements.settings import check_least, option
 from hb_metrics.models.loading import LoadedModel
 from hb_train.compare import DebiasingMethod, debias_main
 from hb_train.debiasing.terms import ATTRIBUTES, MARKS, T1, T2, TARGETS, Terms, encode_phrases, read_phrases, read_terms
 from hb_train.debiasing.trainer import DebiasTrainer
 from hb_train.training.encoding import collate
 from hb_train.training.models import check_trainable, length_limit, load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import PAPER, check_least, check_model_options, parse_options, run_script
+from hb_train.training.options import PAPER, check_model_options, parse_options, run_script
 from hb_train.training.runs import checkpoint_to_resume, divergence, finish, open_training_run, training_description
 from hb_train.training.saving import save_whole_model
 from hb_train.training.trainers import ReplySFTTrainer
@@ -175,10 +175,9 @@ def _encode(
     max_length: int | None,
 ) -> tuple[Terms, Dataset, dict[str, int]]:
     """Returns the terms of the loss, the encoded training phrases, and counts of them."""
-    tokenizer = loaded.tokenizer
-    terms = read_terms(specification, tokenizer, with_forms=True)
+    terms = read_terms(specification, loaded.tokenizer, with_forms=method == "lmd")
     texts = [*phrases[T1], *(phrases[T2] if method == "cda" else ())]
-    encoded, counts = encode_phrases(texts, tokenizer, terms, specification.attributes_1, max_length=max_length)
+    encoded, counts = encode_phrases(texts, loaded.tokenizer, terms, specification.attributes_1, max_length=max_length)
     if method not in MARKS:
         encoded = encoded.remove_columns([TARGETS, ATTRIBUTES])
     elif not any(map(any, encoded[MARKS[method]])):
@@ -186,7 +185,7 @@ def _encode(
         raise ValueError(
             f"the phrases contain no {MARKS[method]} of '{bias_type}'; set --bias_type to that of the phrases"
         )
-    return terms if method == "lmd" else read_terms(specification, tokenizer), encoded, counts
+    return terms, encoded, counts
 
 
 if __name__ == "__main__":

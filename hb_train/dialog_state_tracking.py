@@ -34,11 +34,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import Trainer, TrainingArguments, set_seed
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.measurements.settings import option
+from hb_metrics.measurements.settings import check_least, option
 from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_train.training.encoding import collate
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import PAPER, check_least, parse_options, run_script
+from hb_train.training.options import PAPER, parse_options, run_script
 from hb_train.training.runs import check_finite, finish, open_training_run, training_description
 
 DST_FILE = "dst.json"

@@ -25,11 +25,11 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.reply_requests import ask
 from hb_metrics.measurements.results import read_run
-from hb_metrics.measurements.settings import OF_LOADED, Settings
+from hb_metrics.measurements.settings import OF_LOADED, Settings, check_least
 from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, run_digest
 from hb_train.compare import MIXTURE_RUN
 from hb_train.side_effects import Side, load_side
-from hb_train.training.options import check_least, first_line, run_script
+from hb_train.training.options import first_line, run_script
 from hb_train.training.runs import model_description
 from hb_train.tuning.mixed_replies import COLUMNS, MixedForward, mixed_groups
 

@@ -20,14 +20,14 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.measurements.reply_requests import check_system
-from hb_metrics.measurements.settings import RunOptions, option
+from hb_metrics.measurements.settings import RunOptions, check_least, option
 from hb_metrics.models.chats import ChatOptions, chat_messages, with_system
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
 from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
 from hb_train.training.models import load_whole_model
-from hb_train.training.options import check_least, parse_own_options, run_script, some_options
+from hb_train.training.options import parse_own_options, run_script, some_options
 from hb_train.training.runs import model_description
 from hb_train.tuning.labels import held_out_rows, write_splits
 from hb_train.tuning.own_rows import (

@@ -37,14 +37,16 @@ from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
-from hb_metrics.measurements.settings import option
-from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_replies, render_messages, reply_end
+from hb_metrics.collect.scoring.reply_scoring import encode_dialogue
+from hb_metrics.measurements.settings import check_least, option
+from hb_metrics.models.chats import DEFAULT_CHAT
+from hb_metrics.models.contexts import reply_end
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES
 from hb_train.training.encoding import encode_pair
 from hb_train.training.models import length_limit, load_whole_model, padding_tokenizer, trained_model
-from hb_train.training.options import PAPER, check_least, parse_options, run_script
+from hb_train.training.options import PAPER, parse_options, run_script
 from hb_train.training.runs import divergence, finish, open_training_run, training_description
 from hb_train.training.trainers import ReplySFTTrainer
 
@@ -106,7 +108,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     if folder is None:
         return
 
-    train, num_cut, num_too_long = encode_responses(pairs, loaded, layout.context, training_args.max_length)
+    train, num_cut, num_too_long = encode_responses(pairs, loaded, layout, training_args.max_length)
     tokenizer = padding_tokenizer(loaded)
     trainer = ReplySFTTrainer(model=loaded.model, args=training_args, train_dataset=train, processing_class=tokenizer)
     trainer.train()
@@ -157,7 +159,7 @@ def split_pairs(
 
 
 def encode_responses(
-    rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, context: ContextFormat, max_length: int | None
+    rows: Sequence[tuple[str, str, str]], loaded: LoadedModel, layout: Layout, max_length: int | None
 ) -> tuple[Dataset, int, int]:
     """Encodes contexts and responses, of which only the responses are learnt.
 
@@ -169,11 +171,8 @@ def encode_responses(
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     ids, prompts, texts = zip(*rows, strict=True)
-    conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for prompt in prompts]
-    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=False)
-    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
-    replies = encode_replies(rendered, texts, tokenizer, context, is_encoder_decoder=False)
-    ends = [] if (end := reply_end(tokenizer, context)) is None else [end]
+    contexts, replies = encode_dialogue(prompts, texts, loaded, layout)
+    ends = [] if (end := reply_end(tokenizer, layout.context)) is None else [end]
     encoded, num_cut = [], 0
     for name, given, reply in zip(ids, contexts, replies, strict=True):
         if max_length is not None and len(reply) >= max_length // 2:

@@ -15,6 +15,7 @@ import argparse
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,11 +65,15 @@ def measure_side_effects(before: Path, after: Path) -> None:
     level, shared = runs[0].confidence_level, shared_prompts(*runs)
     side = load_side(runs[0])
     answers = greedy_answers(side)
-    expected, entropies = list(_predictions(side, answers)), [sampled_entropies(side, shared)]
-    del side
-    gc.collect()
-    side = load_side(runs[1])
-    values = drift_per_token(expected, _predictions(side, answers))
+    with TemporaryDirectory() as scratch:  # the logits of all answers may not fit in memory
+        files = [Path(scratch) / str(number) for number in range(len(answers))]
+        for file, prediction in zip(files, _predictions(side, answers), strict=True):
+            torch.save(prediction, file)
+        entropies = [sampled_entropies(side, shared)]
+        del side
+        gc.collect()
+        side = load_side(runs[1])
+        values = drift_per_token(map(torch.load, files), _predictions(side, answers))
     entropies.append(sampled_entropies(side, shared))
     rows = np.arange(len(values))
     mean = cluster_mean(values, np.array([rows, rows]))

@@ -21,12 +21,12 @@ from typing import Any, Literal
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, set_seed
 from trl import ModelConfig, SFTConfig
 
-from hb_metrics.measurements.settings import option
+from hb_metrics.measurements.settings import check_least, option
 from hb_metrics.models.layout import TUNING_FILE, BiasTuning
 from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import check_lora, check_trainable, load_base_model, multiply_lora
-from hb_train.training.options import check_least, check_model_options, parse_options, run_script
+from hb_train.training.options import check_model_options, parse_options, run_script
 from hb_train.training.runs import (
     MEASURES,
     check_finite,

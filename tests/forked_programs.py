@@ -1,5 +1,6 @@
 """Programs in processes of their own, each started in milliseconds by fork_server.py rather than in seconds."""
 
+import atexit
 import json
 import os
 import socket
@@ -8,7 +9,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-_HELD = []
 
 
 def free_port():
@@ -16,7 +16,7 @@ def free_port():
     probe = socket.socket()
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     probe.bind(("127.0.0.1", 0))
-    _HELD.append(probe)
+    atexit.register(probe.close)
     return probe.getsockname()[1]
 
 

@@ -1,4 +1,5 @@
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -262,11 +263,11 @@ def _json_object(name: str, text: str) -> str:
         raise ValueError(f"{name} is {text!r} ({error}); pass a JSON object such as '{example}'") from error
 
 
-def check_least(options: Any, **least: int) -> None:
+def check_least(options: Any, **least: float) -> None:
     for name, lowest in least.items():
         value = getattr(options, name)
-        if value is not None and value < lowest:
-            raise ValueError(f"{name} is {value}; set it to at least {lowest}")
+        if value is not None and not lowest <= value < math.inf:
+            raise ValueError(f"{name} is {value}; set a number of at least {lowest}")
 
 
 def check_files(options: Any, *names: str) -> None:

@@ -25,11 +25,11 @@ def load_base_model(model_args: ModelConfig, training_args: SFTConfig) -> Loaded
     )
     if model_args.attn_implementation is not None:
         loaded.model.set_attn_implementation(model_args.attn_implementation)
-    # Many models have sampling settings without do_sample. transformers saves such settings only if nothing has changed
-    # them, but a trainer adds a padding token. So the trainer gets a valid copy, and the model's settings are saved.
+    # Trainers change the special tokens, use_cache and other fields of both configs. Copies are saved instead.
     model: Any = loaded.model
-    model.published_generation_config = model.generation_config
-    model.generation_config = deepcopy(model.generation_config)
+    model.published_configs = deepcopy((model.config, model.generation_config))
+    # Many models have sampling settings without do_sample. transformers saves such settings in a checkpoint only if
+    # nothing has changed, but trainers change it.
     model.generation_config.do_sample = True
     return loaded
 

@@ -4,6 +4,7 @@ from dataclasses import fields, make_dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from hb_dataset.command_line import safe_terminal
+from hb_metrics.measurements.settings import check_least
 
 if TYPE_CHECKING:
     from trl import ModelConfig
@@ -121,13 +122,6 @@ def has_fast_bfloat16() -> bool:
 
 def first_line(docstring: str | None) -> str:
     return (docstring or "").split("\n", 1)[0]
-
-
-def check_least(arguments: Any, **least: float) -> None:
-    for name, number in least.items():
-        value = getattr(arguments, name)
-        if value is not None and not number <= value < math.inf:
-            raise ValueError(f"{name} is {value}; set a number of at least {number}")
 
 
 def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False) -> None:

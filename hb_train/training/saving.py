@@ -45,9 +45,7 @@ def save_tuned_model(
 
 
 def save_whole_model(model: Any, loaded: LoadedModel, folder: Path) -> None:
-    if getattr(model.config, "output_router_logits", False):  # TRL sets it, but `generate` cannot batch prompts with it
-        model.config.output_router_logits = False
-    model.generation_config = model.published_generation_config
+    model.config, model.generation_config = model.published_configs
     model.save_pretrained(folder)
     loaded.tokenizer.save_pretrained(folder)
     (folder / "adapter_config.json").unlink(missing_ok=True)

@@ -24,16 +24,18 @@ Batch = dict[str, torch.Tensor]
 Number = torch.Tensor | int | None
 
 
-class ReplyTraining:
-    """Trains and evaluates a model by the mean negative log-likelihood over all reply tokens."""
+class ReplyTrainer(Trainer):
+    """Trains and evaluates a model by the mean negative log-likelihood over all reply tokens.
+
+    Encoder-decoder models are trained by this class itself, because TRL's trainer does not train them.
+    """
 
     measure = "perplexity"
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        trainer: Any = self
-        check_whole_weights(trainer.accelerator)
-        keep_slices_whole(trainer.model)
+        check_whole_weights(self.accelerator)
+        keep_slices_whole(self.model)
         self.compute_metrics = self._reply_metrics  # an argument that TRL 2 will remove from its trainers
 
     def _reply_metrics(self, sums: EvalPrediction) -> dict[str, float]:
@@ -43,13 +45,15 @@ class ReplyTraining:
         return {"loss": loss, **({"perplexity": math.exp(min(loss, 700))} if self.measure == "perplexity" else {})}
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Skips an epoch if all its steps were done before training resumed.
+        """Skips all epochs if training had already stopped when it was interrupted.
 
-        Without this check, the epoch would add a step.
+        Without this check, it would resume with a further step, or with all steps that an early stop had left out.
         """
-        trainer: Any = self
-        if trainer.state.global_step < trainer.state.max_steps:
-            super()._run_epoch(**settings)  # type: ignore[misc]
+        state = self.state
+        if not state.stateful_callbacks["TrainerControl"]["args"]["should_training_stop"]:
+            super()._run_epoch(**settings)
+        elif state.best_global_step:  # the folder may have been moved
+            state.best_model_checkpoint = f"{self.args.output_dir}/checkpoint-{state.best_global_step}"
 
     def compute_loss(
         self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
@@ -75,25 +79,23 @@ class ReplyTraining:
         `total` is the summed loss of the batch. `num_items_in_batch` is the number of items in the step, or `None` if
         the step has only this batch.
         """
-        trainer: Any = self
         if num_items_in_batch is None:
             return total / max(num_in_batch, 1)
-        if trainer.args.average_tokens_across_devices:
+        if self.args.average_tokens_across_devices:
             # The number of tokens is a total over all processes, whereas gradients are averaged over processes.
-            total = total * trainer.accelerator.num_processes
+            total = total * self.accelerator.num_processes
         return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
     def prediction_step(
         self, model: Any, inputs: Batch, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[None, torch.Tensor, torch.Tensor]:
         """Returns the sums of each row, which `_reply_metrics` adds up, without the repeated rows of the last batch."""
-        trainer: Any = self
-        inputs = trainer._prepare_inputs(inputs)
-        with torch.no_grad(), trainer.compute_loss_context_manager():
+        inputs = self._prepare_inputs(inputs)
+        with torch.no_grad(), self.compute_loss_context_manager():
             return None, *self.row_losses(model, inputs)
 
 
-class ReplySFTTrainer(ReplyTraining, SFTTrainer):
+class ReplySFTTrainer(ReplyTrainer, SFTTrainer):
     def compute_loss(
         self, model: Any, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Number = None
     ) -> torch.Tensor:
@@ -103,12 +105,8 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         the embedded model on two CPU cores, these positions would take more than half of the training time. The loss
         of a mixture of experts is left to TRL.
         """
-        own: Any = ReplyTraining if self.args.device.type == "cpu" and not self.aux_loss_enabled else SFTTrainer
+        own: Any = ReplyTrainer if self.args.device.type == "cpu" and not self.aux_loss_enabled else SFTTrainer
         return own.compute_loss(self, model, inputs, return_outputs, num_items_in_batch)
-
-
-class ReplySeq2SeqTrainer(ReplyTraining, Trainer):
-    """Trains encoder-decoder models, which TRL's trainer does not."""
 
 
 def reply_logits(model: PreTrainedModel, inputs: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -25,7 +25,7 @@ from hb_metrics.models.contexts import ContextFormat, encode_rendered, encode_re
 from hb_metrics.models.loading import LoadedModel
 from hb_train.training.encoding import collate, encode_pair
 from hb_train.training.models import length_limit
-from hb_train.training.trainers import Batch, ReplyTraining, reply_logits
+from hb_train.training.trainers import Batch, ReplyTrainer, reply_logits
 from hb_train.tuning.own_rows import GroupRow
 from hb_train.tuning.swap import name_starts
 
@@ -150,7 +150,7 @@ def _reply_tokens(
     return replies
 
 
-class CounterfactualTrainer(ReplyTraining, SFTTrainer):
+class CounterfactualTrainer(ReplyTrainer, SFTTrainer):
     """Trains a model to predict the mixtures of the untuned model's distributions.
 
     The loss of a reply token is a weighted mean of KL(mixture ‖ model) and KL(model ‖ mixture) in nats. The first alone

@@ -15,7 +15,7 @@ from trl import ModelConfig, SFTConfig, get_peft_config
 from hb_metrics.models.loading import LoadedModel
 from hb_train.training.encoding import IGNORED, collate, encode_rows
 from hb_train.training.models import padding_tokenizer
-from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
+from hb_train.training.trainers import ReplySFTTrainer, ReplyTrainer
 from hb_train.tuning.counterfactual import CounterfactualTrainer, collate_groups, encode_groups
 from hb_train.tuning.labels import RowRecord
 
@@ -72,7 +72,7 @@ def make_trainer(tuning: Tuning, callbacks: list[TrainerCallback]) -> Any:
     if config is not None:
         config.task_type = "SEQ_2_SEQ_LM"  # TRL's default is for causal models
         settings["model"] = get_peft_model(loaded.model, config)
-    return ReplySeq2SeqTrainer(data_collator=collate, **settings)
+    return ReplyTrainer(data_collator=collate, **settings)
 
 
 def measure_cost(tuning: Tuning, trainer: Any) -> str:

@@ -51,7 +51,7 @@ class Runs:
 def runs(vocabulary, saved_llama, forked_programs):
     options = ["--model", saved_llama, "--vocabulary_dir", vocabulary]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
-    options += ["--variations", "--max_new_tokens", 12]
+    options += ["--variations", "--personas", 1, "--max_new_tokens", 12]
     return Runs(options, forked_programs)
 
 

@@ -421,6 +421,14 @@ def test_a_resumed_tuning_stops_as_early(pitying_model, own_rows, tmp_path):
     shutil.copytree(whole / "checkpoint-2", killed / "checkpoint-2")
     tune_main(options_for(pitying_model, own_rows, killed, *options))
     assert read_bias_tuning(str(killed)).training["num_steps"] == 6
+    # Killed after it had stopped, but before it was saved, and moved.
+    selected = load_weights(whole)
+    for path in whole.iterdir():
+        if path.is_file() and path.name != "run.json":
+            path.unlink()
+    tune_main(options_for(pitying_model, own_rows, whole.rename(tmp_path / "moved"), *options))
+    assert read_bias_tuning(str(tmp_path / "moved")).training == training
+    assert same(load_weights(tmp_path / "moved"), selected)
 
 
 def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, capsys):

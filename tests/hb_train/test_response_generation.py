@@ -7,6 +7,7 @@ import random
 import pytest
 
 from hb_dataset.dialogue_pairs import Dialogue
+from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import load_model
 from hb_train.response_generation import (
     CRG_FILE,
@@ -67,11 +68,11 @@ def test_a_prompt_and_all_its_replies_are_in_one_split():
 def test_only_responses_are_learnt_contexts_are_cut_and_long_responses_left_out(tmp_path):
     learn(tmp_path, pitying_tokenizer(), [], [], steps=0, bos_token_id=None)
     loaded, long = load_model(str(tmp_path)), " ".join(["I am a person who has a friend."] * 10)
-    encoded, *counts = encode_responses([("0", long, ANSWER), ("1", "Hi.", long)], loaded, "plain", 30)
+    encoded, *counts = encode_responses([("0", long, ANSWER), ("1", "Hi.", long)], loaded, Layout("plain"), 30)
     assert (len(encoded), counts) == (1, [1, 1])
     with pytest.raises(ValueError, match="no response is shorter than half of max_length 8; raise"):
-        encode_responses([("0", "Hi.", long)], loaded, "plain", 8)
-    unlimited, *counts = encode_responses([("0", "Hi.", ANSWER)], loaded, "plain", None)
+        encode_responses([("0", "Hi.", long)], loaded, Layout("plain"), 8)
+    unlimited, *counts = encode_responses([("0", "Hi.", ANSWER)], loaded, Layout("plain"), None)
     assert (len(unlimited), counts) == (1, [0, 0])
     (row,) = encoded
     (whole,) = encode_contexts([long], [[]], loaded.model, loaded.tokenizer, "plain")

@@ -51,8 +51,8 @@ def test_a_model_that_only_replies_more_randomly_is_seen(folders):
     assert row.after[0][1].startswith("rose by ")
 
 
-def test_only_one_model_is_loaded_at_a_time(folders, monkeypatch):
-    models = []
+def test_one_model_and_the_logits_of_few_answers_are_held_at_a_time(folders, monkeypatch):
+    models, answers = [], []
 
     def load_side(run):
         assert all(model() is None for model in models)
@@ -60,10 +60,18 @@ def test_only_one_model_is_loaded_at_a_time(folders, monkeypatch):
         models.append(weakref.ref(side.engine.loaded.model))
         return side
 
-    load = side_effects.load_side
+    def reply_predictions(*given):
+        for tokens, logits in predict(*given):
+            answers.append(weakref.ref(logits))
+            assert sum(answer() is not None for answer in answers) <= 3
+            yield tokens, logits
+
+    load, predict = side_effects.load_side, side_effects.reply_predictions
     monkeypatch.setattr(side_effects, "load_side", load_side)
+    monkeypatch.setattr(side_effects, "reply_predictions", reply_predictions)
     side_effects.main([str(folders / "before"), str(folders / "greedy")])
     assert len(models) == 2
+    assert len(answers) > 20
 
 
 def test_the_replies_are_those_of_the_run(folders):

@@ -116,7 +116,7 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
             settings_of({"chat_template_kwargs": wrong})
     file.write_text("chat_template_kwargs: {day: 2026-05-06}\n")  # which YAML reads as a date
     assert parse_arguments(["--config", str(file)]).run.chat()["template_kwargs"] == {"day": "2026-05-06"}
-    with pytest.raises(ValueError, match="max_reasoning_tokens is -1; set it to at least 0"):
+    with pytest.raises(ValueError, match="max_reasoning_tokens is -1; set a number of at least 0"):
         settings_of({"max_reasoning_tokens": -1})
 
 
