@@ -191,7 +191,7 @@ def _side_effects(before: Run, after: Run) -> SideEffects | None:
 
 
 def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: SideEffects | None) -> str:
-    parts = change_words(rows, changes.missing)
+    parts = change_words(rows)
     if SHOWN_AS[UPTAKE] in rows and SHOWN_AS[BIAS] not in rows:
         parts.append(
             "bias is not compared, because in a template of one of the runs, no term has a second reply, so sampling "
