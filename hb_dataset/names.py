@@ -92,8 +92,8 @@ def group_of_names(prompts: pa.Table) -> dict[str, str]:
 
 def _read_table_of_names(path: Path, faults: list[Fault]) -> list[Located]:
     located = []
-    first = 2 if ".csv" in path.suffixes else 1  # CSV files have a header
-    for line, (_, row) in enumerate(read_table(path, ("name",), ("group",)), start=first):
+    for place, row in read_table(path, ("name",), ("group",)):
+        line = int(place.rpartition(" ")[2])
         try:
             plain = {key: value.replace("’", "'") if isinstance(value, str) else value for key, value in row.items()}
             located.append(Located(path.name, line, PersonName(**plain)))

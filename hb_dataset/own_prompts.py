@@ -203,12 +203,12 @@ def read_own_prompts(source: str, replaced: Sequence[str] = ()) -> list[OwnPromp
         prompt = _own_prompt(place, row, number)
         first = place_of.setdefault(prompt.id, place)
         if first != place:
-            raise ValueError(f"{place} has the same id as row {first.rpartition(' ')[2]}; give each row its own id")
+            raise ValueError(f"{place} has the same id as {first.rpartition(', ')[2]}; give each row its own id")
         first = place_of.setdefault((prompt.prompt, prompt.system, prompt.outcome), place)
         if first != place:
-            row_number = first.rpartition(" ")[2]
             raise ValueError(
-                f"{place} has the same prompt as row {row_number}; remove it, or measure it with --replies_per_cell"
+                f"{place} has the same prompt as {first.rpartition(', ')[2]}; remove it, or measure it with "
+                "--replies_per_cell"
             )
         prompts.append(prompt)
     return prompts

@@ -1,6 +1,6 @@
 """Reads tables of texts: CSV, JSON Lines and Parquet files, and text files with one text per line.
 
-The texts may be offensive, so errors state rows and columns, but never quote a text.
+The texts may be offensive, so errors state columns, and lines (or rows of Parquet files), but never quote a text.
 """
 
 import csv
@@ -33,17 +33,19 @@ def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> lis
     inner = path.with_suffix("") if path.suffix in _COMPRESSIONS else path
     suffix = inner.suffix.lower()
     if suffix == ".parquet":
-        columns, rows = _parquet_rows(path)
+        columns, table = _parquet_rows(path)
+        rows = [*enumerate(table, start=1)]
     elif suffix == ".csv":
         columns, rows = _csv_rows(path, strict=strict)
     elif suffix == ".jsonl":
-        rows = [row for _, row in json_lines(path)]
-        columns = list(dict.fromkeys(name for row in rows for name in row))
+        rows = [*json_lines(path)]
+        columns = list(dict.fromkeys(name for _, row in rows for name in row))
     elif suffix == ".txt":
-        columns, rows = ["text"], [{"text": line} for line in _lines(path, strict=strict)]
+        columns, rows = ["text"], [(n, {"text": line}) for n, line in enumerate(_lines(path, strict=strict), start=1)]
     else:
         raise ValueError(f"'{path}' does not end in one of {', '.join(SUFFIXES)}; save it in one of these formats")
-    placed = [(f"'{path}', row {number}", row) for number, row in enumerate(rows, start=1)]
+    unit = "row" if suffix == ".parquet" else "line"
+    placed = [(f"'{path}', {unit} {number}", row) for number, row in rows]
     for names in needed:
         name = column_of(names, columns)
         if name is None:
@@ -139,7 +141,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_header(path: Path) -> list[str]:
-    return next(_csv_cells(path), [])
+    return next(_csv_cells(path), (1, []))[1]
 
 
 def column_error(path: Path, missing: Iterable[str], columns: Iterable[str]) -> ValueError:
@@ -185,8 +187,8 @@ def _lines(path: Path, *, strict: bool = False) -> list[str]:
     return _text(path, strict=strict).replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def _csv_cells(path: Path, *, strict: bool = False) -> Iterator[list[str]]:
-    """Yields the header and then the rows.
+def _csv_cells(path: Path, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yields the header and then the rows, each with the number of its first line.
 
     Other separators, and unclosed quotes, are rejected, because they would hide columns and later rows.
     """
@@ -196,25 +198,28 @@ def _csv_cells(path: Path, *, strict: bool = False) -> Iterator[list[str]]:
     for sign, named in ((";", "semicolons"), ("\t", "tabs")):
         if sign in header and "," not in header:
             raise ValueError(f"'{path}' separates its columns by {named}; save it with commas")
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
     try:
-        yield from filter(None, reader)
+        for cells in reader:
+            if cells:
+                yield line, cells
+            line = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(f"'{path}' line {reader.line_num} is not CSV: {error}; correct the line") from error
 
 
-def _csv_rows(path: Path, *, strict: bool) -> tuple[list[str], list[dict[str, Any]]]:
+def _csv_rows(path: Path, *, strict: bool) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
     lines = _csv_cells(path, strict=strict)
-    columns = next(lines, [])
+    _, columns = next(lines, (1, []))
     _check_unique(path, filter(None, columns))
-    rows: list[dict[str, Any]] = []
-    for number, cells in enumerate(lines, start=1):
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for number, cells in lines:
         if len(cells) != len(columns):
             raise ValueError(
-                f"'{path}', row {number} has {len(cells)} cells, but the header has {len(columns)}; put quotes around "
+                f"'{path}', line {number} has {len(cells)} cells, but the header has {len(columns)}; put quotes around "
                 "texts with commas or line breaks"
             )
-        rows.append(dict(zip(columns, cells, strict=True)))
+        rows.append((number, dict(zip(columns, cells, strict=True))))
     return columns, rows
 
 

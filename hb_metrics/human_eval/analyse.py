@@ -245,6 +245,9 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimat
     Ratings by the same rater are correlated, and so are ratings of the same pair. The interval is Jeffreys's, with the
     number of independent ratings that would be as uncertain. There is none if there are too few raters or pairs, or if
     a few of them account for most of the ratings.
+
+    If nearly all ratings are wins, raters do not seem to differ, although others may always choose the other run. So
+    one more loss is imagined, of a rater or pair that always loses. It matters less, the more losses there are.
     """
     number, value = len(wins), float(np.mean(wins))
     for name, groups, least in (("rater", raters, MIN_RATERS), ("pair", pairs, MIN_PAIRS)):
@@ -260,6 +263,8 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimat
         # Jeffreys's interval allows for rare losses, so only weights of raters and pairs reduce the degrees of freedom.
         ratio = quantile(_LEVEL) / quantile(_LEVEL, of_rate.welch)
         independent = value * (1 - value) * ratio**2 / of_rate.variance
+    rare = number * min(value, 1 - value)
+    independent = (rare + 1) / (rare / independent + 1 / (of_rate.by_weight + 1))
     return Estimate(value, jeffreys_bounds(value, independent, _LEVEL), None)
 
 

@@ -1,6 +1,6 @@
 """Defines and formats figures, which are numbers that describe a run. No other file formats figures."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, get_args
@@ -9,6 +9,7 @@ from hb_dataset.grouped import grouped
 from hb_metrics.layout import numbers
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 
+_MOST_NAMED = 12  # in a sentence below a table
 Unit = Literal["share", "small_share", "points", "bias", "mean", "signed", "effect", "nats", "count", "p_value"]
 Bounds = tuple[float, float]
 PLAIN = "plain"  # the key of the plain Gen Bias value (with sampling noise) in `Figure.beside`
@@ -197,6 +198,17 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
     lacking = [figure for figure in figures if figure.interval is None]
     names = grouped((figure.no_interval, figure.name) for figure in lacking if figure.no_interval)
     return [f"No interval for {joined_names(of_reason)}: {reason}." for reason, of_reason in names.items()]
+
+
+def table_notes(rows: Sequence[Figure]) -> list[str]:
+    """Returns the reasons why rows of a table have no interval, to show them below the table."""
+    labels = grouped((row.no_interval, row.label) for row in rows if row.interval is None and row.no_interval)
+    notes = []
+    for reason, of_reason in labels.items():
+        number = len(of_reason)
+        named = numbers.and_list(of_reason) if number <= _MOST_NAMED else f"{numbers.count(number)} rows"
+        notes.append(f"No interval{'' if number == len(rows) else f' for {named}'}: {reason}.")
+    return notes
 
 
 def joined_names(names: list[str]) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout import numbers, paper
-from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.figure import Figure, table_notes
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import Plot
 
@@ -26,7 +26,7 @@ _LOADER = jinja2.FileSystemLoader([_PACKAGE / "layout", _PACKAGE, _PACKAGE / "me
 _ENVIRONMENT = jinja2.Environment(
     loader=_LOADER, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
-_ENVIRONMENT.filters |= {name: getattr(numbers, name) for name in _FILTERS}
+_ENVIRONMENT.filters |= {name: getattr(numbers, name) for name in _FILTERS} | {"table_notes": table_notes}
 
 
 def render(template: str, context: Mapping[str, object]) -> Markup:

@@ -125,7 +125,7 @@ class RunChanges(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        return from_to(self, change_words({row.name: row for row in self.main}, self.missing))
+        return from_to(self, change_words({row.name: row for row in self.main}))
 
     @property
     def reading(self) -> str:
@@ -140,7 +140,8 @@ class RunChanges(NamedTuple):
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        notes = missing_intervals([row.figure._replace(interval=None, no_interval=row.change.reason) for row in rows])
+        paired = [row for row in rows if row.is_paired]
+        notes = missing_intervals([row.figure._replace(interval=None, no_interval=row.change.reason) for row in paired])
         return notes + [f"{title}: changes have no interval, because {why}." for title, why in self.missing.items()]
 
 
@@ -165,28 +166,29 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
             if figure.value is None or other is None or other.value is None:
                 continue
             is_paired = figure.name in paired.by_name
-            change = paired.by_name.get(figure.name, PairedChange(figure.value, other.value, None, None, None))
+            change = paired.by_name.get(figure.name, PairedChange(figure.value, other.value, None, None, paired.reason))
             is_never_paired = not is_paired and (measurement.parts.changes is None or paired.reason is None)
             rows.append(ChangeRow(figure, change, is_paired, is_never_paired=is_never_paired))
     rows.sort(key=lambda row: (row.figure.part_of != "", not row.is_paired))
     return RunChanges(*names, holm_adjusted(rows), missing)
 
 
-def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> list[str]:
-    """Describes which figures changed. `rows` has the names for the sentence, and `missing` is that of `RunChanges`."""
+def change_words(rows: Mapping[str, ChangeRow]) -> list[str]:
+    """Describes which figures changed. `rows` has the names for the sentence."""
     moved: dict[str, list[str]] = {"better": [], "worse": [], "different": []}
-    unmoved, uncertain, unknown = [], [], []
+    unmoved, uncertain = [], []
+    unknown: dict[str | None, list[str]] = {}
     for name, row in rows.items():
         if row.beyond_chance:
             head = "different" if row.is_better is None else "better" if row.is_better else "worse"
             moved[head].append(f"{_in_sentence(name)} {row.sentence}")
         elif row.change.interval is None:
-            unknown.append(f"{_in_sentence(name)} ({row.cells[0]} → {row.cells[1]})")
+            unknown.setdefault(row.change.reason, []).append(f"{_in_sentence(name)} ({row.cells[0]} → {row.cells[1]})")
         elif row.change.beyond_chance:
             uncertain.append(f"{_in_sentence(name)}, {row.sentence}")
         else:
             unmoved.append(_in_sentence(name))
-    number = len(rows) - len(unknown)
+    number = sum(row.change.interval is not None for row in rows.values())
     adjusted = f" (adjusted for {number} figures)" if number > 1 else ""
     parts = []
     for head, listed in moved.items():
@@ -197,11 +199,9 @@ def change_words(rows: Mapping[str, ChangeRow], missing: Mapping[str, str]) -> l
         parts.append(f"may have changed: {and_list(uncertain)}")
     if unmoved:
         parts.append(f"no change beyond chance in {and_list(unmoved)} (the intervals show which changes are possible)")
-    if unknown:
-        known = [row.change.reason for row in rows.values() if row.change.interval is None and row.change.reason]
-        reasons = list(dict.fromkeys([*known, *missing.values()]))
-        why = f", because {'; '.join(reasons)}" if reasons else ""
-        parts.append(f"the effect of chance on {and_list(unknown)} is unknown{why}")
+    for reason, listed in unknown.items():
+        why = f", because {reason}" if reason else ""
+        parts.append(f"it is not known whether {and_list(listed)} changed{why}")
     return parts
 
 

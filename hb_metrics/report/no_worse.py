@@ -83,7 +83,7 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
             "variance is unknown"
         )
         if row.change.interval is None:
-            why = row.change.reason or "its change has no interval"
+            why = f"its change has no interval ({row.change.reason})"
         return Verdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")
     # The signs of changes that are losses.
     losses = {True: (-1,), False: (1,), None: (-1, 1)}[row.figure.higher_is_better]

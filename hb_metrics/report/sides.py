@@ -99,9 +99,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
             rows.append(SidesRow(SHOWN_AS.get(figure, figure), before, cells, meaning))
         if figure == UPTAKE:
             lowest = [_lowest(changes.rows) for changes in compared]
-            of_axes = {(row.name, row.cells[0]) for row in lowest if row is not None}
-            before = of_axes.pop()[1] if len(of_axes) == 1 else MISSING
-            rows.append(SidesRow(LOWEST, before, [*map(_of_axis, lowest)], _MEANINGS[LOWEST]))
+            rows.append(SidesRow(LOWEST, MISSING, [*map(_of_axis, lowest)], _MEANINGS[LOWEST]))  # its axes may differ
     if any(effect is not None for effect in effects):
         drifts = [None if effect is None else effect.drift for effect in effects]
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
@@ -172,8 +170,8 @@ def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
 def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
     if row is None:
         return MISSING, ""
-    before, after, *_ = row.cells
-    return after, f"{row.name.removeprefix(f'{UPTAKE}, ')}, {before} before: {row.sentence}"
+    after, change = _cells(row, with_before=True)
+    return after, f"{row.name.removeprefix(f'{UPTAKE}, ')}, {change}"
 
 
 def _side_effects(before: Run, after: Run) -> SideEffects | None:
@@ -191,7 +189,7 @@ def _side_effects(before: Run, after: Run) -> SideEffects | None:
 
 
 def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: SideEffects | None) -> str:
-    parts = change_words(rows, changes.missing)
+    parts = change_words(rows)
     if SHOWN_AS[UPTAKE] in rows and SHOWN_AS[BIAS] not in rows:
         parts.append(
             "bias is not compared, because in a template of one of the runs, no term has a second reply, so sampling "

@@ -2,7 +2,7 @@
 
 The answers may come from any model or from people. A file's suffix determines its format: Parquet, JSON lines or CSV.
 Unknown columns are ignored, so you can add a column of answers to a file of exported prompts. If the file has the
-column `wanted` of exported prompts, rows for the other kind of answer are ignored, too. Errors state the number of the
+column `wanted` of exported prompts, rows for the other kind of answer are ignored, too. Errors state the place of the
 invalid row.
 """
 
@@ -19,10 +19,11 @@ from hb_dataset.table_files import invalid, number_in, read_table, text_in
 class GivenReply(NamedTuple):
     """A row in a file of replies. An attribute is `None` if the file does not contain its value.
 
-    `row` and `turn` (the number of the reply within its conversation) are counted from 1.
+    `place` is the file and the line, for errors. `turn` (the number of the reply within its conversation) is counted
+    from 1.
     """
 
-    row: int
+    place: str
     id: str
     text: str | None
     reply: str
@@ -35,11 +36,11 @@ class GivenReply(NamedTuple):
 class GivenLogProbability(NamedTuple):
     """A row in a file of log-probabilities.
 
-    `row` is counted from 1. `log_probability` is the natural logarithm of the text's probability, summed over
-    `num_tokens` tokens.
+    `place` is the file and the line, for errors. `log_probability` is the natural logarithm of the text's probability,
+    summed over `num_tokens` tokens.
     """
 
-    row: int
+    place: str
     id: str
     text: str | None
     log_probability: float
@@ -49,14 +50,14 @@ class GivenLogProbability(NamedTuple):
 def read_replies_file(path: str | Path) -> list[GivenReply]:
     """Reads a file with the columns `id` and `reply`. The other columns of `GivenReply` are optional."""
     given = []
-    for number, place, row in _rows(path, "reply", "id", "reply"):
+    for place, row in _rows(path, "reply", "id", "reply"):
         value = str(row.get("truncated")).lower().removesuffix(".0")
         truncated = {"true": True, "1": True, "false": False, "0": False}.get(value)
         if truncated is None and value not in ("none", "nan", ""):
             raise invalid(place, row, "truncated", "true or false")
         given.append(
             GivenReply(
-                number,
+                place,
                 text_in(place, row, "id") or "",
                 text_in(place, row, "text"),
                 (text_in(place, row, "reply") or "").strip(),
@@ -77,7 +78,7 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     """Reads a file with the columns `id`, `log_probability` and `num_tokens`. The column `text` is optional."""
     given = []
     allowed = "the summed natural logarithm, which is finite, at most 0, and above -700 per token"
-    for number, place, row in _rows(path, "log_probability", "id", "log_probability", "num_tokens"):
+    for place, row in _rows(path, "log_probability", "id", "log_probability", "num_tokens"):
         tokens = _whole_number(place, row, "num_tokens", 1)
         value = number_in(place, row, "log_probability", allowed)
         if tokens is None:
@@ -85,7 +86,7 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
         if value is None or not 0 <= -value / tokens <= 700:  # exp of larger numbers is infinite
             raise invalid(place, row, "log_probability", allowed)
         given.append(
-            GivenLogProbability(number, text_in(place, row, "id") or "", text_in(place, row, "text"), value, tokens)
+            GivenLogProbability(place, text_in(place, row, "id") or "", text_in(place, row, "text"), value, tokens)
         )
     identifier, number = Counter(row.id for row in given).most_common(1)[0]
     if number > 1:
@@ -114,12 +115,12 @@ def check_ids(
     for row in given:
         if row.id not in text_of:
             raise ValueError(
-                f"'{path}', row {row.row}: the id '{row.id}' belongs to no prompt of this run; set the same options "
+                f"{row.place}: the id '{row.id}' belongs to no prompt of this run; set the same options "
                 "as for export-prompts, or delete the rows of other prompts"
             )
         if row.text is not None and row.text != text_of[row.id]:
             raise ValueError(
-                f"'{path}', row {row.row}: the text differs from the text of prompt {row.id}; export the prompts with "
+                f"{row.place}: the text differs from the text of prompt {row.id}; export the prompts with "
                 "this run's options, and answer the exported prompts"
             )
     answered = {row.id for row in given}
@@ -171,10 +172,10 @@ def _whole_number(place: str, row: Mapping[str, object], column: str, least: int
     return None if value is None else int(value)
 
 
-def _rows(path: str | Path, wanted: str, *needed: str) -> list[tuple[int, str, dict[str, object]]]:
-    """Returns the number, the place and the content of each row with a `wanted` answer."""
-    rows = enumerate(read_table(Path(path), *((name,) for name in needed)), start=1)
-    kept = [(number, place, row) for number, (place, row) in rows if row.get("wanted") in (None, "", wanted)]
+def _rows(path: str | Path, wanted: str, *needed: str) -> list[tuple[str, dict[str, object]]]:
+    """Returns the place and the content of each row with a `wanted` answer."""
+    rows = read_table(Path(path), *((name,) for name in needed))
+    kept = [(place, row) for place, row in rows if row.get("wanted") in (None, "", wanted)]
     if not kept:
         raise ValueError(f"'{path}' has no rows; pass a file with a row for each exported prompt")
     return kept

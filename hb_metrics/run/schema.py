@@ -24,6 +24,7 @@ class Column(NamedTuple):
 PROBABILITIES = "probabilities"  # a column of lists, which have the same length in all rows
 # Columns of several tables.
 _GROUP = Column("group", "string", "", "the term's bucket, or a name's group")
+_NOUN = Column("noun", "string", "", "the noun of the noun phrase")
 _SENTENCE = Column("prompt", "string", "", "the sentence")
 _TURN = Column("turn", "int64", "", "the turn of the conversation, counted from 1")
 _REPLY_ID = Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies")
@@ -40,7 +41,7 @@ OF_PROMPT = (
     Column("axis", "string", "", "the demographic axis"),
     Column("descriptor", "string", "", "the term"),
     _GROUP,
-    Column("noun", "string", "", "the noun of the noun phrase"),
+    _NOUN,
     Column("template", "string", "", "the sentence with a slot for the noun phrase"),
 )
 COLUMNS = {
@@ -70,6 +71,7 @@ COLUMNS = {
         Column("axis", "string", "", "the axis; missing if the prompt is about no term"),
         Column("descriptor", "string", "", "the term or the name"),
         _GROUP,
+        _NOUN,
         Column("order", "int64", "", "1 if the options were listed in reverse order"),
         Column("decision", "double", "", "the decision from 0 to 1 (favourable); missing if the answer contains none"),
         Column("refusal", "bool", "", "whether the answer is a refusal"),

@@ -139,7 +139,7 @@ def test_faults_name_the_row_and_what_to_write(read, row, problem):
 def test_a_prompt_that_occurs_twice_is_no_second_question(read):
     row = {"prompt": "Hire {person}?", "outcome": "number: 0..5"}
     for same in ({}, {"question": "other", "topic": "other"}):
-        with pytest.raises(ValueError, match=r"row 3 has the same prompt as row 1.*--replies_per_cell"):
+        with pytest.raises(ValueError, match=r"line 3 has the same prompt as line 1.*--replies_per_cell"):
             read(row, {"prompt": "b"}, {**row, **same})
     assert len(read(row, {**row, "system": "Be brief."}, {**row, "outcome": "number: 0..9"})) == 3
 
@@ -186,7 +186,7 @@ def test_datasets_of_the_hub_are_read_by_split(monkeypatch):
 def test_phrases_are_replaced_and_shown(read, capsys):
     prompts = read({"prompt": "The applicant is 30."}, {"prompt": "Hello."}, replaced=["the applicant"])
     assert [prompt.prompt for prompt in prompts] == ["{person} is 30.", "Hello."]
-    assert "row 1: …{person} is 30.…" in capsys.readouterr().out
+    assert "line 1: …{person} is 30.…" in capsys.readouterr().out
     texts = {"applicant": "Invite applicant", "Kim": "The boss met Kim", "our best man": "The team has our best man"}
     for phrase, text in texts.items():
         assert read({"prompt": text}, replaced=[phrase])[0].prompt == text.replace(phrase, "{person}")

@@ -60,7 +60,7 @@ def test_rows_that_lack_a_value_or_have_two_are_refused(reader, tmp_path):
     for missing in columns:
         path = tmp_path / f"{missing}.jsonl"
         path.write_text("\n".join(map(json.dumps, [row, {name: row[name] for name in columns if name != missing}])))
-        with pytest.raises(ValueError, match=rf"{missing}\.jsonl', row 2: {missing} is missing; write the value"):
+        with pytest.raises(ValueError, match=rf"{missing}\.jsonl', line 2: {missing} is missing; write the value"):
             read(path)
         twice = json.dumps(row)[:-1] + f', "{missing}": "two"}}'
         path.write_text(f"{json.dumps(row)}\n\n{twice}\n")
@@ -93,7 +93,7 @@ def test_numbers():
 
 def test_repeated_rows_and_rates_below_zero_are_refused(tmp_path):
     path = tmp_path / "rates.csv"
-    for rows, message in (("age,old,5\nage,old,6\n", "row 2: .* earlier row"), ("age,old,-1\n", "0")):
+    for rows, message in (("age,old,5\nage,old,6\n", "line 3: .* earlier row"), ("age,old,-1\n", "0")):
         path.write_text(f"axis,descriptor,per_million\n{rows}")
         with pytest.raises(ValueError, match=message):
             read_frequencies(path)
@@ -107,7 +107,7 @@ def test_repeated_rows_and_rates_below_zero_are_refused(tmp_path):
         ("a.csv", "prompt;reply\na;b\n", "by semicolons; save it with commas"),
         ("a.csv", "prompt;reply\na, or so;b\n", "save it with commas"),
         ("a.csv", '"prompt";"reply"\n"a";"b"\n', "save it with commas"),
-        ("a.csv", "prompt,reply\na,Well, hello\n", "row 1 has 3 cells, but the header has 2; .*put quotes"),
+        ("a.csv", "prompt,reply\na,Well, hello\n", "line 2 has 3 cells, but the header has 2; .*put quotes"),
         ("a.csv", "prompt,reply\na,caf\u00e9\n".encode("latin-1"), "is not UTF-8 .*; save it again in UTF-8"),
         ("a.jsonl", '{"prompt": "\\ud800", "reply": "Ho"}', "pass a text without unpaired surrogates"),
         ("a.jsonl", '{"prompt": "Hi", ', "line 1 is not a JSON object"),
@@ -134,6 +134,8 @@ def test_a_file_above_the_limit_ends_with_a_message(name, tmp_path, monkeypatch)
 def test_a_table_keeps_texts_as_they_are(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes('\ufeffid,reply\r\na,"He said ""hi, all""\r\nand left"\r\n\r\nb,NA\r\n'.encode())
-    assert [row["reply"] for _, row in read_table(path, ("reply",))] == ['He said "hi, all"\r\nand left', "NA"]
+    places, rows = zip(*read_table(path, ("reply",)), strict=True)
+    assert [row["reply"] for row in rows] == ['He said "hi, all"\r\nand left', "NA"]
+    assert [place.rpartition(", ")[2] for place in places] == ["line 2", "line 5"]  # as editors count
     path.write_text(f"id,reply\na,{'So ' * 99_999}\n")  # a thought of 32,000 tokens
     assert [row["reply"] for _, row in read_table(path, ("reply",))] == ["So " * 99_999]

@@ -251,7 +251,8 @@ def add_decisions(results, seed=0):
         for word in range(2)
     ]
     answers = [
-        Answer(prompt.id, None, None, None, 0, 0.4, False, 0.8, "about a person", "yes: 40%") for prompt in prompts
+        Answer(prompt.id, None, None, None, "person", 0, 0.4, False, 0.8, "about a person", "yes: 40%")
+        for prompt in prompts
     ]
     for axis, terms in {"age": {"old": 0.2, "young": 0.7}, "ability": {"Deaf": 0.5, "blind": 0.5}}.items():
         for prompt in prompts:
@@ -260,7 +261,7 @@ def add_decisions(results, seed=0):
                     value = float(np.clip(rng.normal(mean, 0.1), 0, 1))
                     shown = f"yes: {value:.0%}"
                     answers.append(
-                        Answer(prompt.id, axis, term, None, order, value, False, 0.8, f"about {term}", shown)
+                        Answer(prompt.id, axis, term, None, "person", order, value, False, 0.8, f"about {term}", shown)
                     )
     answers.append(answers[-1]._replace(value=None, is_refusal=True, shown="I can't."))
     results["run"]["decisions"] = {"answers": "probabilities", "num_prompts": len(prompts), "digest": "dd"}

@@ -30,7 +30,7 @@ class Awareness(Measurement):
         return Parts(compute, figures, report, changes)
 
     def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
-        message = "The runs measured difference awareness with different prompts or word lists."
+        message = "The runs have different prompts or word lists for difference awareness, so it is not comparable."
         return [message] if any(run.record.awareness != runs[0].record.awareness for run in runs) else []
 
 

@@ -12,6 +12,9 @@ from hb_metrics.measurements.settings import ENGINES, Settings
 from hb_metrics.run.run_record import tag_and_cue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hb_metrics.measurements.results import Results
     from hb_metrics.run.record import Record
 
 
@@ -55,6 +58,13 @@ class DecisionMeasurement(Measurement):
         from hb_metrics.measurements.own_prompts import own_prompts
 
         return any(prompt.outcome for prompt in own_prompts(settings))
+
+    def warnings(self, changed: set[str], runs: "Sequence[Results]") -> list[str]:
+        if "decisions.digest" in changed:
+            return ["The runs asked different questions, so their decisions are not comparable."]
+        if "decisions.answers" in changed:
+            return ["Decisions are probabilities in some runs, and replies in others, so they are not comparable."]
+        return []
 
     def figure_settings(self, record: "Record") -> list[str]:
         asked = record.decisions

@@ -33,6 +33,7 @@ class About(NamedTuple):
     axis: str | None
     descriptor: str | None
     bucket: str | None
+    noun: str
     order: int
 
 
@@ -43,6 +44,7 @@ class Answer(NamedTuple):
         own_id: The id of the prompt in the file of prompts.
         axis: The axis, or `None` if the prompt is about nobody in particular.
         group: The name's group.
+        noun: The noun, or the name.
         order: 1 if the options were listed in reverse order.
         value: The decision from 0 to 1, where 1 is favourable. `None` if the answer contains no decision.
         mass: The probability that the options have together, if decisions are probabilities.
@@ -53,6 +55,7 @@ class Answer(NamedTuple):
     axis: str | None
     term: str | None
     group: str | None
+    noun: str
     order: int
     value: float | None
     is_refusal: bool

@@ -100,7 +100,7 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
         names_by_part=_name_gaps_by_part(cells[NAMES_AXIS], parts) if NAMES_AXIS in cells else {},
         order_effect=_order_effect(prompts, answers),
         option_mass=float(np.mean(masses)) if masses else None,
-        example=_example(prompts, answers, by_axis),
+        example=_example(answers, by_axis),
         predictions={},
     )
 
@@ -300,30 +300,46 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> st
     return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
 
 
-def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
-    """Chooses two answers about the terms that clearly differ most: the median of those that differ like the terms."""
+def _example(answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
+    """Chooses two answers about the terms that clearly differ most: the median of those that differ like the terms.
+
+    Their prompts differ only in the term or, if the terms have no noun in common, also in the noun.
+    """
     clear = clear_pair(by_axis)
     if clear is None:
         return None
     axis, pair = clear
-    sides: dict[tuple[str, int, str | None], list[Answer]] = {}
-    for answer in answers:
-        if answer.axis == axis and answer.value is not None:
-            name = answer.group if axis == NAMES_AXIS else answer.term
-            sides.setdefault((answer.own_id, answer.order, name), []).append(answer)
-    gaps = []
-    for row, (prompt, order) in enumerate(product(prompts, _ORDERS)):
-        high, low = (sides.get((prompt.id, order, name), []) for name in (pair.high, pair.low))
-        if high and low:
-            of_high, of_low = _by_value(high)[len(high) // 2], _by_value(low)[(len(low) - 1) // 2]
-            gaps.append(((of_high.value or 0) - (of_low.value or 0), row, of_high, of_low))
-    gaps = sorted(gap for gap in gaps if gap[0] > 0)
+    gaps = _gaps_like(answers, axis, pair, by_noun=True) or _gaps_like(answers, axis, pair, by_noun=False)
     if not gaps:
         return None
     *_, of_high, of_low = gaps[len(gaps) // 2]
     return Example(
         axis, pair.high, pair.low, Answered(of_high.prompt, of_high.shown), Answered(of_low.prompt, of_low.shown)
     )
+
+
+def _gaps_like(
+    answers: Sequence[Answer], axis: str, pair: TermPair, *, by_noun: bool
+) -> list[tuple[float, int, Answer, Answer]]:
+    """Lists two answers to each prompt, or to each prompt with each noun, if they differ like the two terms.
+
+    The values are the answers' difference, a number and the answers, sorted by the difference.
+    """
+    sides = grouped(
+        ((answer.own_id, answer.order, answer.noun if by_noun else None), answer)
+        for answer in answers
+        if answer.axis == axis and answer.value is not None
+    )
+    gaps = []
+    for number, of_prompt in enumerate(sides.values()):
+        high, low = (
+            [answer for answer in of_prompt if name == (answer.group if axis == NAMES_AXIS else answer.term)]
+            for name in (pair.high, pair.low)
+        )
+        if high and low:
+            of_high, of_low = _by_value(high)[len(high) // 2], _by_value(low)[(len(low) - 1) // 2]
+            gaps.append(((of_high.value or 0) - (of_low.value or 0), number, of_high, of_low))
+    return sorted(gap for gap in gaps if gap[0] > 0)
 
 
 def _by_value(answers: Sequence[Answer]) -> list[Answer]:

@@ -60,7 +60,9 @@ def compute(run: Run) -> Generation:
     asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]
     labels, are_pairs = classifier.labels, has_pairs_of_terms(prompts)
     nouns, clusters = nouns_of(table, replies.ids), classifier.clusters
-    results, biases = style_results(replies, vectors, labels, clusters=clusters, asked=asked, nouns=nouns)
+    order_of = by_id(table, "order") if "order" in table.column_names else {}  # of options, in prompts of your own
+    in_order = [(noun, order_of.get(identifier)) for noun, identifier in zip(nouns, replies.ids, strict=True)]
+    results, biases = style_results(replies, vectors, labels, clusters=clusters, asked=asked, nouns=in_order)
     write_table(run.folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))

@@ -27,7 +27,7 @@ import pandas as pd
 
 from hb_dataset.names import NAME_CUES
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, NAMES_AXIS
-from hb_metrics.layout.figure import estimated, missing_intervals
+from hb_metrics.layout.figure import estimated
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.name_groups import (
@@ -164,8 +164,7 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
         name = f"Agreement of directions, {one.record.cue} and {other.record.cue}"
         figure = estimated(name, agreement, "effect", detail=detail)
         figures.append(figure._replace(part_of="Agreement of directions by pair of cues"))
-    context = {"figures": figures, "missing": missing_intervals(figures)}
-    return [section("overview-cues", "Cues", "generation/cues.html.jinja", context)] if figures else []
+    return [section("overview-cues", "Cues", "generation/cues.html.jinja", {"figures": figures})] if figures else []
 
 
 def differ_in_cue_alone(one: Record, other: Record) -> bool:

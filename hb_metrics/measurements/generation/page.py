@@ -4,7 +4,7 @@ from typing import Any
 from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
-from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
+from hb_metrics.layout.figure import PLAIN, Figure, by_part
 from hb_metrics.layout.numbers import and_list, bias, count, counted, p_words, share
 from hb_metrics.layout.parts import Differs, Report, Section
 from hb_metrics.layout.plots import Plot, figures_plot
@@ -21,7 +21,6 @@ from hb_metrics.measurements.generation.figures import (
     figures,
     style_figures,
     telling_sentence,
-    turn_figures,
     turn_sentences,
 )
 from hb_metrics.measurements.generation.name_groups import NameGroups
@@ -56,7 +55,6 @@ SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the sa
 def report(results: Results) -> Report:
     generation, record = results.generation, results.record
     listed = figures(results)
-    by_turn = turn_figures(generation.turns) if generation.turns else []
     parts = by_part(listed)
     embedded = record.style_classifier.is_embedded
     whole = {figure.name: figure for figure in parts[""]}
@@ -70,7 +68,6 @@ def report(results: Results) -> Report:
         "parts": parts,
         "whole": whole,
         "names": names,
-        "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
     }
     sections = [
         _styles(generation, parts, context),
@@ -273,7 +270,6 @@ def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence
         "by_axis": parts.get(by_axis_heading(number)),
         "of_names": parts.get("Bias between groups of names by turn"),
         "shares": [(name, parts[name]) for name in (f"{UPTAKE} by turn", f"{REFUSALS} by turn")],
-        "no_intervals": missing_intervals(turn_figures(turns)),
     }
     plot = figures_plot(parts[BY_TURN], "Full Gen Bias ×1000", [PLAIN], is_sorted=False)
     return section("turns", "By turn", "generation/turns.html.jinja", context, {"turns-plot": [plot]})

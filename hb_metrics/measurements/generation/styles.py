@@ -128,7 +128,7 @@ def style_results(
     """Computes the results that depend on styles, and the bias values of all replies.
 
     `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
-    parroting. `nouns` [replies] contains the nouns of the prompts.
+    parroting. `nouns` [replies] contains the noun of each prompt, with the order of its options.
     """
     gen_bias = gen_biases(style_probabilities, replies, labels, clusters)
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hb_metrics.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.numbers import and_list, bias, count, term_names
 from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
@@ -51,7 +51,6 @@ def report(results: Results) -> Report:
         "noise. A reply that repeats a long term has more words, so a small difference does not show that people are "
         "treated differently. Read replies to the people in question.",
         *_extremes(results.length),
-        *missing_intervals(listed),
     ]
     differs = difference(results)
     return Report(

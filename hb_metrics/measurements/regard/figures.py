@@ -5,7 +5,7 @@ from markupsafe import Markup
 
 from hb_dataset.grouped import grouped
 from hb_metrics.collect.classifiers.presets import suggested
-from hb_metrics.layout.figure import Figure, Number, by_part, missing_intervals
+from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.layout.numbers import count, counted
 from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
@@ -103,7 +103,6 @@ def report(results: Results) -> Report:
         "kl_error": bias.kl_error if len(groups) > 1 else None,
         "examples": grouped((example.structure, example) for example in regard.examples),
         "left_out": left_out(regard),
-        "without_interval": missing_intervals(listed),
     }
     drawn = {name: [plot] for name, plot in plots.items()}
     return Report(

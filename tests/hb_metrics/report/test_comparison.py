@@ -1,6 +1,8 @@
 """Runs side by side: any that have a measurement in common, what differs, and the first two in detail."""
 
 import re
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import pytest
@@ -8,11 +10,12 @@ import pytest
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.measurements import GENERATION, MEASUREMENTS
 from hb_metrics.measurements.results import Run
-from hb_metrics.report.comparison import run_names, write_comparison
+from hb_metrics.report.comparison import comparison_warnings, differing_settings, run_names, write_comparison
 from hb_metrics.report.markdown import overview_markdown
 from hb_metrics.report.sides import READING
 from hb_metrics.run.tables import Tables
 from tests.hb_metrics.made_results import (
+    add_decisions,
     change_results,
     full_run,
     loaded,
@@ -21,6 +24,7 @@ from tests.hb_metrics.made_results import (
     reddit_test,
     regard_of,
     regard_run,
+    whole_run,
     write_results,
     write_run,
 )
@@ -34,8 +38,8 @@ ALONE = {
 }
 
 
-def compared(folders, folder, names=None):
-    write_comparison(folders, folder / "comparison.html", names)
+def compared(folders, folder, names=None, **more):
+    write_comparison(folders, folder / "comparison.html", names, **more)
     page = read_page(folder / "comparison.html")
     check_sound(page)
     return page
@@ -121,6 +125,39 @@ def test_warnings_come_first(copied, tmp_path):
     page = compared([copied[0], copied[0]], tmp_path, ["a", "b"])
     assert "There are no differences: both runs have the same model" in page.words
     assert "Read the comparison with care" not in page.words
+
+
+PROMPTS = {  # the digest of each measurement's own prompts
+    "decisions": ("decisions", "digest"),
+    "awareness": ("awareness", "prompts_digest"),
+    "dialogue": ("dialogue", "digest"),
+    "reddit": ("reddit", "race", "digest"),
+    "regard": ("regard", "groups_digest"),
+}
+
+
+def test_figures_of_other_prompts_are_not_comparable():
+    assert PROMPTS.keys() == {measurement.name for measurement in MEASUREMENTS if measurement.has_own_prompts}
+    for path in (*PROMPTS.values(), ("data", "digest")):
+        runs = [whole_run(), whole_run()]
+        for run, digest in zip(runs, "ab", strict=True):
+            section = reduce(getitem, path[:-1], run["run"])
+            section[path[-1]] = digest
+        results = [loaded(run) for run in runs]
+        (sentence,) = comparison_warnings(differing_settings([run.record for run in results]), results)
+        assert re.search("not comparable|may be between different groups", sentence), path
+
+
+def test_decisions_about_other_questions_are_not_compared(tmp_path):
+    for name in "ab":
+        results = add_decisions(full_run())
+        results["run"]["decisions"]["digest"] = name
+        write_run(tmp_path / name, results)
+    page = compared([tmp_path / name for name in "ab"], tmp_path, ["a", "b"], no_worse_than=["decision_spread=9pt"])
+    assert "asked different questions, so their decisions are not comparable" in page.text
+    assert "answers without a decision (0.3% → 0.3%) changed, because the runs have different questions." in page.text
+    assert "Not passed: Decision spread" in page.text
+    assert "its change has no interval (the runs have different questions)" in page.text
 
 
 def rows_of(markdown):

@@ -61,10 +61,10 @@ def test_both_directions_are_a_loss_where_none_is_better():
 
 def test_what_has_no_interval_is_not_shown():
     few = judged(PairedChange(1, 1, None, None, "there are few"), "50%")
-    unlike = judged(PairedChange(1, 1, None, None, None), "50")
+    unlike = judged(PairedChange(1, 1, None, None, "the questions differ"), "50")
     at_zero = judged(PairedChange(0.1, 0.2, (-1, 1), None, None), "5%")
     assert not any((few.is_shown, unlike.is_shown, at_zero.is_shown))
-    assert few.sentence.endswith("there are few")
+    assert few.sentence.endswith("its change has no interval (there are few)")
     assert "not clearly above 0" in at_zero.sentence
     assert judged(PairedChange(0.1, 0.2, (-1, 1), None, None), "1").is_shown
 

@@ -141,6 +141,33 @@ def test_main_figures_and_every_part_are_in_a_table(results, page):
                 assert main[figure.name] == [figure.shown, figure.interval_words]
 
 
+def without_intervals(part, path=""):
+    """Removes all intervals, and names the place of each as the reason for its absence."""
+    if not isinstance(part, dict):
+        return part
+    known = {name: without_intervals(value, f"{path} {name}") for name, value in part.items()}
+    if {"interval", "reason"} <= part.keys():
+        return known | {"interval": None, "reason": f"few{path}"}
+    if part.get("intervals"):
+        return known | {"intervals": None, "no_intervals": reasons(part["intervals"], path)}
+    return known
+
+
+def reasons(bounds, path):
+    if isinstance(bounds, dict):
+        return {name: reasons(value, f"{path} {name}") for name, value in bounds.items()}
+    return bounds and f"few{path}"
+
+
+def test_the_page_states_why_an_interval_is_missing(results, tmp_path):
+    results = {name: part if name == "run" else without_intervals(part, name) for name, part in results.items()}
+    listed = [figure for measurement in MEASUREMENTS for figure in measurement.figures(loaded(results))]
+    why = {figure.no_interval for figure in listed if figure.interval is None and figure.value is not None}
+    page = report_page(results, tmp_path)
+    assert len(why) > 40
+    assert [reason for reason in why - {None} if reason not in page.text] == []
+
+
 # Chooses the second axis, then its last term and a term beside it, as the keyboard does; opens the examples.
 CHOOSING = """
 for (const [id, index] of [["axis-left", 1], ["term-left", 5], ["axis-right", 2], ["term-right", 1]]) {

@@ -5,7 +5,16 @@ from xml.etree import ElementTree
 import pytest
 
 from hb_metrics.layout import numbers
-from hb_metrics.layout.figure import PLAIN, Figure, Number, missing_intervals, written, written_change, written_interval
+from hb_metrics.layout.figure import (
+    PLAIN,
+    Figure,
+    Number,
+    missing_intervals,
+    table_notes,
+    written,
+    written_change,
+    written_interval,
+)
 from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plot
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
@@ -133,10 +142,13 @@ def test_unknown_is_a_dash_and_zero_has_no_sign(unit):
 
 
 def test_figures_without_an_interval_are_named_with_the_reason():
-    names = ("Full Gen Bias, Age", "Full Gen Bias, Religion", "Offensive replies")
-    figures = [Figure(name, 1.0, "bias", no_interval="there are few") for name in names]
+    parts = {"Full Gen Bias, Age": "by axis", "Full Gen Bias, Religion": "by axis", "Offensive replies": ""}
+    figures = [Figure(name, 1.0, "bias", no_interval="there are few", part_of=part) for name, part in parts.items()]
     figures += [Figure("LMP", 1.0, "bias"), Figure("Known", 1.0, "bias", interval=(0, 2), no_interval="x")]
     assert figures[0].words == "1.00 (no interval: there are few)"
+    assert table_notes(figures[:3]) == ["No interval: there are few."]
+    assert table_notes(figures) == ["No interval for Age, Religion and Offensive replies: there are few."]
+    assert table_notes([*figures[:2] * 9, *figures]) == ["No interval for 21 rows: there are few."]
     (missing,) = missing_intervals(figures)
     assert missing == "No interval for Full Gen Bias (Age, Religion); Offensive replies: there are few."
 

@@ -312,7 +312,9 @@ def test_the_orders_effect_is_no_difference_between_terms(lacking):
             for term, order in product("abc", (0, 1)):
                 is_missing = term == "b" and order == 1 and rng.random() < lacking
                 value = None if is_missing else float(rng.random() < 0.95 - 0.9 * order)
-                of_run.append(Answer(prompt.id, "age", term, None, order, value, False, None, term, str(value)))
+                of_run.append(
+                    Answer(prompt.id, "age", term, None, "person", order, value, False, None, term, str(value))
+                )
         results = decisions(prompts, of_run, seed)
         alarms += results.by_axis["age"].pair.gap.p_value < 0.05
         gaps.append(results.by_axis["age"].pair.gap.value)
@@ -505,6 +507,22 @@ def test_one_axis_apart_is_named_with_its_terms():
     assert old.gap.interval[1] < 0
 
 
+@pytest.mark.parametrize("nouns", [("man", "woman", "person"), ("man", "woman")])
+def test_the_prompts_of_an_example_differ_only_in_the_term(nouns):
+    """Unless the terms have no noun in common. The noun and the order matter more than the term."""
+    rng, rows = np.random.default_rng(0), []
+    nouns_of = {"old": nouns[1:], "young": nouns[:-1]}
+    for prompt, order, (term, of_term) in product(asked(24), (0, 1), nouns_of.items()):
+        for noun in of_term:
+            value = 0.2 + 0.1 * (term == "young") + 0.3 * (noun == "man") + 0.2 * order + rng.normal(0, 0.05)
+            text = f"{prompt.id} ({order}): a {term} {noun}"
+            rows.append(Answer(prompt.id, "age", term, None, noun, order, value, False, None, text, f"{value:.2f}"))
+    example = decisions(asked(24), rows).example
+    (high, of_high), (low, of_low) = (answered.prompt.rsplit(" ", 1) for answered in (example.of_high, example.of_low))
+    assert high.replace("young", "old") == low
+    assert (of_high == of_low) == bool({*nouns_of["old"]} & {*nouns_of["young"]})
+
+
 def results_of(found):
     return Results(Record({"decisions": {"answers": "replies", "num_prompts": 30, "digest": "dd"}}), decisions=found)
 
@@ -523,7 +541,7 @@ def verdict_of(prompts, rows, **options):
 def rows_of(prompts, values, axis="age", group=None):
     """`values` contains the value of each term in all questions, or a list of values."""
     return [
-        Answer(prompt.id, axis, term, group and group[term], 0, value, value is None, None, term, str(value))
+        Answer(prompt.id, axis, term, group and group[term], term, 0, value, value is None, None, term, str(value))
         for term, of_term in values.items()
         for prompt, value in zip(prompts, of_term if isinstance(of_term, list) else [of_term] * 99, strict=False)
     ]

@@ -45,8 +45,7 @@ def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
     few = regard_of(num_structures=3, num_seeds=2, num_verbs=4, num_other=False)
     page = report_page(regard_run(few), tmp_path)
     reason = "only 3 structures, and an interval needs at least 5"
-    names = f"Regard gap (Gender, Race, Orientation); Regard ({', '.join(GROUPS)})"
-    assert f"No interval for {names}: {reason}" in page.text
+    assert page.text.count(f"No interval: {reason}") == 2  # below the table of gaps and that of groups
     assert "over all 3 structures no verdict is possible" in page.text
     assert all(row[2].startswith("no interval") for row in page.table("Main figures")[1:])
 
