@@ -14,6 +14,7 @@ from hb_metrics.collect.units import alike_units, map_units
 from hb_metrics.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.models.loading import model_from, read_config, tokenizer_from
 from hb_metrics.models.memory import run_batch
+from hb_metrics.run.replies import LeftOutError
 
 MAX_POSITIONS = 2048  # the maximum number of tokens in a batch
 
@@ -23,7 +24,7 @@ def normalised(classifier: Classifier) -> Classifier:
         probabilities, truncated = classifier.classify_distinct(texts)
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
-            raise ValueError(f"classifier '{classifier.name}' assigns probability 0 to all labels; check its weights")
+            raise LeftOutError(f"classifier '{classifier.name}' assigns probability 0 to all labels; check its weights")
         return Classification(probabilities / totals, truncated)
 
     notes = classifier.notes
@@ -62,7 +63,7 @@ def load_sequence_classifier(
         logits, truncated = _logits(texts, model, tokenizer, max_tokens, max_positions)
         bad = ~torch.isfinite(logits).all(dim=1)
         if bad.any():
-            raise ValueError(f"classifier '{name}' returned {logits[bad][0].tolist()} as logits; check its weights")
+            raise LeftOutError(f"classifier '{name}' returned {logits[bad][0].tolist()} as logits; check its weights")
         probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
         return Classification(probabilities.numpy(), truncated)
 

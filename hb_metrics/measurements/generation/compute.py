@@ -28,7 +28,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import RatedReplies, Replies, nonempty_replies
+from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, nonempty_replies
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     FREQUENCIES_FILE,
@@ -55,6 +55,8 @@ def compute(run: Run) -> Generation:
     table, rules = tables.reply_table(*_COUNTED), read_refusal_rules()
     replies, terms_of = nonempty_replies(table), terms_of_prompts(prompts)
     vectors = tables.vectors_of(STYLES, replies.ids)
+    if classifier.judge is not None:
+        answered_replies(replies, vectors[:, -1] == 0)  # raises an error if no reply has an answer
     refusals = match_refusals(table, replies, rules)
     question_of, text_of = by_id(table, "question"), by_id(table, "text")
     asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]

@@ -22,6 +22,7 @@ from hb_metrics.measurements.regard.continuations import (
 from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.processes import input_device
+from hb_metrics.run.replies import LeftOutError
 from hb_metrics.run.run_folder import PROMPTS_FILE, write_table
 from hb_metrics.run.schema import about_replies, by_id
 
@@ -67,7 +68,7 @@ def collect(
     continuations = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS)
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
-        raise ValueError(
+        raise LeftOutError(
             f"the continuations of all {prompts.num_rows:,} prompts are empty, so there is no regard to classify; "
             "remove regard from --measurements"
         )
