@@ -95,7 +95,7 @@ class RunTables:
         import pandas as pd
 
         self._check_measured("generation", "replies")
-        turns = [self._turn(turn) for turn in range(1, self.record.generation.turns + 1)]
+        turns = [self._turn(turn) for turn in range(1, self.results.generation.num_turns + 1)]
         return pd.concat(turns, ignore_index=True)
 
     @cached_property

@@ -25,7 +25,7 @@ from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Planned, Task, classifier_record
 from hb_metrics.measurements.reply_requests import Asked, ask
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
-from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, with_prompts
+from hb_metrics.run.replies import Replies, are_comparable, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
     FREQUENCIES_FILE,
     HIDDEN_STYLES,
@@ -98,7 +98,8 @@ def _converse(
 ) -> Iterator[pa.Table]:
     """Generates and classifies the replies of later turns that are not on disk yet, and yields all replies of each.
 
-    `table` contains all replies of the first turn, and `first` its non-empty replies.
+    `table` contains all replies of the first turn, and `first` its non-empty replies. The conversations end before the
+    first turn in which no replies can be compared.
     """
     requests = asked.requests
     for turn in range(2, requests.turns + 1):
@@ -107,12 +108,12 @@ def _converse(
         plan = task.engine.plan_replies(requests)
         table = task.engine.reply(plan, folder / REPLIES)
         replies = later_replies(first, table)
-        compared = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-        if len(compared) == len({template for template, _, _ in compared}):
-            raise ValueError(
-                f"at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no "
-                f"template has replies for two terms, so turns cannot be compared; measure with --turns {turn - 1}"
+        if not are_comparable(replies):
+            task.state.print(
+                f"warning: at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, "
+                f"and no template has replies for two terms, so only the {turn - 1} earlier turns are measured"
             )
+            return
         texts = masked_texts(replies, terms)
         about, label = about_replies(table, replies.ids), f"styles of turn {turn}"
         classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=label, about=about)
