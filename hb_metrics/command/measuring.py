@@ -8,7 +8,15 @@ from pathlib import Path
 from hb_metrics.command.analyse import check_read, left_out_sentence, write_results
 from hb_metrics.command.arguments import wanted_measurements
 from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceeded, write_gates
-from hb_metrics.command.planning import choose_measurements, connect, default_folder, describe_run, load, read_files
+from hb_metrics.command.planning import (
+    choose_measurements,
+    connect,
+    default_folder,
+    describe_run,
+    load,
+    read_files,
+    recorded_settings,
+)
 from hb_metrics.command.run_prompts import own_prompt_rows, read_prompts
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements.measurement import Measurement, Planned, Task
@@ -24,6 +32,7 @@ from hb_metrics.run.run_folder import (
     RESULTS_FILE,
     SECONDS_FILE,
     check_run_or_empty,
+    check_settings,
     hold_folder,
     open_run,
     read_seconds,
@@ -53,7 +62,11 @@ def measure(settings: Settings) -> Path:
     state = process_state()
     check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings)).expanduser()  # PyArrow would expand ~
-    check_run_or_empty(folder)  # before a model is loaded
+    # All that is cheap to check is checked before a model is loaded.
+    check_run_or_empty(folder)
+    check_settings(folder, recorded_settings(settings))
+    for measurement in wanted:
+        measurement.check_classifiers(settings)
     served = connect(settings, folder)
     # On each machine, the first process prepares and caches the embedded models for the other processes.
     with state.local_main_process_first():

@@ -39,7 +39,9 @@ def load_sequence_classifier(
     revision: str | None = None,
     device: str | torch.device = "cpu",
     trust_remote_code: bool = False,
+    weights: bool = True,
 ) -> Classifier:
+    """Loads a classifier or, without `weights`, only its labels."""
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
     )
@@ -50,14 +52,25 @@ def load_sequence_classifier(
             f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) does not compute "
             "label probabilities; pass a model for sequence classification"
         )
+    # The text classification pipeline of transformers uses the same rule.
+    multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
+    labels = tuple(config.id2label[index] for index in range(config.num_labels))
+    described = Classifier(
+        name=name,
+        digest=digest,
+        version=f"transformers {transformers.__version__}",
+        labels=labels,
+        source_labels=labels,
+        multi_label=multi_label,
+    )
+    if not weights:
+        return described
     tokenizer = tokenizer_from(name, name, **hub)
     model, _ = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
     model = model.eval().to(device)
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
     max_tokens = None if limit > sys.maxsize else limit  # transformers sets 10³⁰ if the tokenizer has no limit
     max_positions = MAX_POSITIONS if model.config.pad_token_id is not None else 1  # some models then reject batches
-    # The text classification pipeline of transformers uses the same rule.
-    multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
     def classify(texts: list[str]) -> Classification:
         logits, truncated = _logits(texts, model, tokenizer, max_tokens, max_positions)
@@ -67,16 +80,7 @@ def load_sequence_classifier(
         probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
         return Classification(probabilities.numpy(), truncated)
 
-    labels = tuple(model.config.id2label[index] for index in range(model.config.num_labels))
-    return Classifier(
-        name=name,
-        digest=digest,
-        version=f"transformers {transformers.__version__}",
-        labels=labels,
-        source_labels=labels,
-        multi_label=multi_label,
-        classify_distinct=classify,
-    )
+    return replace(described, classify_distinct=classify)
 
 
 def _logits(

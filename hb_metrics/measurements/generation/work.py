@@ -22,8 +22,10 @@ from hb_metrics.identity_leakage.leakage import (
     people_table,
 )
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Planned, Task, classifier_record
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
 from hb_metrics.measurements.reply_requests import Asked, ask
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run.replies import Replies, are_comparable, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
@@ -45,6 +47,13 @@ DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" /
 FREQUENCY_SCHEMA = pa.schema(
     [("axis", pa.string()), ("descriptor", pa.string()), ("per_million", pa.float64()), ("one_word", pa.bool_())]
 )
+
+
+def check_classifiers(settings: Settings) -> None:
+    options = settings.of(GenerationOptions)
+    if options.style_classifier != EMBEDDED or options.style_clusters is not None:
+        classifier = load_style_classifier(options.style_classifier, **label_options(settings))
+        clusters_for(classifier.labels, options.style_clusters)
 
 
 def plan(task: Task) -> Planned:
