@@ -205,7 +205,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
     with serving(StandIn(temperature=0)) as url:
         results, _ = run(url, "--decoding", "greedy")
         with pytest.raises(ValueError, match="remove likelihood from --measurements, or serve"):
-            run(url, measurements="likelihood")
+            run(url, measurements="likelihood", out="other")
     neutral = results["run"]["model"]["served"]["neutral"]
     assert results["run"]["generation"]["fields_sent"] == {**neutral, "max_tokens": 256, "temperature": 0}
 
