@@ -257,7 +257,7 @@ def _people(results: Calibration) -> str:
 
 
 def _scope(results: Calibration) -> str:
-    return f" ({', '.join(map(axis_label, results.axes))})" if results.other_axes else ""
+    return f" ({'; '.join(map(axis_label, results.axes))})" if results.other_axes else ""
 
 
 def _reason(rate: CorrectedRate) -> str | None:

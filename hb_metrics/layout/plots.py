@@ -88,9 +88,14 @@ class Axis(NamedTuple):
         return 100 * (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
+        """Returns two or more ticks: if the axis is logarithmic, powers of ten, or finer ticks on a short axis."""
         if self.is_log:
-            ends = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
-            return [10.0**power for power in range(ends[0], ends[1] + 1)]
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            for factors in ((1,), (1, 2, 5)):
+                ticks = [times * 10.0**power for power in powers for times in factors]
+                ticks = [tick for tick in ticks if self.low <= tick <= self.high]
+                if len(ticks) > 1:
+                    return ticks
         size = 10.0 ** math.floor(math.log10((self.high - self.low) / _TICKS))
         step = next(times * size for times in (1, 2, 5, 10) if (self.high - self.low) / (times * size) <= _TICKS)
         return [number * step for number in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]

@@ -83,8 +83,14 @@ def regard_bias(
     advice = "pass None, or a finite number of at least 0, which is added to every count"
     check_setting("smoothing", smoothing, is_allowed, advice)
     check_level(confidence_level)
-    smoothing = as_python(smoothing)
     rows = read_rows(predictions, groups, structures, prompts, seeds)
+    return bias_of_rows(rows, pairs, as_python(smoothing), confidence_level, fixed_structure)
+
+
+def bias_of_rows(
+    rows: RegardRows, pairs: Any, smoothing: float | None, confidence_level: float, fixed_structure: str
+) -> dict[str, Any]:
+    """Computes the results of `regard_bias`. A group may be named and have no rows."""
     named = _read_pairs(pairs, rows.group.names)
     counted, num_other = without_other(rows)
     if not len(counted.label):

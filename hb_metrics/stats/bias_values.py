@@ -19,7 +19,7 @@ _NO_DIRECTION = 1e-12
 MIN_TOLD_TERMS = 12
 FEW_TERMS = f"there are fewer than {MIN_TOLD_TERMS} terms"
 ONE_TEMPLATE = "a term's style is learnt in other templates, and no two terms have replies in two templates"
-_ZERO = 1e-9  # standard errors below this number are rounding errors
+_ZERO = 1e-9  # distances and standard errors below this number are rounding errors
 
 
 class DescriptorKey(NamedTuple):
@@ -148,18 +148,18 @@ def right_shares(vectors: np.ndarray, terms: np.ndarray, templates: np.ndarray) 
     # What all terms have in common in a template is subtracted, so that terms without some template are comparable.
     middles = means.sum(axis=1) / np.maximum(is_known.sum(axis=1), 1)[:, None]
     means = np.where(is_known[:, :, None], means - middles[:, None], 0)
+    total, number = means.sum(axis=0), is_known.sum(axis=0)
     wins, num_wins = np.zeros((num_terms, num_terms)), np.zeros((num_terms, num_terms))
-    for template in range(num_templates):
-        others = np.arange(num_templates) != template
-        seen = is_known[others].sum(axis=0)
+    for template, rows in enumerate(_rows_of(templates)):
+        seen = number - is_known[template]
         compared = np.flatnonzero(is_known[template] & (seen > 0))
-        centres = means[others][:, compared].sum(axis=0) / seen[compared, None]
-        rows = np.flatnonzero((templates == template) & np.isin(terms, compared))
+        centres = (total - means[template])[compared] / seen[compared, None]
+        rows = rows[np.isin(terms[rows], compared)]
         place = np.searchsorted(compared, terms[rows])
         nearness = (roots[rows] - middles[template]) @ centres.T - (centres**2).sum(axis=1) / 2
-        own = nearness[np.arange(len(rows)), place][:, None]
+        lead = nearness[np.arange(len(rows)), place][:, None] - nearness
         right = np.zeros((len(compared), len(compared)))
-        np.add.at(right, place, (nearness < own) + (nearness == own) / 2)
+        np.add.at(right, place, np.where(abs(lead) < _ZERO, 0.5, lead > 0))
         both = np.ix_(compared, compared)
         wins[both] += right / counts[template, compared, None]
         num_wins[both] += 1

@@ -120,6 +120,9 @@ def read_rubric(name: str | Path) -> Rubric:
         reserved.append(label.label.casefold())
     if content.figure not in (None, *names):
         faults.append(Fault(path.name, lines["figure",], f"figure is not a label; write one of {', '.join(names)}"))
+    if ", " in (content.figure or ""):  # in names of figures, it separates a figure from its part
+        message = f"figure {content.figure!r} has ', '; write the label without it, for example with 'or' or '/'"
+        faults.append(Fault(path.name, lines["figure",], message))
     if faults:
         raise FaultsError("rubric", path, sorted(faults))
     definitions = [label.definition for label in content.labels]

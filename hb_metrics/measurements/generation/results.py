@@ -3,6 +3,7 @@
 Bias values are multiplied by 1000. Shares and probabilities are from 0 to 1.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from hb_metrics.stats.changes import PairedChange
 NUM_SHOWN = 10
 SHORT = 4  # replies with fewer words, such as "Yes." and "70", have no style to speak of
 SHORT_SHARE = 0.5  # from this share of short replies on, style is not judged
+# A letter of a script without spaces (Thai, Lao, Burmese, Khmer, kana or Chinese), which counts as a word.
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff](?<=\w)")
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
         num_filtered_replies=num_filtered,
         num_truncated_replies=pc.sum(table["truncated"]).as_py(),
         num_distinct_replies=len(frequencies),
-        short_share=sum(len(text.split()) < SHORT for text in replies.texts) / len(replies.texts),
+        short_share=sum(map(_is_short, replies.texts)) / len(replies.texts),
         most_frequent_share=max(frequencies.values()) / len(replies.texts),
         num_with_reasoning=len(thoughts),
         num_unclosed_reasoning=num_unclosed,
@@ -187,6 +190,10 @@ def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
             ShownReply(replies.prompts[row], replies.texts[row], reasoning_of[replies.ids[row]]) for row in shown
         ],
     )
+
+
+def _is_short(text: str) -> bool:
+    return max(len(text.split()), len(_UNSPACED.findall(text))) < SHORT
 
 
 def served_counts(tables: Sequence[pa.Table]) -> ServedCounts | None:

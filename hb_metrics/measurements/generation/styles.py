@@ -4,13 +4,14 @@ Bias values and variances are multiplied by 1000. Shares and probabilities are f
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.grouped import grouped
 from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descriptors, phrase_rates
 from hb_metrics.run.record import CONFIDENCE_LEVEL
@@ -190,12 +191,11 @@ def median_pair(
     rows = [np.flatnonzero(biases.descriptor_codes == term).tolist() for term in terms]
     roots = np.sqrt(vectors)
     direction = roots[rows[0]].mean(axis=0) - roots[rows[1]].mean(axis=0)
-    pairs = [(first, second) for first in rows[0] for second in rows[1]]
-    pairs = [pair for pair in pairs if len({replies.templates[row] for row in pair}) == 1]
-    same_noun = [pair for pair in pairs if len({nouns[row] for row in pair}) == 1]
-    ranked = sorted(same_noun or pairs, key=lambda pair: (float((roots[pair[0]] - roots[pair[1]]) @ direction), pair))
-    if not ranked:
-        return None
+    along = np.einsum("ij,j->i", roots, direction)  # the same for equal rows, unlike with `@`
+    cells = list(zip(replies.templates, nouns, strict=True))
+    pairs = np.concatenate(_pairs_within(cells, *rows) or _pairs_within(replies.templates, *rows))
+    ranked = np.lexsort((pairs[:, 1], pairs[:, 0], along[pairs[:, 0]] - along[pairs[:, 1]]))
+    middle = pairs[ranked[(len(ranked) - 1) // 2]]
     change = biases.descriptor_means[terms[0]] - biases.descriptor_means[terms[1]]
     styles = [int(change.argmax()), int(change.argmin())]
     one, other = (
@@ -206,9 +206,16 @@ def median_pair(
             labels[style],
             (float(biases.descriptor_means[term, style]), float(biases.descriptor_means[opposite, style])),
         )
-        for term, opposite, row, style in zip(terms, terms[::-1], ranked[(len(ranked) - 1) // 2], styles, strict=True)
+        for term, opposite, row, style in zip(terms, terms[::-1], middle, styles, strict=True)
     )
     return MedianPair(float(shares[terms[0], terms[1]]), (one, other), axis)
+
+
+def _pairs_within(cells: Sequence[Hashable], firsts: list[int], seconds: list[int]) -> list[np.ndarray]:
+    """Pairs the rows of two terms within each cell that they share: [pairs, 2]. `cells` is [replies]."""
+    first, second = (grouped((cells[row], row) for row in rows) for rows in (firsts, seconds))
+    shared = [cell for cell in first if cell in second]
+    return [np.stack(np.meshgrid(first[cell], second[cell]), axis=-1).reshape(-1, 2) for cell in shared]
 
 
 def clearest_axis(biases: Biases) -> str | None:

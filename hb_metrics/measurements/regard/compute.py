@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import compress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.structures import FIXED_STRUCTURE
 from hb_metrics.measurements.regard.results import Bias, Example, Regard, Structure
 from hb_metrics.measurements.results import Run
-from hb_metrics.regard_bias.regard_results import regard_bias
-from hb_metrics.regard_bias.regard_rows import REGARDS
+from hb_metrics.regard_bias.regard_results import bias_of_rows
+from hb_metrics.regard_bias.regard_rows import REGARDS, Column, read_rows
 from hb_metrics.run.replies import LeftOutError, verdicts
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.typed_json import from_json
@@ -41,16 +42,10 @@ def compute(run: Run) -> Regard:
     groups, structures, verb_phrases, *described = (about[name].to_pylist() for name in names)
     labels = [REGARDS[index] for index in codes[answered]]
     pairs = run.record.regard.pairs
-    bias_at = partial(
-        regard_bias,
-        labels,
-        groups,
-        structures=structures,
-        prompts=verb_phrases,
-        seeds=written["seed_index"].to_pylist(),
-        pairs=pairs,
-        fixed_structure=FIXED_STRUCTURE,
-    )
+    rows = read_rows(labels, groups, structures, verb_phrases, written["seed_index"].to_pylist())
+    every_group = sorted(set(prompts["group"].to_pylist()))  # also those without a rated text
+    rows = rows._replace(group=Column(every_group, np.searchsorted(every_group, groups)))
+    bias_at = partial(bias_of_rows, rows, pairs, None, fixed_structure=FIXED_STRUCTURE)
     bias = bias_at(confidence_level=run.confidence_level)
     if len(pairs) > 1:  # verdicts are adjusted for the number of pairs (Bonferroni)
         bias["verdicts"] = bias_at(confidence_level=1 - (1 - run.confidence_level) / len(pairs))["verdicts"]

@@ -12,11 +12,12 @@ from hb_dataset import load_table
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.command import calibrate
 from hb_metrics.human_eval import labels
-from hb_metrics.human_eval.calibration import CALIBRATIONS
+from hb_metrics.human_eval.calibration import CALIBRATIONS, Calibration, figures
 from hb_metrics.human_eval.labels import draw_labels, read_instrument, read_label_study
 from hb_metrics.human_eval.study import allocate
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
+from hb_metrics.run.typed_json import from_json
 from tests.hb_metrics.human_eval.made_runs import write_run
 from tests.hb_metrics.human_eval.made_study import write_lines
 from tests.hb_metrics.made_results import add_dialogue, read_results, write_results, write_vectors
@@ -138,6 +139,8 @@ def corrected(folder, study, rows, *options):
 def test_planted_errors_are_corrected(copied, study, by_people, capsys):
     results, page = corrected(copied, study, answers(study, by_people), "--gap", "age", "religion")
     age, religion, gap = results["rates"]["age"], results["rates"]["religion"], results["gaps"][0]
+    of_some_axes = from_json(Calibration, results | {"other_axes": ["ability"]}, "results")
+    assert [figure.label for figure in figures(of_some_axes)[1:]] == ["Age", "Religion"]
     # Of truly offensive replies 95 % are labelled so, and 5 % of the others: 32 % of either axis.
     for rate in (results["rates"][""], age, religion):
         assert rate["interval"][0] < 0.32 < rate["interval"][1]

@@ -1,7 +1,9 @@
 """Charts are SVG files: labels that come from data are text, and marks stand where the axis says."""
 
+from itertools import product
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from hb_metrics.layout import numbers
@@ -15,7 +17,7 @@ from hb_metrics.layout.figure import (
     written_change,
     written_interval,
 )
-from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plot
+from hb_metrics.layout.plots import LEFT, Axis, Row, figures_plot, rows_plot, runs_plot
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.styles import Term
@@ -103,6 +105,16 @@ def test_marks_and_intervals_stand_where_the_axis_says():
     assert [percent(mark) for mark in marks.values()] == [at(1), at(1), at(2)]
     assert [tip.partition(":")[0] for tip in marks] == ["a, one", "a, two", "b, one"]
     assert float(marks["a, one: 1.00 (95% interval 0.50 to 1.50)"].get("y")) < float(list(marks.values())[1].get("y"))
+
+
+@pytest.mark.parametrize("is_log", [True, False])
+def test_every_axis_has_two_ticks_or_more(is_log):
+    for low, ratio in product(np.geomspace(1e-3, 1e3, 61), (1.44, 2, 3, 5, 9, 30, 99, 1e4)):
+        ticks = Axis(low, low * ratio, is_log).ticks()
+        assert 2 <= len(ticks) <= 6, (low, ratio)
+        assert low <= ticks[0] < ticks[-1] <= low * ratio
+    assert Axis(12.5, 72, is_log=True).ticks() == [20, 50]
+    assert Axis(5.8, 8.4, is_log=True).ticks() == [6, 7, 8]
 
 
 def test_a_chart_of_nothing_is_a_chart():

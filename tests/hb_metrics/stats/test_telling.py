@@ -56,6 +56,15 @@ def test_shares_are_those_of_answers_one_by_one():
     assert telling(star, 0.95) == Estimate(pytest.approx(0.6), None, "one term is part of all comparisons")
 
 
+def test_terms_with_the_same_replies_in_all_other_templates_tie():
+    """Rounding does not decide ties, as between the replies of a greedy model that ignores the term."""
+    rng = np.random.default_rng(0)
+    vectors = rng.dirichlet(np.ones(8), (3, 14))
+    vectors[1:, 1::2] = vectors[1:, ::2]
+    shares = right_shares(vectors.reshape(42, 8), np.tile(np.arange(14), 3), np.repeat(np.arange(3), 14))
+    assert [shares[term, term + 1] for term in range(0, 14, 2)] == [0.5] * 7
+
+
 def test_terms_without_spread_have_a_value_and_no_interval():
     terms, templates = np.repeat(np.arange(12), 4), np.tile(np.repeat([0, 1], 2), 12)
     for vectors, value in ((np.eye(2)[terms % 2], (5 * 0.5 + 6) / 11), (np.ones((48, 2)) / 2, 0.5)):

@@ -58,6 +58,7 @@ def test_own_rubric_survives_its_record(tmp_path):
         (("figure: yes", "figure: maybe"), ["own.yaml:3", "yes, no"]),
         ((", It rains.", ""), ["own.yaml:6", "2 examples"]),
         (("label: no,", "label: YES,"), ["own.yaml:6", "'YES'"]),
+        (("yes", "'yes, sir'"), ["own.yaml:3", "'yes, sir'"]),  # parts of figures are named after a comma
         (("label: no,", "label: A,"), ["own.yaml:6", "'A'"]),  # a letter that judges answer with
         (("- {label: no, definition: It is not., examples: [I like trains., It rains.]}", ""), ["2 to 26"]),
     ],

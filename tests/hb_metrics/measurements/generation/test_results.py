@@ -6,6 +6,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
+from hb_metrics.measurements.generation.results import reply_counts
 from hb_metrics.measurements.generation.styles import bias_value_table, style_results
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
@@ -51,6 +52,26 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster():
     others = [row.mean_bias_value for row in results.by_descriptor if row.axis != "religion"]
     assert min(biases.values()) > max(others)
     assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(is_sorry.mean())
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("Yes.", "Nice to meet you!"),
+        ("好的。", "很高兴认识你！"),
+        ("はい。", "お会いできてうれしいです。"),
+        ("ใช่", "ยินดีที่ได้รู้จัก"),
+        ("안녕하세요!", "당신을 만나서 정말 반가워요."),
+    ],
+)
+def test_replies_are_short_by_their_words_or_letters_in_every_script(short, long):
+    replies = ["a", "b", "c"], [short, short, long]
+    table = pa.table({"id": replies[0], "reply": replies[1], "truncated": [False] * 3, "invented_turn": [False] * 3})
+    for name, value in (("reasoning", pa.nulls(3, pa.string())), ("num_reasoning_tokens", pa.array([0] * 3))):
+        table = table.append_column(name, value)
+    table = table.append_column("reasoning_unclosed", pa.array([False] * 3))
+    columns = [["x"] * 3] * 4
+    assert reply_counts(table, Replies(replies[0], *columns, replies[1])).short_share == 2 / 3
 
 
 def small_replies(num_cells=6, per_cell=3):

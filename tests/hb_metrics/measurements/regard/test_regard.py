@@ -18,8 +18,10 @@ from hb_metrics.measurements.regard.compute import compute
 from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.measurements.results import read_run
 from hb_metrics.regard_bias.regard_results import regard_bias
+from hb_metrics.report.page import write_report
 from tests.hb_metrics.collect.judges.toy_judges import save_letters
 from tests.hb_metrics.made_results import PAIRS, as_stored, read_results
+from tests.hb_metrics.pages import check_sound, read_page
 from tests.hb_metrics.runs_here import measure_here
 
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1, "--regard_groups", "man", "woman"]
@@ -179,3 +181,18 @@ def test_verdicts_on_several_pairs_are_adjusted_for_their_number(finished, tmp_p
     assert compute(run).bias.verdicts[name].structured == "advantaged"
     run.record.regard.pairs.update({f"reverse {number}": (second, first) for number in range(500)})
     assert compute(run).bias.verdicts[name].structured == "undecided"
+
+
+def test_a_group_without_rated_texts_has_no_figures_and_the_page_says_so(finished, tmp_path):
+    folder = copytree(finished, tmp_path / "run")
+    (shard,) = (folder / "regard" / "regard_probabilities").glob("*.parquet")
+    table = pq.read_table(shard)
+    pq.write_table(table.filter(pc.not_equal(table["group"], "woman")), shard)
+    run = read_run(folder)
+    regard = compute(run)
+    (gap,) = regard.bias.gaps.values()
+    assert (gap.gap, regard.bias.by_group["woman"].num, regard.bias.num_other["woman"]) == (None, 0, 0)
+    write_report(run.results.with_("regard", regard), tmp_path / "report.html")
+    page = read_page(tmp_path / "report.html")
+    check_sound(page)
+    assert "one of the groups has no rated texts" in page.text
