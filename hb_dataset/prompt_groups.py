@@ -12,7 +12,7 @@ from hb_dataset.command_line import did_you_mean
 from hb_dataset.noun_phrases import agreeing, first_letter_article, noun_phrase, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
+from hb_dataset.vocabulary_entries import DEFAULT_NOUN, Article, Descriptor, PersonNoun
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
     Fault,
@@ -24,7 +24,6 @@ from hb_dataset.yaml_lines import (
 )
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
-DEFAULT_NOUN = "person"
 
 _DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 from hb_dataset.command_line import check_known
 from hb_dataset.decisions import DECISION_SCHEMA, decision_rows
 from hb_dataset.intersections import all_intersections, sample_intersections
+from hb_dataset.prompt_columns import INTERSECTION_SCHEMA, PROMPT_SCHEMA
 from hb_dataset.prompt_table import (
-    INTERSECTION_SCHEMA,
-    PROMPT_SCHEMA,
     descriptors_of_most_nouns,
     prompt_table,
     small_descriptors,

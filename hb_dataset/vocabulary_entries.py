@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic.dataclasses import dataclass
 
+from hb_dataset.prompt_columns import NAMES_AXIS
+from hb_dataset.slots import PLURAL_SLOT, SINGULAR_SLOT
 from hb_dataset.written_text import DETERMINER
 from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remarked, Sentence, Text, Words, without
 
 AFTER_THE_NOUN = "after_the_noun"
-NAMES_AXIS = "names"  # the axis of groups of names, which is not an axis of terms
-SINGULAR_SLOT = "{noun_phrase}"
-PLURAL_SLOT = "{plural_noun_phrase}"
+DEFAULT_NOUN = "person"
 
 # Marks that do not change any prompt are not part of a vocabulary's digest, so frozen versions can have them.
 NOT_IN_DIGEST = {"in_digest": False}

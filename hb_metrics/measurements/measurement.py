@@ -35,7 +35,7 @@ class Task:
     """The state that all measurements of a run share.
 
     Attributes:
-        prompts: The prompts of the run, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
+        prompts: The prompts of the run, with the columns of `hb_dataset.prompt_columns.PROMPT_SCHEMA`.
     """
 
     settings: Settings

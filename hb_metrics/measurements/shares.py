@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from hb_dataset.names import group_of_names, has_names
+from hb_dataset.prompt_columns import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure, Unit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.prompt_columns import VARIATIONS
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.variations import VARIATIONS, mixed_variations
+from hb_dataset.variations import mixed_variations
 from hb_metrics.collect.replies.cues import (
     Cue,
     cue_lines,

@@ -12,7 +12,7 @@ from scipy import stats
 
 from hb_dataset.grouped import grouped
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
-from hb_dataset.vocabulary_entries import NAMES_AXIS
+from hb_dataset.prompt_columns import NAMES_AXIS
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from hb_dataset.vocabulary_entries import NAMES_AXIS
+from hb_dataset.prompt_columns import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
 from hb_metrics.layout.parts import Differs, Pair, Report, Side

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hb_dataset.names import has_names
+from hb_dataset.prompt_columns import has_names
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.identity_leakage.leakage import (
     PEOPLE_SCHEMA,
