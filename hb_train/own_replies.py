@@ -25,7 +25,8 @@ from hb_metrics.models.chats import ChatOptions, chat_messages, with_system
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
-from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
+from hb_metrics.run.plurals import table_digest
+from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, write_json
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import parse_own_options, run_script, some_options
 from hb_train.training.runs import model_description

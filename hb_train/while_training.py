@@ -25,8 +25,8 @@ from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import RunOptions
 from hb_metrics.models.adapters import keep_slices_whole
 from hb_metrics.models.loading import LoadedModel, model_kind
+from hb_metrics.run.plurals import terms_of_prompts, with_plurals
 from hb_metrics.run.replies import Replies, is_empty
-from hb_metrics.run.run_folder import terms_of_prompts, with_plurals
 from hb_metrics.run.schema import rows_of
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias

@@ -13,7 +13,8 @@ from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Planned, Task
 from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
-from hb_metrics.run.run_folder import LAYOUT, package_versions, table_digest
+from hb_metrics.run.plurals import table_digest
+from hb_metrics.run.run_folder import LAYOUT, package_versions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from hb_metrics.measurements import DECISIONS, GENERATION, LIKELIHOOD
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.own_prompts import own_people, own_prompts, quick_sample
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.run.run_folder import with_plurals
+from hb_metrics.run.plurals import with_plurals
 
 if TYPE_CHECKING:
     import pyarrow as pa

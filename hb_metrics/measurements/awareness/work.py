@@ -10,8 +10,9 @@ from hb_metrics.measurements.awareness.compute import DIVERGENCES, FOLDER, WORDS
 from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.models.layout import Layout
+from hb_metrics.run.plurals import table_digest
 from hb_metrics.run.replies import is_empty, no_replies
-from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, table_digest, write_table
+from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
 
 NUM_PROMPTS = 500  # of each kind; fewer with --sample

@@ -17,7 +17,8 @@ from hb_metrics.measurements.own_prompts import orders_of, own_people, own_promp
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.chats import with_system
-from hb_metrics.run.run_folder import table_digest, write_table
+from hb_metrics.run.plurals import table_digest
+from hb_metrics.run.run_folder import write_table
 
 
 def read_files(settings: Settings) -> list[OwnPrompt]:

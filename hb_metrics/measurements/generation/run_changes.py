@@ -16,9 +16,10 @@ from hb_metrics.measurements.generation.results import SHORT, SHORT_SHARE, Gener
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means, reply_share_changes
+from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonempty_replies
-from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, terms_of_prompts
+from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES
 from hb_metrics.run.schema import by_id
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.bias_values import descriptor_codes

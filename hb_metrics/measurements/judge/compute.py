@@ -11,6 +11,7 @@ from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
+from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import (
     LeftOutError,
@@ -20,7 +21,7 @@ from hb_metrics.run.replies import (
     are_comparable,
     verdicts,
 )
-from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, terms_of_prompts
+from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 

@@ -11,16 +11,8 @@ from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
 from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.run.run_folder import (
-    COSTS_FILE,
-    JUDGE,
-    LEAKAGE,
-    PEOPLE_FILE,
-    REPLIES,
-    terms_of_prompts,
-    write_once,
-    write_table,
-)
+from hb_metrics.run.plurals import terms_of_prompts
+from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, REPLIES, write_once, write_table
 from hb_metrics.run.schema import about_replies
 
 ROWS_PER_SHARD = 64  # a small number, because a language model reads each row
