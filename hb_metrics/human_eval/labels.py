@@ -26,7 +26,7 @@ from hb_metrics.human_eval.study import (
     study_text,
     write_study_files,
 )
-from hb_metrics.measurements.generation.run_changes import refusal_flags
+from hb_metrics.measurements.generation.results import refusal_flags
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
@@ -171,7 +171,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
         )
     replies = run.tables.replies()
     judges = run.record.judge if "judge" in run.record.content else {}
-    flagged = refusal_flags(run, replies)
+    flagged = refusal_flags(run.tables, replies)
     known = list(judges)
     known += [OFFENSIVENESS] if run.tables.has(OFFENSIVE_REPLIES) else []
     known += [REFUSALS] if flagged else []
