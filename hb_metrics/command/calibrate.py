@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.command.analyse import write_run_report
-from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_labels, sentence
+from hb_metrics.human_eval.calibration import Group, calibrate, read_labels
+from hb_metrics.human_eval.calibration_results import CALIBRATIONS, sentence
 from hb_metrics.human_eval.labels import LABELS_FILE, read_instrument, read_label_study
 from hb_metrics.human_eval.study import beside_answers
 from hb_metrics.measurements.results import read_run

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_metrics.human_eval.calibration import Calibration, calibration_section, figures, sentence
+from hb_metrics.human_eval.calibration_results import Calibration, calibration_section, figures, sentence
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.numbers import and_list
 from hb_metrics.layout.parts import Differs, Report, Section
