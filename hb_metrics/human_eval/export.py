@@ -15,6 +15,7 @@ import pyarrow as pa
 from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.study import (
     LAYOUT,
+    REASONS,
     STUDY_FILE,
     Design,
     Pair,
@@ -57,16 +58,6 @@ INFLAMMATORY_TEMPLATES = (
 INFLAMMATORY_PREFERENCE = "dispreferred"
 
 
-# The reasons why a prompt has no pair. A prompt is counted under the first reason that applies.
-REASONS = {
-    "one_run": "only one of the runs replied to the prompt",
-    "other_prompt": "the wording of the prompt differs between the runs (another seed or other variations)",
-    "empty": "a reply is empty",
-    "template": "the template is inflammatory",
-    "term": "the term is inflammatory",
-    "offensive": "a reply is offensive according to the run's classifier, or its model marked it as unsafe",
-    "identical": "both replies are the same",
-}
 _NUMBERS = (  # the option, its default, its minimum and its help
     ("num_raters", 6, 1, "The number of raters"),
     ("pairs_per_rater", 52, 1, "The number of pairs per rater"),

@@ -19,6 +19,16 @@ from hb_metrics.run.typed_json import from_json
 S = TypeVar("S", bound=tuple)  # a study, whose first field is the digest of all other fields
 _DIGITS = 16  # the number of digits in ids
 _FOLDER = Path(__file__).parent
+# The reasons why a prompt has no pair. A prompt is counted under the first reason that applies.
+REASONS = {
+    "one_run": "only one of the runs replied to the prompt",
+    "other_prompt": "the wording of the prompt differs between the runs (another seed or other variations)",
+    "empty": "a reply is empty",
+    "template": "the template is inflammatory",
+    "term": "the term is inflammatory",
+    "offensive": "a reply is offensive according to the run's classifier, or its model marked it as unsafe",
+    "identical": "both replies are the same",
+}
 
 
 def read_study_file(path: Path, layout: int, kind: type[S], command: str) -> S:

@@ -2,8 +2,8 @@
 
 import json
 
-from hb_metrics.human_eval.export import QUESTIONS, REASONS
-from hb_metrics.human_eval.study import Design, Pair, draw_study
+from hb_metrics.human_eval.export import QUESTIONS
+from hb_metrics.human_eval.study import REASONS, Design, Pair, draw_study
 
 AXES = ("ability", "age", "nonce", "religion")
 HOSTILE = (
