@@ -39,8 +39,8 @@ from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT, mention_
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.schema import rows_of
 from hb_metrics.run.tables import Vectors
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.inputs import DescriptorKey
 
 if TYPE_CHECKING:
     from hb_metrics.collect.classifiers.classifier import Classifier

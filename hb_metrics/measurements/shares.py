@@ -14,10 +14,9 @@ from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies
-from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
 from hb_metrics.stats.name_gaps import name_gaps
 from hb_metrics.stats.reply_shares import share_change
 

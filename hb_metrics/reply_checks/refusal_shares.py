@@ -13,8 +13,7 @@ import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.run.replies import RatedReplies
-from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
 from hb_metrics.stats.reply_shares import share_interval
 
 NUM_SHUFFLES = 1999

@@ -13,8 +13,8 @@ from hb_metrics.measurements.awareness.results import Awareness, Example
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.clusters import Estimate, Uncertainty, crossed, mean_bounds, share_bounds
+from hb_metrics.stats.inputs import DescriptorKey
 
 FOLDER = "awareness"
 DIVERGENCES = "divergences"  # a subfolder of shards

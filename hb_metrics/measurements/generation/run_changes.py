@@ -21,7 +21,6 @@ from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES
 from hb_metrics.run.tables import has_pairs_of_terms
-from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, uncertainty
@@ -33,7 +32,7 @@ from hb_metrics.stats.gen_bias_intervals import (
     gen_bias_change,
     gen_bias_covariances,
 )
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import descriptor_codes, text_codes
 from hb_metrics.stats.question_tables import row_means
 
 

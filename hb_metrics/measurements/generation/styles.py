@@ -15,10 +15,10 @@ from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descriptors, phrase_rates
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import Replies
-from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values, right_shares, telling
+from hb_metrics.stats.bias_values import BiasValues, bias_values, right_shares, telling
 from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.gen_bias import CellSums, GenBias, cluster_columns, plain_and_debiased
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import DescriptorKey, text_codes
 
 # For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
 NUM_CHARACTERISTIC = 2

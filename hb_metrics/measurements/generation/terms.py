@@ -26,7 +26,7 @@ from hb_metrics.measurements.generation.results import Frequency, Generation
 from hb_metrics.measurements.generation.styles import MedianPair, Term
 from hb_metrics.measurements.results import Results
 from hb_metrics.run.replies import Replies, reply_id, reply_number
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.inputs import DescriptorKey
 from hb_metrics.stats.rank_correlation import rank_correlation
 
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
