@@ -15,8 +15,7 @@ from hb_metrics.measurements.generation.results import refusal_flags
 from hb_metrics.measurements.generation.run_changes import naming
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import Run
-from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.run.replies import nonempty_replies
+from hb_metrics.run.replies import cell_counts, nonempty_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.clusters import quantile

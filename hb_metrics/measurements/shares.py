@@ -11,9 +11,9 @@ import pyarrow as pa
 from hb_dataset.prompt_columns import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure, Unit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
-from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
+from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, reply_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import RatedReplies
+from hb_metrics.run.replies import RatedReplies, cell_sums
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
 from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
