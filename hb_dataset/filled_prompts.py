@@ -15,8 +15,15 @@ from hb_dataset.own_prompts import PERSON_SLOTS, PRONOUN_SLOTS, Choice, OwnPromp
 from hb_dataset.prompt_columns import NAMES_AXIS, PROMPT_SCHEMA, content_digest
 from hb_dataset.prompt_table import descriptors_of_most_nouns, small_descriptors
 from hb_dataset.slots import SINGULAR_SLOT
-from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, DEFAULT_NOUN, Descriptor, PersonNoun, Template, follows_noun
+from hb_dataset.vocabulary_entries import (
+    AFTER_THE_NOUN,
+    DEFAULT_NOUN,
+    Descriptor,
+    PersonNoun,
+    Template,
+    Vocabulary,
+    follows_noun,
+)
 
 MAX_FILLED = 1_000_000
 MAX_FILLED_BYTES = 2**29

@@ -11,8 +11,7 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.noun_phrases import agreeing, first_letter_article, noun_phrase, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
-from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import DEFAULT_NOUN, Article, Descriptor, PersonNoun
+from hb_dataset.vocabulary_entries import DEFAULT_NOUN, Article, Descriptor, PersonNoun, Vocabulary
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
     Fault,

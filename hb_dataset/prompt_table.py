@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from hb_dataset.grouped import grouped
 from hb_dataset.noun_phrases import Intersection, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
 from hb_dataset.prompt_columns import INTERSECTION_SCHEMA, PROMPT_SCHEMA, content_digest
-from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import (
     AFTER_THE_NOUN,
     Descriptor,
@@ -22,6 +21,7 @@ from hb_dataset.vocabulary_entries import (
     PersonNoun,
     StandaloneNounPhrase,
     Template,
+    Vocabulary,
 )
 
 # The number of hexadecimal digits that represent the noun phrase in an id. Ids of intersections have more digits,

@@ -26,8 +26,8 @@ from hb_dataset.prompt_table import (
 )
 from hb_dataset.structures import STRUCTURED_SCHEMA, STRUCTURES_DIR, structured_prompt_table
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
-from hb_dataset.vocabulary import Vocabulary, is_version, read_vocabulary, with_articles
-from hb_dataset.vocabulary_entries import Descriptor, Template
+from hb_dataset.vocabulary import is_version, read_vocabulary, with_articles
+from hb_dataset.vocabulary_entries import Descriptor, Template, Vocabulary
 
 Entry = TypeVar("Entry")
 

@@ -18,7 +18,7 @@ from hb_metrics.run.plurals import with_plurals
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_dataset.vocabulary import Vocabulary
+    from hb_dataset.vocabulary_entries import Vocabulary
 
 
 def read_prompts(settings: Settings) -> "pa.Table":

@@ -33,8 +33,7 @@ from hb_dataset.matching import PlainText, as_it_looks, plain_text
 from hb_dataset.noun_phrases import agreeing, noun_phrase
 from hb_dataset.prompt_columns import NAMES_AXIS, has_names
 from hb_dataset.slots import SINGULAR_SLOT
-from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import Descriptor
+from hb_dataset.vocabulary_entries import Descriptor, Vocabulary
 from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.schema import rows_of

@@ -9,7 +9,7 @@ from hb_dataset.grouped import grouped
 from hb_dataset.names import read_names
 from hb_dataset.own_prompts import OwnPrompt, read_own_prompts
 from hb_dataset.slots import NAME_CUES
-from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import Vocabulary
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.stats.question_tables import MIN_QUESTIONS

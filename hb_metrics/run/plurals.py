@@ -5,7 +5,7 @@ import hashlib
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import Vocabulary
 
 _DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"), "_plural"
 

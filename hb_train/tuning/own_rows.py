@@ -20,7 +20,7 @@ from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompts import config_vocabulary, find_config, load_table, measured_configs
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import filled_text_in
-from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import Vocabulary
 from hb_train.tuning.labels import RowFolder
 from hb_train.tuning.swap import Swap, shared_spans, stems, swap_term
 
