@@ -30,11 +30,10 @@ from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, write
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import parse_own_options, run_script, some_options
 from hb_train.training.runs import model_description
+from hb_train.tuning.group_rows import OWN_REPLIES, GroupRow
 from hb_train.tuning.labels import held_out_rows, write_splits
 from hb_train.tuning.own_rows import (
-    OWN_REPLIES,
     Answer,
-    GroupRow,
     check_config,
     draw_anchors,
     draw_groups,

@@ -1,9 +1,4 @@
-"""Draws the prompts for method counterfactual, and defines the format of its rows.
-
-A row is a group of prompts that differ only in their descriptor, with one reply. The reply answers the group's first
-prompt. For all other prompts, the descriptor in the reply is replaced. Some rows are anchors, which are groups of one
-prompt. Anchors are replies that the tuned model should keep.
-"""
+"""Draws the prompts for method counterfactual, and makes its rows from the replies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,27 +16,11 @@ from hb_dataset.prompts import config_vocabulary, find_config, load_table, measu
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import filled_text_in
 from hb_dataset.vocabulary_entries import Vocabulary
-from hb_train.tuning.labels import RowFolder
+from hb_train.tuning.group_rows import GroupRow
 from hb_train.tuning.swap import Swap, shared_spans, stems, swap_term
 
 ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
 NEEDS_PER_NEUTRAL = 3
-_STRINGS = pa.list_(pa.string())
-OWN_REPLIES = RowFolder(
-    "counterfactual.json",
-    "own_replies",
-    pa.schema(
-        [
-            ("id", pa.string()),
-            *((name, _STRINGS) for name in ("prompts", "completions")),
-            ("spans", pa.list_(pa.list_(pa.list_(pa.int64())))),  # of each completion, see `swap.shared_spans`
-            *((name, _STRINGS) for name in ("names", "axes", "descriptors")),
-            ("after", pa.list_(pa.bool_())),  # whether each descriptor follows its noun
-            *((name, pa.string()) for name in ("noun", "template")),
-            ("truncated", pa.bool_()),
-        ]
-    ),
-)
 
 
 class Answer(NamedTuple):
@@ -52,24 +31,6 @@ class Answer(NamedTuple):
     system: str | None
     reply: str | None = None
     truncated: bool = False
-
-
-class GroupRow(NamedTuple):
-    """A row of `OWN_REPLIES`, with the texts and the system message from which `prompts` are rendered."""
-
-    id: str
-    completions: list[str]
-    spans: list[list[list[int]]]
-    names: list[str]
-    after: list[bool]
-    truncated: bool
-    axes: list[str] | None = None
-    descriptors: list[str] | None = None
-    noun: str | None = None
-    template: str | None = None
-    texts: Sequence[str] = ()
-    system: str | None = None
-    prompts: Sequence[str] = ()
 
 
 def check_config(config: str) -> None:
