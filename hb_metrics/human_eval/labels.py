@@ -30,7 +30,7 @@ from hb_metrics.measurements.generation.results import refusal_flags
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
-from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, RUN_FILE, run_digest
+from hb_metrics.run.run_folder import JUDGE_FOLDER, OFFENSIVE_REPLIES, RUN_FILE, run_digest
 from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 
 LABELS_FILE = "labels.json"
@@ -186,7 +186,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
         raise ValueError(f"the rubric '{name}' has no key `figure`, the label whose rate is corrected; {advice}")
     figure = rubric.labels.index(rubric.figure)
     if name in judges:
-        values = run.tables.vectors_of(f"{JUDGE}/{name}", replies.ids)
+        values = run.tables.vectors_of(f"{JUDGE_FOLDER}/{name}", replies.ids)
         scores, judged = values[:, figure], verdicts(values[:, :-1])
     elif name == REFUSALS:
         flags = flagged["Refusals"].values

@@ -37,10 +37,10 @@ COSTS_FILE = "judge_costs.parquet"  # a served judge's answers and tokens
 LEAKAGE = "leakage"  # contains a table of leakage per classifier
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of shards that several measurements read
 HIDDEN_STYLES = "hidden_style_probabilities"  # shards: the styles of replies in which all terms are masked
-PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
-TURNS = "turns"  # contains a folder for each later turn of conversations
-OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES = f"{OFFENSIVENESS}/prompts", f"{OFFENSIVENESS}/replies"
-JUDGE = "judge"  # contains a folder for each rubric
+PERPLEXITIES, DIALOGUE_FOLDER = "perplexities", "dialogue"  # shards of one measurement
+OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES = "offensiveness/prompts", "offensiveness/replies"
+TURNS_FOLDER = "turns"  # contains a folder for each later turn of conversations
+JUDGE_FOLDER = "judge"  # contains a folder for each rubric
 LAYOUT = 3  # the version of the folder's layout: since version 3, all results are computed from tables
 SHARD_RUN = b"holistic_bias.run"  # the key of the run's digest in the metadata of a Parquet file
 # The packages whose releases may change a result.
@@ -50,7 +50,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    return folder if turn == 1 else folder / TURNS / str(turn)
+    return folder if turn == 1 else folder / TURNS_FOLDER / str(turn)
 
 
 def write_json(path: Path, content: Any) -> None:

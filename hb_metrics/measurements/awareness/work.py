@@ -6,7 +6,7 @@ import pyarrow as pa
 from hb_dataset.awareness import awareness_prompts, read_awareness
 from hb_metrics.collect.engines.engine import Plan
 from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards
-from hb_metrics.measurements.awareness.compute import DIVERGENCES, FOLDER, WORDS
+from hb_metrics.measurements.awareness.compute import AWARENESS_FOLDER, DIVERGENCES, WORDS
 from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.models.layout import Layout
@@ -42,7 +42,7 @@ def plan(task: Task) -> Planned:
 
 
 def collect(task: Task, prompts: pa.Table, layout: Layout, plan: Plan) -> None:
-    folder = task.folder / FOLDER
+    folder = task.folder / AWARENESS_FOLDER
     replies = task.engine.reply(plan, folder / REPLIES)
     reply_of = by_id(replies, "reply")
     replied = [row for row in rows_of(prompts, _Prompt) if not is_empty(reply_of[row.id])]

@@ -5,7 +5,7 @@ from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, plan_
 from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.measurements.reply_requests import layout_of_run
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.run.run_folder import DIALOGUE
+from hb_metrics.run.run_folder import DIALOGUE_FOLDER
 
 NUM_REPLIES = 500
 
@@ -18,5 +18,5 @@ def plan(task: Task, dialogue: Dialogue) -> Planned:
     scores = plan_dialogue(dialogue, task.loaded, layout_of_run(task.engine, task.settings.run))
     return Planned(
         {"dialogue": dialogue.description()},
-        lambda: dialogue_into_shards(scores, task.loaded, task.folder / DIALOGUE),
+        lambda: dialogue_into_shards(scores, task.loaded, task.folder / DIALOGUE_FOLDER),
     )
