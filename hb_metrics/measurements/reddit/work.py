@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hb_dataset.bias_specification import read_specification
-from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs, read_dialogue
 from hb_dataset.reddit_bias import load_reddit_bias
 from hb_metrics.collect.scoring.perplexity import TextPlan, plan_texts
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
@@ -37,7 +37,7 @@ class RedditData(NamedTuple):
     num_duplicates: int | None
 
 
-RedditFiles = tuple[dict[str, RedditData], Dialogue]  # the pairs of each bias type, and the reference texts
+RedditFiles = tuple[dict[str, RedditData], DialoguePairs]  # the pairs of each bias type, and the reference texts
 
 
 def read_files(settings: Settings, prompts: "pa.Table") -> RedditFiles:
