@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from hb_metrics.layout.figure import PLAIN, Bounds, Figure, Unit
+from hb_metrics.layout.figure import PLAIN, Bounds, Figure, FigureUnit
 
 Plot = Markup
 LEFT = 29  # the width of the column of row labels, in percent
@@ -155,7 +155,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
 def rows_plot(
     rows: Sequence[Row],
     title: str,
-    unit: Unit,
+    unit: FigureUnit,
     legend: Sequence[tuple[str, int, bool]] = (),
     *,
     height: int = _ROW,
@@ -250,7 +250,7 @@ def point_path(points: Sequence[tuple[float, float, int]], height: float) -> lis
     return [_tag("svg", path, **size, overflow="visible")]
 
 
-def tick_label(value: float, unit: Unit) -> str:
+def tick_label(value: float, unit: FigureUnit) -> str:
     text = f"{100 * value:g}" if unit in _SHARES else f"{value:,.10g}"
     return f"{text}%".replace("-", "−") if unit in _SHARES[:2] else text.replace("-", "−")
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from hb_dataset.prompt_columns import group_of_names, has_names
-from hb_metrics.layout.figure import Bounds, Figure, Unit, estimated
+from hb_metrics.layout.figure import Bounds, Figure, FigureUnit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, reply_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
@@ -209,7 +209,7 @@ def uneven_sentence(name: str, shares: ComparedShares | None, groups: GroupShare
     return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), {example}."
 
 
-def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: Unit) -> list[Figure]:
+def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: FigureUnit) -> list[Figure]:
     """Sorts the figures of groups from the highest to the lowest, and adds the largest difference in `unit`."""
     rows = sorted(rows, key=lambda row: -(row.value or 0.0))
     if largest is not None:
@@ -236,7 +236,7 @@ def turn_shares(turns: Sequence[RatedReplies]) -> TurnShares:
     return TurnShares(by_turn, None if changes is None else changes["all"])
 
 
-def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share", **more: Any) -> list[Figure]:
+def turn_share_figures(name: str, shares: TurnShares, unit: FigureUnit = "share", **more: Any) -> list[Figure]:
     """Lists the shares of replies by turn, and the change. `more` are attributes of all figures."""
     heading, last = f"{name} by turn", len(shares.by_turn)
     figures = [
@@ -248,5 +248,5 @@ def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share", **mo
     return [figure._replace(part_of=heading, is_main=False, **more) for figure in figures]
 
 
-def change_figure(name: str, change: PairedChange, unit: Unit) -> Figure:
+def change_figure(name: str, change: PairedChange, unit: FigureUnit) -> Figure:
     return Figure(name, change.change, unit, interval=change.interval, no_interval=change.reason, is_main=False)
