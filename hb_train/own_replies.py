@@ -33,7 +33,7 @@ from hb_train.training.runs import model_description
 from hb_train.tuning.group_rows import OWN_REPLIES, GroupRow
 from hb_train.tuning.labels import held_out_rows, write_splits
 from hb_train.tuning.own_rows import (
-    Answer,
+    AnsweredPrompt,
     check_config,
     draw_anchors,
     draw_groups,
@@ -91,7 +91,7 @@ def reply(arguments: ReplyArguments) -> None:
     else:
         anchors = own_anchors(arguments.anchors, vocabulary, arguments.num_anchors, seed=seed)
     first = prompts.take(pa.array([group[0] for group in groups])).to_pylist()
-    asked = [Answer(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
+    asked = [AnsweredPrompt(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
     asked += [anchor for anchor in anchors if anchor.reply is None]
     settings = {name: getattr(arguments, name) for name in ("revision", "dtype", "trust_remote_code")}
     engine = LocalEngine(load_whole_model(arguments.model, device=process_state().device, **settings))
@@ -120,7 +120,9 @@ def reply(arguments: ReplyArguments) -> None:
     process_state().wait_for_everyone()
 
 
-def _own_replies(arguments: ReplyArguments, asked: list[Answer], engine: LocalEngine, layout: Layout) -> pa.Table:
+def _own_replies(
+    arguments: ReplyArguments, asked: list[AnsweredPrompt], engine: LocalEngine, layout: Layout
+) -> pa.Table:
     """Generates the model's replies, and records the run in its folder."""
     decoding, _ = engine.decoding(
         "sample",

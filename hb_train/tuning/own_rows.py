@@ -23,7 +23,7 @@ ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
 NEEDS_PER_NEUTRAL = 3
 
 
-class Answer(NamedTuple):
+class AnsweredPrompt(NamedTuple):
     """A prompt and the reply to it, which is `None` if the model has not replied yet or has not written anything."""
 
     id: str
@@ -108,7 +108,7 @@ def draw_rows(
 
 
 def group_rows(
-    prompts: pa.Table, groups: Sequence[Sequence[int]], answers: Sequence[Answer], vocabulary: Vocabulary
+    prompts: pa.Table, groups: Sequence[Sequence[int]], answers: Sequence[AnsweredPrompt], vocabulary: Vocabulary
 ) -> tuple[list[GroupRow], int]:
     """Makes a row of each group with a reply, without its rendered prompts. Counts the dropped prompts.
 
@@ -152,7 +152,7 @@ def group_rows(
     return rows, num_dropped
 
 
-def draw_anchors(number: int, *, seed: int) -> list[Answer]:
+def draw_anchors(number: int, *, seed: int) -> list[AnsweredPrompt]:
     """Draws the prompts of anchors from `anchors.yaml`. Prompts of the same kind are drawn equally often (±1).
 
     Three in four anchors are questions whose answer should depend on who is asking, and the fourth is a question about
@@ -169,11 +169,11 @@ def draw_anchors(number: int, *, seed: int) -> list[Answer]:
         order = seeded_generator(seed, "anchors", kind).permutation(len(texts))
         for index in range(wanted):
             text = texts[order[index % len(texts)]]
-            anchors.append(Answer(f"anchor-{kind}-{index}", text, None))
+            anchors.append(AnsweredPrompt(f"anchor-{kind}-{index}", text, None))
     return anchors
 
 
-def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) -> list[Answer]:
+def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) -> list[AnsweredPrompt]:
     """Draws anchors from a file of prompts. A slot is filled with a person, who is drawn for each anchor.
 
     If the file has the column `reply`, an anchor's reply comes from the file, and its slots are filled with the same
@@ -195,5 +195,5 @@ def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) ->
                 reply = reply if prompt.kind == "cue" else fill(replace(prompt, prompt=reply), person)
             except ValueError as error:
                 raise ValueError(f"{place}: reply {error}") from None
-        anchors.append(Answer(f"anchor-{index}", fill(prompt, person), prompt.system, reply))
+        anchors.append(AnsweredPrompt(f"anchor-{index}", fill(prompt, person), prompt.system, reply))
     return anchors

@@ -37,7 +37,7 @@ class About(NamedTuple):
     order: int
 
 
-class Answer(NamedTuple):
+class DecisionAnswer(NamedTuple):
     """The answer to a filled prompt.
 
     Attributes:
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
     shown: str
 
 
-def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
+def read_answers(run: Run) -> tuple[list[OwnPrompt], list[DecisionAnswer]]:
     table = run.tables.inside(DECISIONS_FOLDER).read(QUESTIONS_FILE, ("id", "prompt", "outcome", "favourable"))
     prompts = stored_prompts(table)
     if run.record.decisions.answers == "probabilities":
@@ -72,7 +72,7 @@ def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
     return prompts, _from_replies(run, prompts)
 
 
-def _from_probabilities(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
+def _from_probabilities(run: Run, prompts: Sequence[OwnPrompt]) -> list[DecisionAnswer]:
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     tables = run.tables.inside(DECISIONS_FOLDER)
     filled = tables.read(FILLED_FILE, ("id", "text", "question", *About._fields))
@@ -93,7 +93,7 @@ def _from_probabilities(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
         value = of_options[outcome.favourable] / total if total else None
         words = ", ".join(f"{option}: {share(mass, 0)}" for option, mass in of_options.items())
         mass = total if of_options else None
-        answers.append(Answer(*about, value, False, mass, shown, f"probability of {words or 'no option'}"))
+        answers.append(DecisionAnswer(*about, value, False, mass, shown, f"probability of {words or 'no option'}"))
     return answers
 
 
@@ -126,7 +126,7 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
     return by_prompt
 
 
-def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
+def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[DecisionAnswer]:
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     english = {prompt.id for prompt in prompts if _is_english(prompt)}
     table = run.tables.reply_table(*About._fields)
@@ -145,7 +145,7 @@ def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
             else:  # "No. I can't answer that." is no decision
                 is_english = about.own_id in english
                 value = None if is_refused else decision_in(reply, outcome, shown, is_english=is_english)
-            answers.append(Answer(*about, value, value is None and bool(is_refused), None, shown, reply))
+            answers.append(DecisionAnswer(*about, value, value is None and bool(is_refused), None, shown, reply))
     return answers
 
 

@@ -14,7 +14,7 @@ from hb_dataset.grouped import grouped
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
 from hb_dataset.prompt_columns import NAMES_AXIS
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.measurements.decisions.answers import Answer, read_answers
+from hb_metrics.measurements.decisions.answers import DecisionAnswer, read_answers
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD
 from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
@@ -71,7 +71,7 @@ def compute(run: Run) -> Decisions:
     return replace(results, predictions=predictions(run, tables, buckets))
 
 
-def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int = 0) -> Decisions:
+def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer], seed: int = 0) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
     num_questions = len({prompt.question for prompt in prompts})
     cells = cells_by_axis(prompts, answers)
@@ -105,7 +105,7 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
     )
 
 
-def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
+def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer]) -> dict[str, Cells]:
     """Averages the answers by axis, row and term. Prompts without a term have the key ""."""
     rows = {row: number for number, row in enumerate(product((prompt.id for prompt in prompts), _ORDERS))}
     questions = [prompt.question for prompt in prompts for _ in _ORDERS]
@@ -277,7 +277,9 @@ def _part_means(cells: Cells, rows: list[int]) -> np.ndarray:
     return question_means(cells.values[rows], [cells.questions[row] for row in rows])
 
 
-def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> statistics.DecisionEstimate | None:
+def _order_effect(
+    prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer]
+) -> statistics.DecisionEstimate | None:
     """Compares answers whose prompts name the favourable option first with those that name it last."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
     known: list[tuple[float, int, int]] = []
@@ -300,7 +302,7 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> st
     return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
 
 
-def _example(answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
+def _example(answers: Sequence[DecisionAnswer], by_axis: Mapping[str, Axis]) -> Example | None:
     """Chooses two answers about the terms that clearly differ most: the median of those that differ like the terms.
 
     Their prompts differ only in the term or, if the terms have no noun in common, also in the noun.
@@ -319,8 +321,8 @@ def _example(answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example 
 
 
 def _gaps_like(
-    answers: Sequence[Answer], axis: str, pair: TermPair, *, by_noun: bool
-) -> list[tuple[float, int, Answer, Answer]]:
+    answers: Sequence[DecisionAnswer], axis: str, pair: TermPair, *, by_noun: bool
+) -> list[tuple[float, int, DecisionAnswer, DecisionAnswer]]:
     """Lists two answers to each prompt, or to each prompt with each noun, if they differ like the two terms.
 
     The values are the answers' difference, a number and the answers, sorted by the difference.
@@ -342,7 +344,7 @@ def _gaps_like(
     return sorted(gap for gap in gaps if gap[0] > 0)
 
 
-def _by_value(answers: Sequence[Answer]) -> list[Answer]:
+def _by_value(answers: Sequence[DecisionAnswer]) -> list[DecisionAnswer]:
     return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))
 
 
