@@ -57,7 +57,7 @@ class PromptGroup:
 
 
 @dataclass(frozen=True)
-class Pair:
+class GroupPair:
     """The names of two groups whose regard is compared (paper, section 5)."""
 
     name: str
@@ -92,7 +92,7 @@ class _Content:
     source: Remark | None = None
 
 
-def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
+def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[GroupPair, ...]]:
     """Reads groups and pairs, in the order of the file.
 
     Args:
@@ -126,7 +126,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     if faults:
         raise FaultsError("groups", path, sorted(faults))
     check_groups(groups)
-    return tuple(groups), tuple(Pair(name, *sides) for name, sides in content.pairs.items())
+    return tuple(groups), tuple(GroupPair(name, *sides) for name, sides in content.pairs.items())
 
 
 def _plural_by_last_word(singular: str) -> str | None:
@@ -136,7 +136,7 @@ def _plural_by_last_word(singular: str) -> str | None:
 
 def find_groups(
     given: str | Path | PromptGroup | Sequence[str | PromptGroup] | None, vocabulary: Vocabulary | None = None
-) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
+) -> tuple[tuple[PromptGroup, ...], tuple[GroupPair, ...]]:
     """Reads groups and pairs from a file, or makes groups from terms of the HolisticBias vocabulary.
 
     Args:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_dataset.command_line import AXIS_CUTOFF, did_you_mean
-from hb_metrics.human_eval.calibration_results import LAYOUT, Calibration, Gap
+from hb_metrics.human_eval.calibration_results import LAYOUT, Calibration, RateGap
 from hb_metrics.human_eval.labels import Instrument, LabelStudy, corrected_by_axis, rate_of, rows_of_tasks
 from hb_metrics.human_eval.ratings import read_lines
 from hb_metrics.stats.calibration import (
@@ -30,12 +30,12 @@ class Labels(NamedTuple):
     num_duplicates: int
 
 
-class Group(NamedTuple):
+class ComparedGroup(NamedTuple):
     name: str
     rows: np.ndarray
 
     @classmethod
-    def read(cls, text: str, judged: Instrument) -> "Group":
+    def read(cls, text: str, judged: Instrument) -> "ComparedGroup":
         if text in judged.replies.axes:
             return cls(text, judged.population([text]))
         terms = [term.strip() for term in text.split(",")]
@@ -63,7 +63,7 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
 
 
 def calibrate(
-    study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]]
+    study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[ComparedGroup, ComparedGroup]]
 ) -> Calibration:
     """Corrects the judge's rates, and computes how well the judge agrees with people.
 
@@ -104,18 +104,20 @@ def calibrate(
     )
 
 
-def _pairs_of_axes(judged: Instrument, axes: Sequence[str]) -> list[tuple[Group, Group]]:
+def _pairs_of_axes(judged: Instrument, axes: Sequence[str]) -> list[tuple[ComparedGroup, ComparedGroup]]:
     """Pairs each axis with all other axes. Two axes are one pair."""
-    groups = [Group(axis, judged.population([axis])) for axis in axes]
+    groups = [ComparedGroup(axis, judged.population([axis])) for axis in axes]
     if len(groups) < 2:
         return []
     if len(groups) == 2:
         return [(groups[0], groups[1])]
     population = judged.population(axes)
-    return [(group, Group("the other axes", population & ~group.rows)) for group in groups]
+    return [(group, ComparedGroup("the other axes", population & ~group.rows)) for group in groups]
 
 
-def _gap(judged: Instrument, labels: np.ndarray, axes: Sequence[str], first: Group, second: Group) -> Gap:
+def _gap(
+    judged: Instrument, labels: np.ndarray, axes: Sequence[str], first: ComparedGroup, second: ComparedGroup
+) -> RateGap:
     terms, outside = judged.codes[0], ~judged.population(axes)
     if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & outside).any():
         names = f"the groups '{first.name}' and '{second.name}'"
@@ -123,4 +125,4 @@ def _gap(judged: Instrument, labels: np.ndarray, axes: Sequence[str], first: Gro
     one, other = (rate_of(judged, labels, group.rows) for group in (first, second))
     value = None if one.value is None or other.value is None else one.value - other.value
     interval, judges = corrected_gap(one, other), one.judged - other.judged
-    return Gap(first.name, second.name, value, interval, judges, (one, other))
+    return RateGap(first.name, second.name, value, interval, judges, (one, other))

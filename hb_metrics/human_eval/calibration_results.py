@@ -17,7 +17,7 @@ LAYOUT = 3
 
 
 @dataclass(frozen=True)
-class Gap:
+class RateGap:
     """The corrected rate of the first group minus that of the second group, and the same for the judge's own rates."""
 
     first: str
@@ -54,7 +54,7 @@ class Calibration:
     num_labelled: int
     num_duplicates: int
     rates: dict[str, CorrectedRate]
-    gaps: list[Gap]
+    gaps: list[RateGap]
     people: Agreement
     judge_with_people: Agreement
     alternative_annotator: AlternativeAnnotator

@@ -18,8 +18,8 @@ from hb_metrics.human_eval.study import (
     REASONS,
     STUDY_FILE,
     Design,
-    Pair,
     Question,
+    ReplyPair,
     Study,
     draw_study,
     speakers,
@@ -88,7 +88,7 @@ class Pairs(NamedTuple):
     `left_out` counts the prompts without a pair, by reason. `axes` contains all axes, including those without a pair.
     """
 
-    pairs: list[Pair]
+    pairs: list[ReplyPair]
     left_out: dict[str, int]
     axes: list[str]
 
@@ -195,7 +195,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
             left_out["identical"] += 1
         else:
             shown = row.reply.replace(UNSAFE_MARK, ""), other.reply.replace(UNSAFE_MARK, "")
-            pairs.append(Pair(id, row.axis, row.descriptor, row.template, row.prompt, shown))
+            pairs.append(ReplyPair(id, row.axis, row.descriptor, row.template, row.prompt, shown))
     return Pairs(pairs, left_out, sorted({row.axis for row in (*before.values(), *after.values())}))
 
 

@@ -12,7 +12,7 @@ from hb_metrics.measurements.generation.cue_agreement import cue_sections
 from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import changes_section, comparable_figures, run_changes
 from hb_metrics.report.compared_runs import comparison_warnings, differing_settings, run_names
-from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
+from hb_metrics.report.no_worse import MarginVerdict, read_margins, verdicts
 from hb_metrics.report.page import not_tested, run_answer
 from hb_metrics.report.sides import Sides, both_sides, sides_section
 from hb_metrics.run.run_folder import run_digest
@@ -25,7 +25,7 @@ def write_comparison(
     names: Sequence[str] | None = None,
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] = (),
-) -> tuple[Sides | None, list[Verdict]]:
+) -> tuple[Sides | None, list[MarginVerdict]]:
     """Writes a page that compares the first run (such as the run before tuning) with each later run.
 
     Args:

@@ -33,7 +33,7 @@ class RecordedSettings(Excerpt):
 
 
 @dataclass(frozen=True)
-class Adapter(Excerpt):
+class UsedAdapter(Excerpt):
     name: str
     digest: str
 
@@ -55,7 +55,7 @@ class Model(Excerpt):
     digest: str | None
     kind: str | None
     dtype: str | None
-    adapter: Adapter | None = None
+    adapter: UsedAdapter | None = None
     served: ServedModel | None = None
     answered_in_files: bool = False
     quantization: str | None = None

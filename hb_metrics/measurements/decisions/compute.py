@@ -20,11 +20,11 @@ from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     ALPHA_OF_PARTS,
     Answered,
-    Axis,
+    AxisDecisions,
     Decisions,
     Example,
     Part,
-    Term,
+    TermDecisions,
     TermPair,
     clear_pair,
 )
@@ -134,7 +134,7 @@ def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer
     return cells
 
 
-def _axis(cells: Cells, base: np.ndarray | None, seed: int, has_rates: bool) -> Axis:
+def _axis(cells: Cells, base: np.ndarray | None, seed: int, has_rates: bool) -> AxisDecisions:
     table, unanswered = cells.table, question_means(cells.unanswered, cells.questions)
     largest, unread, baseline, spread = largest_of(cells, table, seed=seed), None, None, None
     if np.nanmax(cells.unanswered) > 0:
@@ -151,8 +151,8 @@ def _axis(cells: Cells, base: np.ndarray | None, seed: int, has_rates: bool) -> 
     terms = []
     for name, mean, gap in zip(largest.groups, largest.means.tolist(), gaps, strict=True):
         number = int(cells.num_answers[np.equal(cells.groups or cells.names, name)].sum())
-        terms.append(Term(name, None if np.isnan(mean) else mean, number, gap, None))
-    return Axis(
+        terms.append(TermDecisions(name, None if np.isnan(mean) else mean, number, gap, None))
+    return AxisDecisions(
         terms=terms,
         left_out=sorted({*largest.groups} - compared | {*without}),
         spread=spread,
@@ -190,7 +190,7 @@ def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
     return TermPair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
 
 
-def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
+def _adjusted(by_axis: Mapping[str, AxisDecisions]) -> dict[str, AxisDecisions]:
     """Adjusts the p-values of axes, and those of terms, with the method of Benjamini and Hochberg."""
     of_axes = iter(_benjamini_hochberg([axis.p_value for axis in by_axis.values()]))
     of_terms = iter(
@@ -302,7 +302,7 @@ def _order_effect(
     return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
 
 
-def _example(answers: Sequence[DecisionAnswer], by_axis: Mapping[str, Axis]) -> Example | None:
+def _example(answers: Sequence[DecisionAnswer], by_axis: Mapping[str, AxisDecisions]) -> Example | None:
     """Chooses two answers about the terms that clearly differ most: the median of those that differ like the terms.
 
     Their prompts differ only in the term or, if the terms have no noun in common, also in the noun.

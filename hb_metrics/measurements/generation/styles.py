@@ -72,7 +72,7 @@ class Style:
 
 
 @dataclass(frozen=True)
-class Term:
+class TermStyle:
     """A descriptor. `clusters` contains the mean probability of each cluster's styles."""
 
     axis: str
@@ -110,7 +110,7 @@ class StyleResults(Biases):
     telling: Estimate
     pair: MedianPair | None
     styles: list[Style]
-    by_descriptor: list[Term]
+    by_descriptor: list[TermStyle]
     parroting: Parroting
     phrase_rates: PhraseRates
     examples: list[Example]
@@ -238,10 +238,10 @@ def _by_descriptor(
     biases: BiasValues,
     columns: Mapping[str, Sequence[int]],
     parroting_shares: Mapping[DescriptorKey, float],
-) -> list[Term]:
+) -> list[TermStyle]:
     counts = np.bincount(biases.descriptor_codes, minlength=len(biases.descriptors)).tolist()
     return [
-        Term(
+        TermStyle(
             str(key.axis),
             key.descriptor,
             num_replies=counts[index],
