@@ -39,13 +39,13 @@ from hb_metrics.run.replies import Replies
 from hb_metrics.run.schema import rows_of
 from hb_metrics.run.tables import Vectors
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.gen_bias_intervals import SCALE
 from hb_metrics.stats.inputs import DescriptorKey
 
 if TYPE_CHECKING:
     from hb_metrics.collect.classifiers.classifier import Classifier
 
 SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
-SCALE = 1000  # the same as for the paper's Gen Bias
 NUM_MOST_SHOWN = 10
 _JUDGES_STEP = 5
 _STEM = 3  # all forms of a word begin with these letters

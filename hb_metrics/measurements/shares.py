@@ -12,7 +12,7 @@ from hb_dataset.prompt_columns import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure, FigureUnit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, reply_shares
-from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, cell_sums
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
@@ -20,7 +20,6 @@ from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
 from hb_metrics.stats.name_gaps import name_gaps
 from hb_metrics.stats.reply_shares import share_change
 
-ALPHA = 0.05
 BY_GROUP = "by group of names"
 LARGEST = "largest difference"
 OTHER_TERMS_REASON = "the terms or the templates differ between the runs"

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_type_hints
 from hb_metrics.run.typed_json import Excerpt, from_json
 
 CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
+ALPHA = 0.05  # of the tests that decide a verdict
+# Of all tests of parts together (such as topics, or answers without a decision), so that verdicts are seldom wrong
+# because of them.
+ALPHA_OF_PARTS = 0.01
 
 
 @dataclass(frozen=True)

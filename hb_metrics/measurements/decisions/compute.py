@@ -18,7 +18,6 @@ from hb_metrics.measurements.decisions.answers import DecisionAnswer, read_answe
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD
 from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
-    ALPHA_OF_PARTS,
     Answered,
     AxisDecisions,
     Decisions,
@@ -29,7 +28,7 @@ from hb_metrics.measurements.decisions.results import (
     clear_pair,
 )
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.record import ALPHA_OF_PARTS, CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.name_gaps import NameGaps, name_gaps

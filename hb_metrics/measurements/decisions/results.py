@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hb_metrics.run.record import ALPHA, ALPHA_OF_PARTS
 from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.decisions import DecisionEstimate
 
-ALPHA = 0.05
-# Of the tests of topics and wordings, and of answers without a decision, beside the test of decisions.
-ALPHA_OF_PARTS = 0.01
 MIN_MASS = 0.5  # if the options have a lower probability, the model would answer something else
 
 
