@@ -29,9 +29,11 @@ from hb_metrics.command.table import table
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import DecisionAnswer, labelled_by
-from hb_metrics.measurements.decisions.compute import cells_by_axis, decisions, planned_decisions
+from hb_metrics.measurements.decisions.cells import cells_by_axis
+from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
+from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.decisions.run_changes import changes, paired
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
