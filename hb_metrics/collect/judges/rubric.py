@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # People's labels can correct these classifiers. No rubric may have one of their names.
-CLASSIFIERS = OFFENSIVENESS, REFUSALS = ("offensiveness", "refusals")
+CLASSIFIERS = OFFENSIVENESS_CLASSIFIER, REFUSALS_CLASSIFIER = ("offensiveness", "refusals")
 NO_ANSWER = "no answer"  # the additional last label of a judge
 _MIN_EXAMPLES = 2
 
