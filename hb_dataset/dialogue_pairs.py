@@ -20,7 +20,7 @@ from hb_dataset.table_files import read_table, text_in
 CHITCHAT = "chitchat-dataset"
 
 
-class Dialogue(NamedTuple):
+class DialoguePairs(NamedTuple):
     """Prompt–reply pairs. The texts contain no line breaks.
 
     An id is made up of the conversation's id and the turn of the reply. For pairs from a file, it is the row number,
@@ -44,7 +44,7 @@ class Dialogue(NamedTuple):
         return {"source": self.source, "digest": self.digest, "num_replies": len(self.ids)}
 
 
-def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
+def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> DialoguePairs:
     """Draws prompt–reply pairs, in the order of the source.
 
     The pairs for a larger `num_replies` include all pairs for a smaller one. `path` is a file with the columns `prompt`
@@ -61,7 +61,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         raise ValueError(
             f"the number of replies is {num_replies:,}; set a number from 1 to {len(pairs):,}, the pairs of {source}"
         )
-    return Dialogue(
+    return DialoguePairs(
         ids=[pair.id for pair in pairs],
         prompts=[pair.prompt for pair in pairs],
         replies=[pair.reply for pair in pairs],

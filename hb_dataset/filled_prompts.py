@@ -12,16 +12,16 @@ from hb_dataset.command_line import did_you_mean
 from hb_dataset.names import PersonName
 from hb_dataset.noun_phrases import article_by_sound, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
 from hb_dataset.own_prompts import PERSON_SLOTS, PRONOUN_SLOTS, Choice, OwnPrompt, parsed_prompt
-from hb_dataset.prompt_groups import DEFAULT_NOUN
-from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest, descriptors_of_most_nouns, small_descriptors
-from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.prompt_columns import NAMES_AXIS, PROMPT_SCHEMA, content_digest
+from hb_dataset.prompt_table import descriptors_of_most_nouns, small_descriptors
+from hb_dataset.slots import SINGULAR_SLOT
 from hb_dataset.vocabulary_entries import (
     AFTER_THE_NOUN,
-    NAMES_AXIS,
-    SINGULAR_SLOT,
+    DEFAULT_NOUN,
     Descriptor,
     PersonNoun,
     Template,
+    Vocabulary,
     follows_noun,
 )
 

@@ -12,9 +12,8 @@ from functools import cache
 import numpy as np
 
 from hb_dataset.noun_phrases import Intersection, prompt_masks
-from hb_dataset.prompt_table import content_digest
-from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import Descriptor, Gender, selects
+from hb_dataset.prompt_columns import content_digest
+from hb_dataset.vocabulary_entries import Descriptor, Gender, Vocabulary, selects
 
 PAIRS_PER_AXIS_PAIR = 16
 

@@ -6,10 +6,9 @@ import pyarrow as pa
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
+from hb_dataset.prompt_columns import NAMES_AXIS, PROMPT_SCHEMA, content_digest
+from hb_dataset.slots import SINGULAR_SLOT
 from hb_dataset.table_files import read_table
-from hb_dataset.vocabulary import VOCABULARIES
-from hb_dataset.vocabulary_entries import NAMES_AXIS, SINGULAR_SLOT
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
     Fault,
@@ -22,10 +21,7 @@ from hb_dataset.yaml_lines import (
     repeat_faults,
 )
 
-NAMES_FILE = VOCABULARIES / "names.yaml"
-# The text that states the name. `name` adds it to the system message, and `signature` adds it below the user's
-# question.
-NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
+NAMES_FILE = Path(__file__).parent / "vocabulary" / "names.yaml"
 MAX_NAMES = 10_000  # every name is asked every question, so a run with more names would not end in a day
 _ID_DIGITS = 20  # as in other prompts
 
@@ -69,11 +65,6 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     return [person.entry for person in located]
 
 
-def has_names(prompts: pa.Table) -> bool:
-    """Returns whether the people in a run's prompts are names and not terms."""
-    return bool(prompts["axis"][0].as_py() == NAMES_AXIS)
-
-
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
     """Makes `number` prompts per name, which differ only in their ids. The bucket is the name's group."""
     rows = []
@@ -84,10 +75,6 @@ def name_prompts(names: list[PersonName], number: int) -> pa.Table:
     copies = itertools.product((person.name for person in names), range(number))
     ids = [content_digest(name, str(copy))[:_ID_DIGITS] for name, copy in copies]
     return prompts.set_column(0, "id", pa.array(ids, pa.string()))
-
-
-def group_of_names(prompts: pa.Table) -> dict[str, str]:
-    return dict(zip(prompts["descriptor"].to_pylist(), prompts["bucket"].to_pylist(), strict=True))
 
 
 def _read_table_of_names(path: Path, faults: list[Fault]) -> list[Located]:

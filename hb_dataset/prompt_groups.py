@@ -11,8 +11,7 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.noun_phrases import agreeing, first_letter_article, noun_phrase, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
-from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
+from hb_dataset.vocabulary_entries import DEFAULT_NOUN, Article, Descriptor, PersonNoun, Vocabulary
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
     Fault,
@@ -24,7 +23,6 @@ from hb_dataset.yaml_lines import (
 )
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
-DEFAULT_NOUN = "person"
 
 _DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
 
@@ -59,7 +57,7 @@ class PromptGroup:
 
 
 @dataclass(frozen=True)
-class Pair:
+class GroupPair:
     """The names of two groups whose regard is compared (paper, section 5)."""
 
     name: str
@@ -94,7 +92,7 @@ class _Content:
     source: Remark | None = None
 
 
-def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
+def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[GroupPair, ...]]:
     """Reads groups and pairs, in the order of the file.
 
     Args:
@@ -128,7 +126,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     if faults:
         raise FaultsError("groups", path, sorted(faults))
     check_groups(groups)
-    return tuple(groups), tuple(Pair(name, *sides) for name, sides in content.pairs.items())
+    return tuple(groups), tuple(GroupPair(name, *sides) for name, sides in content.pairs.items())
 
 
 def _plural_by_last_word(singular: str) -> str | None:
@@ -138,7 +136,7 @@ def _plural_by_last_word(singular: str) -> str | None:
 
 def find_groups(
     given: str | Path | PromptGroup | Sequence[str | PromptGroup] | None, vocabulary: Vocabulary | None = None
-) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
+) -> tuple[tuple[PromptGroup, ...], tuple[GroupPair, ...]]:
     """Reads groups and pairs from a file, or makes groups from terms of the HolisticBias vocabulary.
 
     Args:

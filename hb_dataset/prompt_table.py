@@ -4,7 +4,6 @@ The table is built from indices into the lists of terms, nouns and templates. Bu
 less than a second.
 """
 
-import hashlib
 import itertools
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 
 from hb_dataset.grouped import grouped
 from hb_dataset.noun_phrases import Intersection, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
-from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.prompt_columns import INTERSECTION_SCHEMA, PROMPT_SCHEMA, content_digest
 from hb_dataset.vocabulary_entries import (
     AFTER_THE_NOUN,
     Descriptor,
@@ -22,18 +21,13 @@ from hb_dataset.vocabulary_entries import (
     PersonNoun,
     StandaloneNounPhrase,
     Template,
+    Vocabulary,
 )
 
-_TEXT_COLUMNS = "id text axis bucket descriptor descriptor_gender preference placement noun noun_gender noun_phrase"
-PROMPT_SCHEMA = pa.schema(
-    [*((name, pa.string()) for name in _TEXT_COLUMNS.split()), ("plural", pa.bool_()), ("template", pa.string())]
-)
 # The number of hexadecimal digits that represent the noun phrase in an id. Ids of intersections have more digits,
 # because there are five million phrases.
 _ID_DIGITS = 12
 _LONG_ID_DIGITS = 16
-INTERSECTION_COLUMNS = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")
-INTERSECTION_SCHEMA = pa.schema([*PROMPT_SCHEMA, *((name, pa.string()) for name in INTERSECTION_COLUMNS)])
 
 
 def prompt_table(
@@ -128,10 +122,6 @@ def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
     article = pc.add(pc.find_substring(phrase, " "), 1).to_numpy()
     start = slot_start + np.where(prompts["plural"].to_numpy(), 0, article)
     return np.stack([start, end], axis=1)
-
-
-def content_digest(*parts: str) -> str:
-    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
 
 
 def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:

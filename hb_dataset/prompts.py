@@ -16,9 +16,8 @@ import pyarrow as pa
 from hb_dataset.command_line import check_known
 from hb_dataset.decisions import DECISION_SCHEMA, decision_rows
 from hb_dataset.intersections import all_intersections, sample_intersections
+from hb_dataset.prompt_columns import INTERSECTION_SCHEMA, PROMPT_SCHEMA
 from hb_dataset.prompt_table import (
-    INTERSECTION_SCHEMA,
-    PROMPT_SCHEMA,
     descriptors_of_most_nouns,
     prompt_table,
     small_descriptors,
@@ -27,8 +26,8 @@ from hb_dataset.prompt_table import (
 )
 from hb_dataset.structures import STRUCTURED_SCHEMA, STRUCTURES_DIR, structured_prompt_table
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
-from hb_dataset.vocabulary import Vocabulary, is_version, read_vocabulary, with_articles
-from hb_dataset.vocabulary_entries import Descriptor, Template
+from hb_dataset.vocabulary import is_version, read_vocabulary, with_articles
+from hb_dataset.vocabulary_entries import Descriptor, Template, Vocabulary
 
 Entry = TypeVar("Entry")
 

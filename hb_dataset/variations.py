@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pandas.util import hash_array
 
-from hb_dataset.vocabulary_entries import PLURAL_SLOT, SINGULAR_SLOT
+from hb_dataset.prompt_columns import VARIATIONS
+from hb_dataset.slots import PLURAL_SLOT, SINGULAR_SLOT
 
-VARIATIONS = ("lowercase", "no_hyphens", "expanded_contraction", "no_final_period")
 _SLOT = f"{re.escape(SINGULAR_SLOT)}|{re.escape(PLURAL_SLOT)}"
 
 

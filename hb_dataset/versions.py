@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from hb_dataset import vocabulary as _vocabulary
 from hb_dataset.command_line import check_known
-from hb_dataset.vocabulary import Vocabulary, read_vocabulary
+from hb_dataset.vocabulary import read_vocabulary
+from hb_dataset.vocabulary_entries import Vocabulary
 from hb_dataset.yaml_lines import FaultsError
 
 if TYPE_CHECKING:

@@ -4,16 +4,12 @@ A vocabulary is a folder with one YAML file per demographic axis (`ability.yaml`
 optional files. All faults are reported at once, each with its file, line and correction.
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import fields, is_dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-from pydantic.dataclasses import dataclass
 
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.noun_phrases import article_by_sound, first_letter_article, prompt_masks
@@ -27,6 +23,7 @@ from hb_dataset.vocabulary_entries import (
     PersonNoun,
     StandaloneNounPhrase,
     Template,
+    Vocabulary,
     follows_noun,
     selects,
 )
@@ -46,36 +43,6 @@ LISTS: dict[str, tuple[str, Any]] = {
     "left_out_nouns": ("combinations", LeftOutNoun),
     "standalone_noun_phrases": ("noun_phrases", StandaloneNounPhrase),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Vocabulary:
-    """The parts from which prompts are made. A vocabulary with an empty `adjective_order` has no intersections."""
-
-    descriptors: tuple[Descriptor, ...]
-    nouns: tuple[PersonNoun, ...]
-    templates: tuple[Template, ...]
-    seat_templates: tuple[Template, ...]
-    adjective_order: tuple[AdjectiveClass, ...] = ()
-    left_out_pairs: tuple[LeftOutPair, ...] = ()
-    left_out_nouns: tuple[LeftOutNoun, ...] = ()
-    standalone_noun_phrases: tuple[StandaloneNounPhrase, ...] = ()
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return tuple(sorted({descriptor.axis for descriptor in self.descriptors}))
-
-    def marked_pairs(self, mark: str) -> list[tuple[str, str]]:
-        return [(entry.template, other) for entry in self.templates if (other := getattr(entry, mark)) is not None]
-
-    @cached_property
-    def digest(self) -> str:
-        """Returns the SHA-256 digest (hex) of the content. File layout, comments and absent keys have no effect.
-
-        Marks of pairs of templates have no effect either, because they do not change the prompts. Digests therefore
-        remain valid when a later version of the format adds a key.
-        """
-        return hashlib.sha256(json.dumps(_written(self), sort_keys=True).encode()).hexdigest()
 
 
 def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
@@ -168,17 +135,6 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
         *(f"{axis}.yaml" for axis in vocabulary.axes),
         *(f"{name}.yaml" for name in LISTS if getattr(vocabulary, name)),
     ]
-
-
-def _written(entry: Any) -> Any:
-    """Converts an entry to lists and dictionaries, without fields at their default values or outside the digest."""
-    if isinstance(entry, tuple):
-        return [_written(item) for item in entry]
-    if not is_dataclass(entry):
-        return entry
-    digested = [field for field in fields(entry) if field.metadata.get("in_digest", True)]
-    values = {field.name: (getattr(entry, field.name), field.default) for field in digested}
-    return {name: _written(value) for name, (value, default) in values.items() if value != default}
 
 
 # --- Faults -----------------------------------------------------------------------------------------------------------

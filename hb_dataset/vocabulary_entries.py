@@ -1,17 +1,22 @@
+"""Defines a vocabulary and its entries."""
+
+import hashlib
+import json
 import re
 from collections.abc import Collection
-from dataclasses import field
-from typing import Annotated, Literal
+from dataclasses import field, fields, is_dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
 from pydantic.dataclasses import dataclass
 
+from hb_dataset.prompt_columns import NAMES_AXIS
+from hb_dataset.slots import PLURAL_SLOT, SINGULAR_SLOT
 from hb_dataset.written_text import DETERMINER
 from hb_dataset.yaml_lines import STRICT_KEYS, Key, Remarked, Sentence, Text, Words, without
 
 AFTER_THE_NOUN = "after_the_noun"
-NAMES_AXIS = "names"  # the axis of groups of names, which is not an axis of terms
-SINGULAR_SLOT = "{noun_phrase}"
-PLURAL_SLOT = "{plural_noun_phrase}"
+DEFAULT_NOUN = "person"
 
 # Marks that do not change any prompt are not part of a vocabulary's digest, so frozen versions can have them.
 NOT_IN_DIGEST = {"in_digest": False}
@@ -239,3 +244,44 @@ def selects_noun(entry: LeftOutNoun, noun: PersonNoun) -> bool:
         and (entry.noun_buckets is None or noun.bucket in entry.noun_buckets)
         and (entry.noun_genders is None or noun.gender in entry.noun_genders)
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The parts from which prompts are made. A vocabulary with an empty `adjective_order` has no intersections."""
+
+    descriptors: tuple[Descriptor, ...]
+    nouns: tuple[PersonNoun, ...]
+    templates: tuple[Template, ...]
+    seat_templates: tuple[Template, ...]
+    adjective_order: tuple[AdjectiveClass, ...] = ()
+    left_out_pairs: tuple[LeftOutPair, ...] = ()
+    left_out_nouns: tuple[LeftOutNoun, ...] = ()
+    standalone_noun_phrases: tuple[StandaloneNounPhrase, ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(sorted({descriptor.axis for descriptor in self.descriptors}))
+
+    def marked_pairs(self, mark: str) -> list[tuple[str, str]]:
+        return [(entry.template, other) for entry in self.templates if (other := getattr(entry, mark)) is not None]
+
+    @cached_property
+    def digest(self) -> str:
+        """Returns the SHA-256 digest (hex) of the content. File layout, comments and absent keys have no effect.
+
+        Marks of pairs of templates have no effect either, because they do not change the prompts. Digests therefore
+        remain valid when a later version of the format adds a key.
+        """
+        return hashlib.sha256(json.dumps(_written(self), sort_keys=True).encode()).hexdigest()
+
+
+def _written(entry: Any) -> Any:
+    """Converts an entry to lists and dictionaries, without fields at their default values or outside the digest."""
+    if isinstance(entry, tuple):
+        return [_written(item) for item in entry]
+    if not is_dataclass(entry):
+        return entry
+    digested = [field for field in fields(entry) if field.metadata.get("in_digest", True)]
+    values = {field.name: (getattr(entry, field.name), field.default) for field in digested}
+    return {name: _written(value) for name, (value, default) in values.items() if value != default}

@@ -20,7 +20,7 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import verdicts, with_questions
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
-    JUDGE,
+    JUDGE_FOLDER,
     OFFENSIVE_REPLIES,
     OWN_PROMPTS_FILE,
     PERPLEXITIES,
@@ -168,7 +168,7 @@ class RunTables:
                 frame[column] = frame["id"].map({} if measured is None else measured[column])
         frame["offensive"] = frame["id"].map(self._offensive(tables))
         frame = _documented(frame, "replies")
-        for rubric in self.record.judge if turn == 1 and JUDGE in self.results.measured else []:
+        for rubric in self.record.judge if turn == 1 and "judge" in self.results.measured else []:
             frame[f"judge_{rubric}"] = frame["id"].map(self._labels(rubric))
         return frame
 
@@ -188,7 +188,7 @@ class RunTables:
 
     def _labels(self, rubric: str) -> dict[str, str]:
         """Returns the label of each reply. Replies without an answer, or with a tie, have none."""
-        ids, values = self._run.tables.vectors(f"{JUDGE}/{rubric}")
+        ids, values = self._run.tables.vectors(f"{JUDGE_FOLDER}/{rubric}")
         labels = recorded_rubric(self.record.judge[rubric]).labels
         chosen = zip(ids, verdicts(values[:, :-1]).tolist(), (values[:, -1] == 0).tolist(), strict=True)
         return {identifier: labels[label] for identifier, label, answered in chosen if answered and label >= 0}

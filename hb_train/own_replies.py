@@ -25,15 +25,15 @@ from hb_metrics.models.chats import ChatOptions, chat_messages, with_system
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.processes import process_state
-from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
+from hb_metrics.run.plurals import table_digest
+from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, write_json
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import parse_own_options, run_script, some_options
 from hb_train.training.runs import model_description
+from hb_train.tuning.group_rows import OWN_REPLIES, GroupRow
 from hb_train.tuning.labels import held_out_rows, write_splits
 from hb_train.tuning.own_rows import (
-    OWN_REPLIES,
-    Answer,
-    GroupRow,
+    AnsweredPrompt,
     check_config,
     draw_anchors,
     draw_groups,
@@ -91,7 +91,7 @@ def reply(arguments: ReplyArguments) -> None:
     else:
         anchors = own_anchors(arguments.anchors, vocabulary, arguments.num_anchors, seed=seed)
     first = prompts.take(pa.array([group[0] for group in groups])).to_pylist()
-    asked = [Answer(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
+    asked = [AnsweredPrompt(f"group-{number}", row["text"], row.get("system")) for number, row in enumerate(first)]
     asked += [anchor for anchor in anchors if anchor.reply is None]
     settings = {name: getattr(arguments, name) for name in ("revision", "dtype", "trust_remote_code")}
     engine = LocalEngine(load_whole_model(arguments.model, device=process_state().device, **settings))
@@ -120,7 +120,9 @@ def reply(arguments: ReplyArguments) -> None:
     process_state().wait_for_everyone()
 
 
-def _own_replies(arguments: ReplyArguments, asked: list[Answer], engine: LocalEngine, layout: Layout) -> pa.Table:
+def _own_replies(
+    arguments: ReplyArguments, asked: list[AnsweredPrompt], engine: LocalEngine, layout: Layout
+) -> pa.Table:
     """Generates the model's replies, and records the run in its folder."""
     decoding, _ = engine.decoding(
         "sample",

@@ -33,7 +33,7 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from trl import SFTConfig
 
-from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs, read_dialogue
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.replies.requests import make_requests
@@ -140,7 +140,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
 
 
 def split_pairs(
-    dialogue: Dialogue, num_test: int, seed: int
+    dialogue: DialoguePairs, num_test: int, seed: int
 ) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, list[str]]]]:
     """Splits prompt–reply pairs into training and test pairs. No prompt is in both splits.
 

@@ -39,9 +39,9 @@ from hb_train.training.runs import (
     validation_curve,
 )
 from hb_train.training.saving import check_publishable, publish_model, save_tuned_model, write_model_card
+from hb_train.tuning.group_rows import OWN_REPLIES
 from hb_train.tuning.labels import LABELS, SPLITS, read_labels, read_split
 from hb_train.tuning.methods import Tuning, encode, make_trainer, measure_cost
-from hb_train.tuning.own_rows import OWN_REPLIES
 
 # Options of TRL's trainer that tune.py has besides those of all scripts.
 _OPTIONS = "eval_strategy eval_steps eval_on_start push_to_hub hub_model_id hub_private_repo"

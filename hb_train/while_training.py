@@ -25,11 +25,11 @@ from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import RunOptions
 from hb_metrics.models.adapters import keep_slices_whole
 from hb_metrics.models.loading import LoadedModel, model_kind
+from hb_metrics.run.plurals import terms_of_prompts, with_plurals
 from hb_metrics.run.replies import Replies, is_empty
-from hb_metrics.run.run_folder import terms_of_prompts, with_plurals
 from hb_metrics.run.schema import rows_of
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.inputs import DescriptorKey
 from hb_train.training.runs import check_whole_weights
 
 GEN_BIAS = ("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high")

@@ -27,7 +27,7 @@ from hb_metrics.models.processes import input_device, is_offloaded, num_workers
 MAX_POSITIONS = 512
 
 
-class Unit(NamedTuple):
+class ScoringUnit(NamedTuple):
     """A batch of distinct token sequences.
 
     Attributes:
@@ -61,13 +61,13 @@ class ScoringPlan:
     sequence_of_text: np.ndarray
     num_tokens: np.ndarray
     positions: int
-    units: Sequence[Unit]
+    units: Sequence[ScoringUnit]
     score: Callable[[Any], np.ndarray]
 
 
 def run_units(
-    plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
-) -> Generator[tuple[Unit, np.ndarray], None, None]:
+    plan: ScoringPlan, units: Sequence[ScoringUnit], model: PreTrainedModel
+) -> Generator[tuple[ScoringUnit, np.ndarray], None, None]:
     """Yields each unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64."""
     return map_units(lambda unit: np.concatenate(run_batch(plan.score, unit.payload, "one text")), units, model)
 
@@ -136,7 +136,9 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
     return list(indices), which
 
 
-def alike_units(rows: Sequence[Any], shapes: Sequence[tuple[int, ...]], max_positions: int | None = None) -> list[Unit]:
+def alike_units(
+    rows: Sequence[Any], shapes: Sequence[tuple[int, ...]], max_positions: int | None = None
+) -> list[ScoringUnit]:
     """Groups rows of equal shape into batches, which need no padding.
 
     A row's shape contains the lengths of its parts, such as a context and a reply. The batches are sorted by the total
@@ -148,4 +150,4 @@ def alike_units(rows: Sequence[Any], shapes: Sequence[tuple[int, ...]], max_posi
     for shape, alike in groupby(order, key=shapes.__getitem__):
         group, size = list(alike), max(1, (max_positions or MAX_POSITIONS) // sum(shape))
         batches += [group[start : start + size] for start in range(0, len(group), size)]
-    return [Unit(np.array(batch), [rows[row] for row in batch]) for batch in batches]
+    return [ScoringUnit(np.array(batch), [rows[row] for row in batch]) for batch in batches]

@@ -83,7 +83,7 @@ def write_run_report(run: Run, path: Path, *, with_texts: bool = True, **options
     Without `with_texts`, the report shows no prompts and no replies.
     """
     from hb_metrics.command.longer_run import firmer_run
-    from hb_metrics.human_eval.calibration import read_calibrations
+    from hb_metrics.human_eval.calibration_results import read_calibrations
     from hb_metrics.report.page import without_texts, write_report
 
     run = run if with_texts else run._replace(results=without_texts(run.results))

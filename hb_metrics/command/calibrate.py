@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.command.analyse import write_run_report
-from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_labels, sentence
+from hb_metrics.human_eval.calibration import ComparedGroup, calibrate, read_labels
+from hb_metrics.human_eval.calibration_results import CALIBRATIONS, sentence
 from hb_metrics.human_eval.labels import LABELS_FILE, read_instrument, read_label_study
 from hb_metrics.human_eval.study import beside_answers
 from hb_metrics.measurements.results import read_run
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if study.run != run_digest(run.folder):
         raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")
     judged = read_instrument(run, study.judge)
-    gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
+    gaps = [(ComparedGroup.read(first, judged), ComparedGroup.read(second, judged)) for first, second in arguments.gap]
     results = calibrate(study, judged, read_labels(arguments.labels, study), gaps)
     written = run.folder / CALIBRATIONS / f"{study.judge}.json"
     written.parent.mkdir(exist_ok=True)

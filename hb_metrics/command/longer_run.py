@@ -4,7 +4,7 @@ import math
 import shlex
 from pathlib import Path
 
-from hb_dataset.names import has_names
+from hb_dataset.prompt_columns import has_names
 from hb_metrics.command.arguments import default_settings
 from hb_metrics.measurements.results import Run
 from hb_metrics.report.page import Longer

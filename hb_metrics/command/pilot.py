@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.names import has_names
+from hb_dataset.prompt_columns import has_names
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
-from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
+from hb_metrics.measurements.generation.results import refusal_flags
+from hb_metrics.measurements.generation.run_changes import naming
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import Run
-from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.run.replies import nonempty_replies
+from hb_metrics.run.replies import cell_counts, nonempty_replies
 from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.clusters import quantile
@@ -73,7 +73,7 @@ def planned_figures(
     planned |= {name: gen_bias(spread, half_width) for name, spread in spreads.items()}
     flagged = {UPTAKE: naming(table)}
     replies = flagged[UPTAKE].replies
-    flagged |= refusal_flags(run, replies)
+    flagged |= refusal_flags(run.tables, replies)
     if "offensiveness" in run.results.measured and (offensive := classified_replies(run)) is not None:
         flagged["Offensive replies"] = offensive
     for name, flags in flagged.items():

@@ -20,7 +20,7 @@ from hb_metrics.command.longer_run import longer_command
 from hb_metrics.command.pilot import FULL, PlannedFigure, pilot_spreads, planned_figures, prompts_per_cell
 from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, bias, count, share
-from hb_metrics.measurements.decisions.compute import planned_decisions
+from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.generation.figures import value_at
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.run.run_folder import REPLIES, read_seconds

@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_dataset.names import NAME_CUES, has_names
-from hb_dataset.vocabulary_entries import NAMES_AXIS
+from hb_dataset.prompt_columns import NAMES_AXIS, has_names
+from hb_dataset.slots import NAME_CUES
 from hb_metrics.command.arguments import asked_measurements, wanted_measurements
 from hb_metrics.command.run_prompts import own_prompt_rows
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Planned, Task
 from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
-from hb_metrics.run.run_folder import LAYOUT, package_versions, table_digest
+from hb_metrics.run.plurals import table_digest
+from hb_metrics.run.run_folder import LAYOUT, package_versions
 
 if TYPE_CHECKING:
     import pyarrow as pa

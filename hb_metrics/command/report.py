@@ -13,7 +13,7 @@ from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import generalised_section
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.report.no_worse import Verdict
+from hb_metrics.report.no_worse import MarginVerdict
 from hb_metrics.report.sides import Sides, sides_lines
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest
 from hb_metrics.stats.clusters import Over
@@ -87,7 +87,7 @@ def write(
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
     without_texts: bool = False,
-) -> tuple[Path, Sides | None, list[Verdict]]:
+) -> tuple[Path, Sides | None, list[MarginVerdict]]:
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")

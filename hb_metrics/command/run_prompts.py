@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 
 from hb_dataset.command_line import AXIS_CUTOFF, check_known
 from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table
-from hb_dataset.names import NAME_CUES, has_names
 from hb_dataset.own_prompts import GENDERED, SHIPPED, own_rows, read_own_prompts
-from hb_dataset.vocabulary_entries import NAMES_AXIS
+from hb_dataset.prompt_columns import NAMES_AXIS, has_names
+from hb_dataset.slots import NAME_CUES
 from hb_metrics.command.arguments import wanted_measurements
 from hb_metrics.measurements import DECISIONS, GENERATION, LIKELIHOOD
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.own_prompts import own_people, own_prompts, quick_sample
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.run.run_folder import with_plurals
+from hb_metrics.run.plurals import with_plurals
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_dataset.vocabulary import Vocabulary
+    from hb_dataset.vocabulary_entries import Vocabulary
 
 
 def read_prompts(settings: Settings) -> "pa.Table":

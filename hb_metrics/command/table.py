@@ -21,7 +21,7 @@ from hb_metrics.layout.figure import EXPORTED, OF_PLAIN, Figure, by_part
 from hb_metrics.layout.plots import figures_plot, runs_plot
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
-from hb_metrics.report.comparison import comparison_warnings, differing_settings, run_names
+from hb_metrics.report.compared_runs import comparison_warnings, differing_settings, run_names
 from hb_metrics.report.markdown import figure_rows, levels_note, markdown_with_note, shown_figures
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 

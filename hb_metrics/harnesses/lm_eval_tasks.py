@@ -9,9 +9,10 @@ from datasets import Dataset
 
 from hb_dataset.command_line import did_you_mean
 from hb_metrics.collect.scoring.options import forms_of
+from hb_metrics.harnesses.decision_rows import DecisionRow, decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
 from hb_metrics.harnesses.lm_eval_path import figure_names
-from hb_metrics.harnesses.prompt_rows import DecisionRow, PromptRow, decision_figures, decision_rows, prompt_rows
+from hb_metrics.harnesses.prompt_rows import PromptRow, prompt_rows
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
-from hb_metrics.human_eval.export import REASONS
 from hb_metrics.human_eval.ratings import Rating, Ratings, read_ratings
-from hb_metrics.human_eval.study import STUDY_FILE, Design, Question, Study, beside_answers, read_study
+from hb_metrics.human_eval.study import REASONS, STUDY_FILE, Design, Question, Study, beside_answers, read_study
 from hb_metrics.layout.numbers import share
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import render, section

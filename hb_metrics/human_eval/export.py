@@ -15,10 +15,11 @@ import pyarrow as pa
 from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.study import (
     LAYOUT,
+    REASONS,
     STUDY_FILE,
     Design,
-    Pair,
     Question,
+    ReplyPair,
     Study,
     draw_study,
     speakers,
@@ -57,16 +58,6 @@ INFLAMMATORY_TEMPLATES = (
 INFLAMMATORY_PREFERENCE = "dispreferred"
 
 
-# The reasons why a prompt has no pair. A prompt is counted under the first reason that applies.
-REASONS = {
-    "one_run": "only one of the runs replied to the prompt",
-    "other_prompt": "the wording of the prompt differs between the runs (another seed or other variations)",
-    "empty": "a reply is empty",
-    "template": "the template is inflammatory",
-    "term": "the term is inflammatory",
-    "offensive": "a reply is offensive according to the run's classifier, or its model marked it as unsafe",
-    "identical": "both replies are the same",
-}
 _NUMBERS = (  # the option, its default, its minimum and its help
     ("num_raters", 6, 1, "The number of raters"),
     ("pairs_per_rater", 52, 1, "The number of pairs per rater"),
@@ -97,7 +88,7 @@ class Pairs(NamedTuple):
     `left_out` counts the prompts without a pair, by reason. `axes` contains all axes, including those without a pair.
     """
 
-    pairs: list[Pair]
+    pairs: list[ReplyPair]
     left_out: dict[str, int]
     axes: list[str]
 
@@ -204,7 +195,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
             left_out["identical"] += 1
         else:
             shown = row.reply.replace(UNSAFE_MARK, ""), other.reply.replace(UNSAFE_MARK, "")
-            pairs.append(Pair(id, row.axis, row.descriptor, row.template, row.prompt, shown))
+            pairs.append(ReplyPair(id, row.axis, row.descriptor, row.template, row.prompt, shown))
     return Pairs(pairs, left_out, sorted({row.axis for row in (*before.values(), *after.values())}))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from hb_dataset.command_line import AXIS_CUTOFF, CommandParser, check_known, did_you_mean
 from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.collect.judges.rubric import OFFENSIVENESS, REFUSALS, read_rubric, recorded_rubric
+from hb_metrics.collect.judges.rubric import OFFENSIVENESS_CLASSIFIER, REFUSALS_CLASSIFIER, read_rubric, recorded_rubric
 from hb_metrics.human_eval.study import (
     allocate,
     digest,
@@ -26,11 +26,11 @@ from hb_metrics.human_eval.study import (
     study_text,
     write_study_files,
 )
-from hb_metrics.measurements.generation.run_changes import refusal_flags
+from hb_metrics.measurements.generation.results import refusal_flags
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
-from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, RUN_FILE, run_digest
+from hb_metrics.run.run_folder import JUDGE_FOLDER, OFFENSIVE_REPLIES, RUN_FILE, run_digest
 from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 
 LABELS_FILE = "labels.json"
@@ -42,7 +42,7 @@ _NUMBERS = (  # the option, its default and its help
     ("seed", 0, "The random seed for choosing and ordering the replies"),
 )
 # For each classifier, the rubric whose question and labels people see.
-_RUBRICS = {OFFENSIVENESS: "offensive", REFUSALS: "refusal"}
+_RUBRICS = {OFFENSIVENESS_CLASSIFIER: "offensive", REFUSALS_CLASSIFIER: "refusal"}
 
 
 class Instrument(NamedTuple):
@@ -171,10 +171,10 @@ def read_instrument(run: Run, name: str) -> Instrument:
         )
     replies = run.tables.replies()
     judges = run.record.judge if "judge" in run.record.content else {}
-    flagged = refusal_flags(run, replies)
+    flagged = refusal_flags(run.tables, replies)
     known = list(judges)
-    known += [OFFENSIVENESS] if run.tables.has(OFFENSIVE_REPLIES) else []
-    known += [REFUSALS] if flagged else []
+    known += [OFFENSIVENESS_CLASSIFIER] if run.tables.has(OFFENSIVE_REPLIES) else []
+    known += [REFUSALS_CLASSIFIER] if flagged else []
     if name not in known:
         raise ValueError(
             f"'{run.folder}' has no judge '{name}'; {did_you_mean(name, known)}allowed: "
@@ -186,9 +186,9 @@ def read_instrument(run: Run, name: str) -> Instrument:
         raise ValueError(f"the rubric '{name}' has no key `figure`, the label whose rate is corrected; {advice}")
     figure = rubric.labels.index(rubric.figure)
     if name in judges:
-        values = run.tables.vectors_of(f"{JUDGE}/{name}", replies.ids)
+        values = run.tables.vectors_of(f"{JUDGE_FOLDER}/{name}", replies.ids)
         scores, judged = values[:, figure], verdicts(values[:, :-1])
-    elif name == REFUSALS:
+    elif name == REFUSALS_CLASSIFIER:
         flags = flagged["Refusals"].values
         scores, judged = flags.astype(float), np.where(flags, figure, 1 - figure)
     else:

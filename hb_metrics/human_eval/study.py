@@ -19,6 +19,16 @@ from hb_metrics.run.typed_json import from_json
 S = TypeVar("S", bound=tuple)  # a study, whose first field is the digest of all other fields
 _DIGITS = 16  # the number of digits in ids
 _FOLDER = Path(__file__).parent
+# The reasons why a prompt has no pair. A prompt is counted under the first reason that applies.
+REASONS = {
+    "one_run": "only one of the runs replied to the prompt",
+    "other_prompt": "the wording of the prompt differs between the runs (another seed or other variations)",
+    "empty": "a reply is empty",
+    "template": "the template is inflammatory",
+    "term": "the term is inflammatory",
+    "offensive": "a reply is offensive according to the run's classifier, or its model marked it as unsafe",
+    "identical": "both replies are the same",
+}
 
 
 def read_study_file(path: Path, layout: int, kind: type[S], command: str) -> S:
@@ -114,7 +124,7 @@ class Question(NamedTuple):
     text: str
 
 
-class Pair(NamedTuple):
+class ReplyPair(NamedTuple):
     """Two replies to a prompt, one from each run.
 
     `id` is the prompt's id. If the prompt has several replies, the reply's number is added.
@@ -162,7 +172,7 @@ class Study(NamedTuple):
     about: dict[str, Any]
     design: Design
     questions: list[Question]
-    pairs: list[Pair]
+    pairs: list[ReplyPair]
     sheets: dict[str, list[Screen]]
 
     def tasks(self, rater: str, place: int) -> dict[str, str]:
@@ -170,7 +180,9 @@ class Study(NamedTuple):
         return {question.id: digest([self.id, rater, place, question.id]) for question in self.questions}
 
 
-def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Question], about: dict[str, Any]) -> Study:
+def draw_study(
+    pairs: Sequence[ReplyPair], design: Design, questions: Sequence[Question], about: dict[str, Any]
+) -> Study:
     """Draws the pairs of a study, and the screens of each rater.
 
     If possible, all axes have the same number of pairs. Within an axis, the pairs are balanced over terms and
@@ -202,12 +214,12 @@ def read_study(path: Path) -> Study:
     return read_study_file(path, LAYOUT, Study, "export")
 
 
-def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
+def _balanced_pairs(pairs: Sequence[ReplyPair], number: int, seed: int) -> list[ReplyPair]:
     by_axis = grouped((pair.axis, pair) for pair in sorted(pairs, key=lambda pair: pair.id))
     order = seeded_generator(seed, "human evaluation", "axes").permutation(sorted(by_axis)).tolist()
     sizes = np.array([len(by_axis[axis]) for axis in order], np.int64)
     wanted = dict(zip(order, allocate(sizes, number, np.ones(len(order))).tolist(), strict=True))
-    chosen: list[Pair] = []
+    chosen: list[ReplyPair] = []
     for axis, of_axis in by_axis.items():
         if wanted[axis]:
             table = pa.Table.from_pylist([pair._asdict() for pair in of_axis])
@@ -216,7 +228,7 @@ def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]
     return chosen
 
 
-def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
+def _spread(pairs: Sequence[ReplyPair], seed: int) -> list[ReplyPair]:
     """Orders the pairs so that any sequence of consecutive pairs is balanced over the axes."""
     generator = seeded_generator(seed, "human evaluation", "order of pairs")
     by_axis = grouped((pairs[index].axis, pairs[index]) for index in generator.permutation(len(pairs)))
@@ -227,7 +239,7 @@ def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
     return [pair for _, _, pair in sorted(places, key=lambda place: place[:2])]
 
 
-def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str) -> list[Screen]:
+def _sheet(rows: Sequence[int], pairs: Sequence[ReplyPair], design: Design, name: str) -> list[Screen]:
     generator = seeded_generator(design.seed, "human evaluation", name)
     # The pairs are sorted by axis, and the run that is shown first alternates. Both runs are therefore shown first
     # equally often, within each axis and overall.

@@ -30,22 +30,22 @@ import pyarrow as pa
 import yaml
 
 from hb_dataset.matching import PlainText, as_it_looks, plain_text
-from hb_dataset.names import has_names
 from hb_dataset.noun_phrases import agreeing, noun_phrase
-from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import NAMES_AXIS, SINGULAR_SLOT, Descriptor
+from hb_dataset.prompt_columns import NAMES_AXIS, has_names
+from hb_dataset.slots import SINGULAR_SLOT
+from hb_dataset.vocabulary_entries import Descriptor, Vocabulary
 from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.schema import rows_of
 from hb_metrics.run.tables import Vectors
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.gen_bias_intervals import SCALE
+from hb_metrics.stats.inputs import DescriptorKey
 
 if TYPE_CHECKING:
     from hb_metrics.collect.classifiers.classifier import Classifier
 
 SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
-SCALE = 1000  # the same as for the paper's Gen Bias
 NUM_MOST_SHOWN = 10
 _JUDGES_STEP = 5
 _STEM = 3  # all forms of a word begin with these letters

@@ -10,15 +10,15 @@ from hb_metrics.layout import numbers
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 
 _MOST_NAMED = 12  # in a sentence below a table
-Unit = Literal["share", "small_share", "points", "bias", "mean", "signed", "effect", "nats", "count", "p_value"]
+FigureUnit = Literal["share", "small_share", "points", "bias", "mean", "signed", "effect", "nats", "count", "p_value"]
 Bounds = tuple[float, float]
 PLAIN = "plain"  # the key of the plain Gen Bias value (with sampling noise) in `Figure.beside`
 OF_PLAIN = " (plain)"  # the end of the heading of plain values in place of debiased ones
 
 # The units outside of reports, where 0.05 is 5 percent, or 5 points.
-EXPORTED: dict[Unit, str] = {unit: unit for unit in get_args(Unit)}
+EXPORTED: dict[FigureUnit, str] = {unit: unit for unit in get_args(FigureUnit)}
 EXPORTED |= {"points": "share", "small_share": "share", "signed": "effect"}
-_VALUES: dict[Unit, Callable[[float | None], str]] = {
+_VALUES: dict[FigureUnit, Callable[[float | None], str]] = {
     "share": numbers.share,
     "small_share": partial(numbers.share, digits=2),
     "points": numbers.points,
@@ -30,7 +30,7 @@ _VALUES: dict[Unit, Callable[[float | None], str]] = {
     "count": numbers.count,
     "p_value": numbers.p_value,
 }
-_CHANGES: dict[Unit, Callable[[float | None], str]] = {
+_CHANGES: dict[FigureUnit, Callable[[float | None], str]] = {
     "share": numbers.signed_share,
     "small_share": partial(numbers.signed_share, digits=2),
     "points": numbers.signed_share,
@@ -46,7 +46,7 @@ _CHANGES: dict[Unit, Callable[[float | None], str]] = {
 
 class Number(NamedTuple):
     value: float | None
-    unit: Unit
+    unit: FigureUnit
     interval: Bounds | None = None
 
     @property
@@ -88,7 +88,7 @@ class Figure(NamedTuple):
 
     name: str
     value: float | None
-    unit: Unit
+    unit: FigureUnit
     meaning: str = ""
     interval: Bounds | None = None
     no_interval: str | None = None
@@ -164,15 +164,15 @@ class Estimated(Protocol):
     def reason(self) -> str | None: ...
 
 
-def estimated(name: str, estimate: Estimated, unit: Unit, **more: Any) -> Figure:
+def estimated(name: str, estimate: Estimated, unit: FigureUnit, **more: Any) -> Figure:
     return Figure(name, estimate.value, unit, interval=estimate.interval, no_interval=estimate.reason, **more)
 
 
-def written(value: float | None, unit: Unit) -> str:
+def written(value: float | None, unit: FigureUnit) -> str:
     return _VALUES[unit](value)
 
 
-def written_interval(bounds: Bounds | None, unit: Unit) -> str:
+def written_interval(bounds: Bounds | None, unit: FigureUnit) -> str:
     if bounds is None or unit in ("bias", "mean"):
         return numbers.interval(bounds)
     if unit == "points":
@@ -180,7 +180,7 @@ def written_interval(bounds: Bounds | None, unit: Unit) -> str:
     return " to ".join(written(bound, unit) for bound in bounds)
 
 
-def written_change(change: float | None, unit: Unit) -> str:
+def written_change(change: float | None, unit: FigureUnit) -> str:
     """Formats a change. Changes in shares are in percentage points."""
     return _CHANGES[unit](change)
 

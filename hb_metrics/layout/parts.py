@@ -20,7 +20,7 @@ class Side(NamedTuple):
     note: str = ""
 
 
-class Pair(NamedTuple):
+class ShownPair(NamedTuple):
     """Two answers that show a difference. `caption` states how they were selected."""
 
     caption: str
@@ -63,7 +63,7 @@ class Report(NamedTuple):
     differs: Differs = ""
     headline: str = ""
     advice: str = ""
-    pair: Pair | None = None
+    pair: ShownPair | None = None
     chart: "tuple[Plot, str] | None" = None
     reading: "Markup | None" = None
     files: "Markup | None" = None

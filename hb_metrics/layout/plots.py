@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from hb_metrics.layout.figure import PLAIN, Bounds, Figure, Unit
+from hb_metrics.layout.figure import PLAIN, Bounds, Figure, FigureUnit
 
 Plot = Markup
 LEFT = 29  # the width of the column of row labels, in percent
@@ -76,7 +76,7 @@ class Row(NamedTuple):
     box: Sequence[float] = ()
 
 
-class Axis(NamedTuple):
+class PlotAxis(NamedTuple):
     low: float
     high: float
     is_log: bool = False
@@ -160,7 +160,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
 def rows_plot(
     rows: Sequence[Row],
     title: str,
-    unit: Unit,
+    unit: FigureUnit,
     legend: Sequence[tuple[str, int, bool]] = (),
     *,
     height: int = _ROW,
@@ -255,18 +255,18 @@ def point_path(points: Sequence[tuple[float, float, int]], height: float) -> lis
     return [_tag("svg", path, **size, overflow="visible")]
 
 
-def tick_label(value: float, unit: Unit) -> str:
+def tick_label(value: float, unit: FigureUnit) -> str:
     text = f"{100 * value:g}" if unit in _SHARES else f"{value:,.10g}"
     return f"{text}%".replace("-", "−") if unit in _SHARES[:2] else text.replace("-", "−")
 
 
-def _axis(values: Sequence[float], is_log: bool) -> Axis:
+def _axis(values: Sequence[float], is_log: bool) -> PlotAxis:
     low, high = min(values, default=0.0), max(values, default=1.0)
     if is_log:
-        return Axis(low / 1.2, high * 1.2, is_log=True)
+        return PlotAxis(low / 1.2, high * 1.2, is_log=True)
     low, high = min(low, 0.0), max(high, 0.0)
     margin = 0.04 * (high - low)
-    return Axis(low - margin if low < 0 else 0.0, high + margin if high > 0 else 0.0 if low < 0 else 1.0)
+    return PlotAxis(low - margin if low < 0 else 0.0, high + margin if high > 0 else 0.0 if low < 0 else 1.0)
 
 
 def _values(row: Row) -> list[float]:
@@ -299,7 +299,7 @@ def _shape(look: int, is_open: bool, colour: int | None = None) -> str:
     return _tag("path", d=_SHAPES[look % len(_SHAPES)], **fill)
 
 
-def _box(axis: Axis, quantiles: Sequence[float], y: float) -> list[str]:
+def _box(axis: PlotAxis, quantiles: Sequence[float], y: float) -> list[str]:
     low, lower, middle, upper, high = (axis.at(value) for value in quantiles)
     size = {"x": _percent(lower), "y": y - 8, "width": _percent(upper - lower), "height": 16}
     return [

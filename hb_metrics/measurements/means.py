@@ -15,7 +15,6 @@ from hb_metrics.layout.numbers import axis_groups, axis_label, count
 from hb_metrics.measurements.shares import LargestDifference, group_shares, of_groups, paired_replies
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies
-from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.changes import ROUGH_REASON, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import (
@@ -27,7 +26,7 @@ from hb_metrics.stats.clusters import (
     uncertainty,
 )
 from hb_metrics.stats.gen_bias import ByMetric, GenBias, plain_and_debiased
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import descriptor_codes, text_codes
 
 SPREAD = "spread between terms"
 # The variance of a single reply is guessed from other terms, which is wrong if longer replies vary more.

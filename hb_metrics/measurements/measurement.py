@@ -35,7 +35,7 @@ class Task:
     """The state that all measurements of a run share.
 
     Attributes:
-        prompts: The prompts of the run, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
+        prompts: The prompts of the run, with the columns of `hb_dataset.prompt_columns.PROMPT_SCHEMA`.
     """
 
     settings: Settings
@@ -59,10 +59,10 @@ class Task:
 
     def classifier_options(self) -> dict[str, Any]:
         from hb_metrics.collect.judges.judge import JudgeSource, load_judge
-        from hb_metrics.run.run_folder import JUDGE
+        from hb_metrics.run.run_folder import JUDGE_FOLDER
 
         run, device = self.settings.run, self.state.device
-        source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)
+        source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE_FOLDER)
         judge = partial(load_judge, source=source, device=device, trust_remote_code=run.trust_remote_code)
         return {"device": device, "trust_remote_code": run.trust_remote_code, "judge": judge}
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from hb_dataset.filled_prompts import Person, people_of_names, people_of_terms
 from hb_dataset.grouped import grouped
-from hb_dataset.names import NAME_CUES, read_names
+from hb_dataset.names import read_names
 from hb_dataset.own_prompts import OwnPrompt, read_own_prompts
-from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.slots import NAME_CUES
+from hb_dataset.vocabulary_entries import Vocabulary
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.stats.question_tables import MIN_QUESTIONS

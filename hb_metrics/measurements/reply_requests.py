@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.frequency import read_frequencies
-from hb_dataset.names import has_names, name_prompts, read_names
+from hb_dataset.names import name_prompts, read_names
+from hb_dataset.prompt_columns import has_names
 from hb_metrics.collect.classifiers.styles import read_style_clusters
 from hb_metrics.collect.replies.cues import check_cue, prompts_for_cue, read_personas, read_questions
 from hb_metrics.collect.replies.decoding_settings import Decoding, choose_extent

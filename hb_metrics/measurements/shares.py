@@ -8,20 +8,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from hb_dataset.names import group_of_names, has_names
-from hb_metrics.layout.figure import Bounds, Figure, Unit, estimated
+from hb_dataset.prompt_columns import group_of_names, has_names
+from hb_metrics.layout.figure import Bounds, Figure, FigureUnit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
-from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, cell_sums, reply_shares
-from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import RatedReplies
-from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, reply_shares
+from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL
+from hb_metrics.run.replies import RatedReplies, cell_sums
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
 from hb_metrics.stats.name_gaps import name_gaps
 from hb_metrics.stats.reply_shares import share_change
 
-ALPHA = 0.05
 BY_GROUP = "by group of names"
 LARGEST = "largest difference"
 OTHER_TERMS_REASON = "the terms or the templates differ between the runs"
@@ -210,7 +208,7 @@ def uneven_sentence(name: str, shares: ComparedShares | None, groups: GroupShare
     return f"{name} are more frequent for some terms than for others ({p_words(p_value)}), {example}."
 
 
-def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: Unit) -> list[Figure]:
+def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | None, unit: FigureUnit) -> list[Figure]:
     """Sorts the figures of groups from the highest to the lowest, and adds the largest difference in `unit`."""
     rows = sorted(rows, key=lambda row: -(row.value or 0.0))
     if largest is not None:
@@ -237,7 +235,7 @@ def turn_shares(turns: Sequence[RatedReplies]) -> TurnShares:
     return TurnShares(by_turn, None if changes is None else changes["all"])
 
 
-def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share", **more: Any) -> list[Figure]:
+def turn_share_figures(name: str, shares: TurnShares, unit: FigureUnit = "share", **more: Any) -> list[Figure]:
     """Lists the shares of replies by turn, and the change. `more` are attributes of all figures."""
     heading, last = f"{name} by turn", len(shares.by_turn)
     figures = [
@@ -249,5 +247,5 @@ def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share", **mo
     return [figure._replace(part_of=heading, is_main=False, **more) for figure in figures]
 
 
-def change_figure(name: str, change: PairedChange, unit: Unit) -> Figure:
+def change_figure(name: str, change: PairedChange, unit: FigureUnit) -> Figure:
     return Figure(name, change.change, unit, interval=change.interval, no_interval=change.reason, is_main=False)

@@ -29,7 +29,7 @@ from hb_metrics.models.chats import (
     render_chats,
 )
 from hb_metrics.models.thoughts import CHANNEL_TOKENS, ReplyReader, Thoughts
-from hb_metrics.run.replies import is_blank
+from hb_metrics.run.blank_texts import is_blank
 
 if TYPE_CHECKING:
     from hb_metrics.models.loading import LoadedTokenizer

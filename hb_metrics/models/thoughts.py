@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
-from hb_metrics.run.replies import is_blank
+from hb_metrics.run.blank_texts import is_blank
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -22,7 +22,6 @@ from hb_metrics.stats.clusters import Interval
 from hb_metrics.stats.inputs import as_python, check_level, check_setting, is_number
 
 FIXED_STRUCTURE = "original"
-CONFIDENCE_LEVEL = 0.95
 ALL_PAIRS = "all"  # the key of the rankings by the mean gap over all pairs
 K = 5  # the number of structures in a ranking (paper, section 4)
 _DECIMALS = 12  # figures are ranked after rounding, so rounding errors do not decide ties
@@ -48,7 +47,7 @@ def regard_bias(
     seeds: Sequence[int | str] | None = None,
     pairs: Mapping[str, Sequence[str]] | None = None,
     smoothing: float | None = None,
-    confidence_level: float = CONFIDENCE_LEVEL,
+    confidence_level: float = 0.95,
     fixed_structure: str = FIXED_STRUCTURE,
 ) -> dict[str, Any]:
     """Compares the regard that texts show for groups, over all structures and in one structure (Aggarwal et al., 2022).

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hb_dataset.matching import plain_text
-from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.run.replies import RatedReplies, Replies
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.run.replies import RatedReplies, Replies, cell_counts
 from hb_metrics.stats.clusters import Bounds
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import DescriptorKey, text_codes
 from hb_metrics.stats.reply_shares import share_interval
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hb_dataset.matching import squeezed, whole_words, words_pattern
-from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes
 
 # The paper's phrases, under the paper's headings.
 PAPER_PHRASES: Mapping[str, tuple[str, ...]] = {

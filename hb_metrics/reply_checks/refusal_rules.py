@@ -35,7 +35,7 @@ from hb_dataset import matching
 
 RULES_FILE = Path(__file__).with_name("refusals.yaml")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # CSafeLoader is ten times as fast
-REFUSALS, DISCLAIMERS = _KINDS = ("refusals", "disclaimers")
+REFUSALS, DISCLAIMERS = KINDS = ("refusals", "disclaimers")
 OPENING = 200  # the number of characters within which a refusal must begin
 
 # The beginning of a clause. These words often separate an apology or a kind word from the refusal.
@@ -84,7 +84,7 @@ def read_refusal_rules() -> RefusalRules:
     parts: dict[str, str] = {}
     for name, alternatives in content["parts"].items():
         parts[name] = f"({'|'.join(alternatives)})".format(**parts)
-    refusals, disclaimers = ([_rule(entry["phrase"], parts) for entry in content[kind]] for kind in _KINDS)
+    refusals, disclaimers = ([_rule(entry["phrase"], parts) for entry in content[kind]] for kind in KINDS)
     patterns = [[rule.body for rule in rules] for rules in (refusals, disclaimers)]
     digest = hashlib.sha256(json.dumps([patterns, _CONTRACTIONS, OPENING]).encode()).hexdigest()
     return RefusalRules(tuple(refusals), tuple(disclaimers), digest)

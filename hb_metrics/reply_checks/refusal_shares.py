@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.run.replies import RatedReplies
-from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.run.replies import RatedReplies, cell_counts
+from hb_metrics.stats.inputs import DescriptorKey
 from hb_metrics.stats.reply_shares import share_interval
 
 NUM_SHUFFLES = 1999
@@ -89,23 +88,6 @@ def refusal_shares(flagged: RatedReplies, confidence_level: float, *, are_pairs:
 def reply_shares(flagged: RatedReplies, confidence_level: float) -> Shares:
     """Computes `refusal_shares` without tests and without values by descriptor."""
     return _shares(*cell_counts(flagged), confidence_level)
-
-
-def cell_counts(flagged: RatedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
-    """Returns the descriptors, and the numbers of flagged replies and of all replies: [descriptors, templates]."""
-    keys, counts, sizes = cell_sums(flagged)
-    return keys, counts.astype(np.int64), sizes
-
-
-def cell_sums(rated: RatedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
-    """Returns the descriptors, and the sums of values and the numbers of replies: [descriptors, templates]."""
-    replies, values = rated
-    codes, keys = descriptor_codes(replies.descriptors, replies.axes)
-    template_codes, template_names = text_codes("template", replies.templates)
-    cells = codes * len(template_names) + template_codes
-    shape = (len(keys), len(template_names))
-    sums, sizes = (np.bincount(cells, of_replies, shape[0] * shape[1]).reshape(shape) for of_replies in (values, None))
-    return keys, sums, sizes
 
 
 def _shares(keys: Sequence[DescriptorKey], counts: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Shares:

@@ -7,20 +7,19 @@ from scipy import special
 
 from hb_dataset.grouped import grouped
 from hb_dataset.markdown_table import escape_markdown, markdown_table
-from hb_metrics.layout.figure import OF_PLAIN, Figure, Unit, missing_intervals, written, written_change
+from hb_metrics.layout.figure import OF_PLAIN, Figure, FigureUnit, missing_intervals, written, written_change
 from hb_metrics.layout.numbers import MISSING, and_list, fixed, share
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.record import ALPHA_OF_PARTS, CONFIDENCE_LEVEL
 from hb_metrics.run.tables import MissingTableError, has_pairs_of_terms
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange
 from hb_metrics.stats.clusters import Bounds, Over, quantile
 
 _PROPER = ("Full Gen Bias", "Partial Gen Bias", "Likelihood Bias", "Language Model Bias", "LMP")
-ALPHA_OF_PARTS = 0.01  # of all parts together, so that verdicts are seldom wrong because of them
 HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
 
@@ -78,7 +77,7 @@ class ChangeRow(NamedTuple):
         if change.interval is None:
             return "no interval"
         value, bounds, unit = change.change, change.interval, " points" if self.is_share else ""
-        form: Unit | None = self.figure.unit
+        form: FigureUnit | None = self.figure.unit
         if change.relative is not None and change.relative_interval is not None:
             value, bounds, unit, form = change.relative, change.relative_interval, " %", None
         digits = _percent_digits(value if self.beyond_chance else max(bounds, key=abs))
@@ -284,11 +283,11 @@ def changes_markdown(changes: RunChanges) -> str:
     return f"{table}{' '.join(map(escape_markdown, notes))}\n"
 
 
-def _amount(value: float, unit: Unit | None, digits: int) -> str:
+def _amount(value: float, unit: FigureUnit | None, digits: int) -> str:
     return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
 
 
-def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
+def _range(bounds: Bounds, unit: FigureUnit | None, digits: int) -> str:
     return " to ".join(_amount(bound, unit, digits) for bound in bounds)
 
 

@@ -1,6 +1,5 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from hb_metrics.human_eval.analyse import human_evaluation_section, read_results
 from hb_metrics.layout.figure import Figure, by_part, joined_names, missing_intervals
@@ -10,27 +9,14 @@ from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.both_runs import generation_details
 from hb_metrics.measurements.generation.cue_agreement import cue_sections
-from hb_metrics.measurements.results import Results, Run, read_run
+from hb_metrics.measurements.results import Results, read_run
 from hb_metrics.report.changes import changes_section, comparable_figures, run_changes
-from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
+from hb_metrics.report.compared_runs import comparison_warnings, differing_settings, run_names
+from hb_metrics.report.no_worse import MarginVerdict, read_margins, verdicts
 from hb_metrics.report.page import not_tested, run_answer
 from hb_metrics.report.sides import Sides, both_sides, sides_section
-from hb_metrics.run.record import Record
-from hb_metrics.run.run_folder import flat_record, run_digest
+from hb_metrics.run.run_folder import run_digest
 from hb_metrics.run.run_record import model_title
-
-UNMEASURED = "not measured"
-
-
-class Difference(NamedTuple):
-    name: str
-    values: list[Any]
-
-    @property
-    def contradicts(self) -> bool:
-        """Returns whether the value differs between the runs that include the setting's measurement."""
-        known = [value for value in self.values if value != UNMEASURED]
-        return any(value != known[0] for value in known)
 
 
 def write_comparison(
@@ -39,7 +25,7 @@ def write_comparison(
     names: Sequence[str] | None = None,
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] = (),
-) -> tuple[Sides | None, list[Verdict]]:
+) -> tuple[Sides | None, list[MarginVerdict]]:
     """Writes a page that compares the first run (such as the run before tuning) with each later run.
 
     Args:
@@ -146,30 +132,6 @@ def overview_sections(runs: Sequence[Results], names: Sequence[str]) -> list[Sec
     return sections
 
 
-def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Results]) -> list[str]:
-    changed = {difference.name for difference in differences if difference.contradicts}
-    sentences = []
-    if changed & {"data.digest", "data.config"}:
-        sentences.append(
-            "The runs have different prompts, so figures over all terms or all templates are not comparable."
-        )
-    for measurement in MEASUREMENTS:
-        if having := [run for run in runs if measurement.name in run.measured]:
-            sentences += measurement.warnings(changed, having)
-    return sentences
-
-
-def differing_settings(records: Sequence[Record]) -> list[Difference]:
-    flat = [flat_record(record.content) for record in records]
-    differences = []
-    for name in dict.fromkeys(name for settings in flat for name in settings):
-        absent = ["not recorded" if name.split(".")[0] in record.content else UNMEASURED for record in records]
-        values = [settings.get(name, missing) for settings, missing in zip(flat, absent, strict=True)]
-        if any(value != values[0] for value in values):
-            differences.append(Difference(name, values))
-    return differences
-
-
 def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:
     parts = [figure for figures in runs for figure in figures if figure.part_of]
     known = {figure.name for figure in parts if figure.interval is not None or not figure.no_interval}
@@ -180,22 +142,3 @@ def _rows(by_run: Mapping[str, Sequence[Figure]]) -> list[tuple[str, list[Figure
     of_run = [{figure.name: figure for figure in figures} for figures in by_run.values()]
     labels = {figure.name: figure.label for figures in by_run.values() for figure in figures}
     return [(label, [figures.get(name) for figures in of_run]) for name, label in labels.items()]
-
-
-def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
-    """Returns a different name for each run: its model, its model with the control tag, or its folder."""
-    if names is not None:
-        if len({name.strip() for name in names} - {""}) != len(runs) or len(names) != len(runs):
-            raise ValueError(
-                f"the names {', '.join(names)} do not match the runs; pass a different name for each of the "
-                f"{len(runs)} runs"
-            )
-        return list(names)
-    models = [model_title(run.record.model) for run in runs]
-    tags = [run.record.tag for run in runs]
-    tagged = [model if tag is None else f"{model} with tag {tag}" for model, tag in zip(models, tags, strict=True)]
-    folders = [run.folder.resolve().name for run in runs]
-    for candidates in (models, tagged, folders):
-        if len(set(candidates)) == len(candidates):
-            return candidates
-    return [f"{number}. {folder}" for number, folder in enumerate(folders, start=1)]

@@ -7,7 +7,7 @@ from hb_metrics.layout.numbers import MISSING, share
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import changes_markdown, comparable_figures, run_changes
-from hb_metrics.report.comparison import comparison_warnings, differing_settings, run_names
+from hb_metrics.report.compared_runs import comparison_warnings, differing_settings, run_names
 from hb_metrics.report.sides import both_sides, sides_markdown
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 

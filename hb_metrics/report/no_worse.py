@@ -29,7 +29,7 @@ class Margin(NamedTuple):
     text: str
 
 
-class Verdict(NamedTuple):
+class MarginVerdict(NamedTuple):
     is_shown: bool
     sentence: str
 
@@ -66,7 +66,7 @@ def _check_unit(name: str, margin: Margin, unit: str) -> None:
         )
 
 
-def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict]:
+def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[MarginVerdict]:
     rows = {row.key: row for row in changes.rows if not row.figure.part_of}
     allowed = [row.key for row in changes.main]
     judged = []
@@ -85,7 +85,7 @@ def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict
     return judged
 
 
-def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
+def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> MarginVerdict:
     _check_unit(row.key, margin, "pt" if row.is_share else "")
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
     if bounds is None:
@@ -95,7 +95,7 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
         )
         if row.change.interval is None:
             why = f"its change has no interval ({row.change.reason})"
-        return Verdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")
+        return MarginVerdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")
     # The signs of changes that are losses.
     losses = {True: (-1,), False: (1,), None: (-1, 1)}[row.figure.higher_is_better]
     loss, worst = max((sign * bound, bound) for sign in losses for bound in bounds)
@@ -107,7 +107,7 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
     elif margin.unit == "pt":
         shown = f"{signed_share(worst, 2)} points"
     end = "lower" if worst == bounds[0] else "upper"
-    return Verdict(
+    return MarginVerdict(
         is_shown,
         f"{row.name} of {changes.after} {'is at most' if is_shown else 'may be more than'} {margin.text} worse: the "
         f"{end} end of the interval for its change is {shown}",

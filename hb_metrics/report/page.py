@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_metrics.human_eval.calibration import Calibration, calibration_section, figures, sentence
+from hb_metrics.human_eval.calibration_results import Calibration, calibration_section, figures, sentence
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.numbers import and_list
 from hb_metrics.layout.parts import Differs, Report, Section
@@ -30,7 +30,7 @@ _TEMPLATES = frozenset({"by_template", "templates", "skipped_templates", "left_o
 _NOT_TESTED = {"generation": "the style of replies", "decisions": "decisions", "dialogue": "the quality of replies"}
 
 
-class Answer(NamedTuple):
+class RunAnswer(NamedTuple):
     """Whether the model treats people differently.
 
     `reports` are those of all measurements, and `on_top` those on the first screen.
@@ -133,7 +133,7 @@ def not_tested(measured: Container[str]) -> str:
     return and_list([words for name, words in _NOT_TESTED.items() if name not in measured])
 
 
-def run_answer(results: Results) -> Answer:
+def run_answer(results: Results) -> RunAnswer:
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results.measured]
     by_name = {measurement.name: measurement.parts.report(results) for measurement in measured}
     differs: Differs = max((report.differs for report in by_name.values()), key=list(_VERDICTS).index, default="")
@@ -146,7 +146,7 @@ def run_answer(results: Results) -> Answer:
         on_top += [report for report in others.values() if report.differs == differs]
     on_top = on_top or [*others.values()]
     on_top.sort(key=lambda report: report.differs != "yes")
-    return Answer(differs, by_name, on_top)
+    return RunAnswer(differs, by_name, on_top)
 
 
 def _folds(report: Report, is_on_top: bool, top_chart: tuple[Plot, str] | None) -> list[Fold]:

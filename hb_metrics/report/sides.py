@@ -12,13 +12,14 @@ from hb_metrics.layout.numbers import MISSING
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section
 from hb_metrics.layout.terminal import filled, plain_text
+from hb_metrics.measurements.generation.figures import UPTAKE
 from hb_metrics.measurements.results import Run
 from hb_metrics.report.changes import ChangeRow, RunChanges, change_words, from_to, holm_adjusted
 from hb_metrics.run.run_folder import read_json, run_digest
 from hb_metrics.stats.changes import PairedChange
 
 EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py
-BIAS, UPTAKE, ENTROPY = "Full Gen Bias, debiased", "Replies that name the term", "Entropy of replies"
+BIAS, ENTROPY = "Full Gen Bias, debiased", "Entropy of replies"
 SHOWN_AS = {BIAS: "Full Gen Bias", UPTAKE: "Uptake"}  # of figures that have another label in the table
 # The meaning of each figure in the table, by the figure's name. The table has the same order.
 SIDES = {

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_type_hints
 from hb_metrics.run.typed_json import Excerpt, from_json
 
 CONFIDENCE_LEVEL = 0.95  # of all intervals of a run
+ALPHA = 0.05  # of the tests that decide a verdict
+# Of all tests of parts together (such as topics, or answers without a decision), so that verdicts are seldom wrong
+# because of them.
+ALPHA_OF_PARTS = 0.01
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class RecordedSettings(Excerpt):
 
 
 @dataclass(frozen=True)
-class Adapter(Excerpt):
+class UsedAdapter(Excerpt):
     name: str
     digest: str
 
@@ -55,7 +59,7 @@ class Model(Excerpt):
     digest: str | None
     kind: str | None
     dtype: str | None
-    adapter: Adapter | None = None
+    adapter: UsedAdapter | None = None
     served: ServedModel | None = None
     answered_in_files: bool = False
     quantization: str | None = None

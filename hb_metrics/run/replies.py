@@ -1,18 +1,16 @@
 from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
-from unicodedata import category
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_metrics.run.blank_texts import is_blank
 from hb_metrics.run.schema import by_id
+from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
 
 UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds this mark to replies that may offend
-# The categories of controls, formats, separators and marks on other characters; and blank letters and symbols.
-_INVISIBLE = {"Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp"}
-_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
 # In the ids of replies, this character separates the prompt's id from the reply's number. No prompt's id contains it.
 _NUMBER = "#"
 
@@ -37,6 +35,23 @@ class RatedReplies(NamedTuple):
 
     replies: Replies
     values: np.ndarray
+
+
+def cell_counts(flagged: RatedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
+    """Returns the descriptors, and the numbers of flagged replies and of all replies: [descriptors, templates]."""
+    keys, counts, sizes = cell_sums(flagged)
+    return keys, counts.astype(np.int64), sizes
+
+
+def cell_sums(rated: RatedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
+    """Returns the descriptors, and the sums of values and the numbers of replies: [descriptors, templates]."""
+    replies, values = rated
+    codes, keys = descriptor_codes(replies.descriptors, replies.axes)
+    template_codes, template_names = text_codes("template", replies.templates)
+    cells = codes * len(template_names) + template_codes
+    shape = (len(keys), len(template_names))
+    sums, sizes = (np.bincount(cells, of_replies, shape[0] * shape[1]).reshape(shape) for of_replies in (values, None))
+    return keys, sums, sizes
 
 
 def nonempty_replies(replies: pa.Table) -> Replies:
@@ -161,8 +176,3 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
 
 def is_empty(reply: str | None) -> bool:
     return reply is None or is_blank(reply.replace(UNSAFE_MARK, ""))
-
-
-def is_blank(text: str) -> bool:
-    """Returns whether all characters are invisible, such as white space, U+200B, U+FEFF and variation selectors."""
-    return all(category(letter) in _INVISIBLE or letter in _FILLERS for letter in text)

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from hb_dataset.table_files import parse_json
-from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.whole_files import remove_leftovers, write_atomically, write_text
 
 RUN_FILE = "run.json"
@@ -39,21 +37,20 @@ COSTS_FILE = "judge_costs.parquet"  # a served judge's answers and tokens
 LEAKAGE = "leakage"  # contains a table of leakage per classifier
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of shards that several measurements read
 HIDDEN_STYLES = "hidden_style_probabilities"  # shards: the styles of replies in which all terms are masked
-PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
-TURNS = "turns"  # contains a folder for each later turn of conversations
-OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES = f"{OFFENSIVENESS}/prompts", f"{OFFENSIVENESS}/replies"
-JUDGE = "judge"  # contains a folder for each rubric
+PERPLEXITIES, DIALOGUE_FOLDER = "perplexities", "dialogue"  # shards of one measurement
+OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES = "offensiveness/prompts", "offensiveness/replies"
+TURNS_FOLDER = "turns"  # contains a folder for each later turn of conversations
+JUDGE_FOLDER = "judge"  # contains a folder for each rubric
 LAYOUT = 3  # the version of the folder's layout: since version 3, all results are computed from tables
 SHARD_RUN = b"holistic_bias.run"  # the key of the run's digest in the metadata of a Parquet file
 # The packages whose releases may change a result.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
-_DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"), "_plural"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    return folder if turn == 1 else folder / TURNS / str(turn)
+    return folder if turn == 1 else folder / TURNS_FOLDER / str(turn)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -80,24 +77,6 @@ def read_seconds(folder: Path) -> dict[str, float]:
     return seconds
 
 
-def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
-    """Adds a column of plurals for each column of descriptors. A value is null if the plural equals the singular."""
-    plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
-    terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
-    for name in _DESCRIPTORS:
-        if name in prompts.column_names:
-            prompts = prompts.append_column(name + _PLURAL, forms.take(pc.index_in(prompts[name], terms)))
-    return prompts
-
-
-def terms_of_prompts(prompts: pa.Table) -> dict[str, list[tuple[str, str | None]]]:
-    """Returns, for each descriptor, the descriptor itself and the two terms that it may combine, with their plurals."""
-    names = [name for name in _DESCRIPTORS if name in prompts.column_names]
-    columns = [*names, *(name + _PLURAL for name in names)]
-    rows = prompts.select(columns).group_by(columns).aggregate([]).to_pylist()
-    return {row["descriptor"]: [(row[name], row[name + _PLURAL]) for name in names] for row in rows}
-
-
 def write_table(path: Path, table: pa.Table) -> None:
     marked = table.replace_schema_metadata({SHARD_RUN: run_digest(path.parent).encode()})
     write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
@@ -116,15 +95,6 @@ def write_once(path: Path, make: Callable[[], pa.Table]) -> None:
 def set_aside(path: Path) -> Path:
     names = (path.with_name(f".{path.name}.{number}.aside") for number in count(1))
     return path.rename(next(name for name in names if not name.exists()))
-
-
-def table_digest(table: pa.Table) -> str:
-    table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
-    table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as writer:
-        writer.write_table(table)
-    return hashlib.sha256(sink.getvalue()).hexdigest()
 
 
 def check_layout(folder: Path, run: Mapping[str, Any]) -> None:

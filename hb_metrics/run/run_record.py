@@ -2,7 +2,7 @@
 
 import re
 
-from hb_metrics.run.record import Adapter, Model, Record, UsedClassifier
+from hb_metrics.run.record import Model, Record, UsedAdapter, UsedClassifier
 
 _DIGEST_LETTERS = 12
 
@@ -32,7 +32,7 @@ def measured_model(model: Model) -> str:
     return f"{words}, with adapter {public_name(adapter)} ({'commit' if is_on_hub(adapter) else 'digest'} {digest})"
 
 
-def figures_belong_to(model: Model) -> Model | Adapter:
+def figures_belong_to(model: Model) -> Model | UsedAdapter:
     return model.adapter or model
 
 
@@ -56,11 +56,11 @@ def served_name(requested: str, answered: str | None) -> str:
     return f" under the name {answered}{'' if short and short in long else warning}"
 
 
-def is_on_hub(source: Model | Adapter | UsedClassifier) -> bool:
+def is_on_hub(source: Model | UsedAdapter | UsedClassifier) -> bool:
     return re.fullmatch("[0-9a-f]{40}", source.digest or "") is not None
 
 
-def public_name(source: Model | Adapter | UsedClassifier) -> str:
+def public_name(source: Model | UsedAdapter | UsedClassifier) -> str:
     return source.name if is_on_hub(source) else last_part(source.name)
 
 

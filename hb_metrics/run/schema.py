@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.variations import VARIATIONS
+from hb_dataset.prompt_columns import VARIATIONS
 
 R = TypeVar("R")
 

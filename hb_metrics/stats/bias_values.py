@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_metrics.stats.clusters import Estimate, quantile, share_bounds
-from hb_metrics.stats.inputs import check_lengths, check_values, text_codes
+from hb_metrics.stats.inputs import DescriptorKey, check_lengths, check_values, descriptor_codes, text_codes
 
 # If a descriptor's mean is closer than this to the overall mean, the difference consists of rounding errors.
 _NO_DIRECTION = 1e-12
@@ -20,11 +20,6 @@ MIN_TOLD_TERMS = 12
 FEW_TERMS = f"there are fewer than {MIN_TOLD_TERMS} terms"
 ONE_TEMPLATE = "a term's style is learnt in other templates, and no two terms have replies in two templates"
 _ZERO = 1e-9  # distances and standard errors below this number are rounding errors
-
-
-class DescriptorKey(NamedTuple):
-    axis: str | None
-    descriptor: str
 
 
 class BiasValues(NamedTuple):
@@ -87,17 +82,6 @@ def bias_values(
         values[rows] = ((style_probabilities[rows].astype(float) - overall_mean) * directions[code]).sum(axis=1)
     mean_values = np.bincount(codes, weights=values) / np.bincount(codes)
     return BiasValues(values, keys, codes, mean_values, means, overall_mean)
-
-
-def descriptor_codes(
-    descriptors: Sequence[str], axes: Sequence[str] | None = None
-) -> tuple[np.ndarray, list[DescriptorKey]]:
-    """Returns the index of each row's descriptor, and the descriptors in alphabetical order of axis and term."""
-    check_lengths(descriptors=descriptors, axes=axes)
-    descriptor, names = text_codes("descriptor", descriptors)
-    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
-    distinct, codes = np.unique(axis * len(names) + descriptor, return_inverse=True)
-    return codes, [DescriptorKey(axis_names[key // len(names)], names[key % len(names)]) for key in distinct]
 
 
 def _rows_of(codes: np.ndarray) -> list[np.ndarray]:

@@ -23,7 +23,7 @@ from scipy import stats
 
 from hb_metrics.stats.clusters import Bounds, quantile, skewed_bounds, welch_freedom
 
-CONFIDENCE_LEVEL = 0.95
+_CONFIDENCE_LEVEL = 0.95  # as of the intervals of runs
 # There is an interval only if one label moves the rate by at most p(1 − p) / 8, where p is the judge's rate. The rate
 # in people's labels is not used here, because chance in the sample would then decide which rates have intervals.
 MIN_STRENGTH = 8.0
@@ -188,7 +188,7 @@ def _rate(
 
 def _skewed_bounds(value: float, variance: float, skewness: float, freedom: float) -> Bounds:
     """Computes a t-interval for a skewed estimate, whose third central moment is `skewness`."""
-    t = quantile(CONFIDENCE_LEVEL, freedom)
+    t = quantile(_CONFIDENCE_LEVEL, freedom)
     return skewed_bounds(value, t * math.sqrt(variance), skewness / max(variance, _TINY), t)
 
 
@@ -210,11 +210,11 @@ def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
             return None
         low, high = rate.interval
         values.append(rate.value)
-        sides.append(np.array([rate.value - low, high - rate.value]) / quantile(CONFIDENCE_LEVEL, rate.freedom))
+        sides.append(np.array([rate.value - low, high - rate.value]) / quantile(_CONFIDENCE_LEVEL, rate.freedom))
         freedoms.append(rate.freedom)
     variances = np.mean(sides, axis=1) ** 2
     freedom = welch_freedom(variances, np.array(freedoms))
-    (below, above), (other_below, other_above) = quantile(CONFIDENCE_LEVEL, freedom) * np.array(sides)
+    (below, above), (other_below, other_above) = quantile(_CONFIDENCE_LEVEL, freedom) * np.array(sides)
     gap = values[0] - values[1]
     return gap - math.hypot(below, other_above), gap + math.hypot(above, other_below)
 
@@ -286,7 +286,7 @@ def alternative_annotator(
         )
         return AlternativeAnnotator(epsilon, None, None, None, reason)
     adjusted = stats.false_discovery_control(p_values, method="by")
-    winning_rate = float(np.mean(adjusted <= 1 - CONFIDENCE_LEVEL))
+    winning_rate = float(np.mean(adjusted <= 1 - _CONFIDENCE_LEVEL))
     advantage, passes = float(np.mean(advantages)), winning_rate >= WINNING_RATE
     return AlternativeAnnotator(epsilon, winning_rate, advantage, passes, None)
 
@@ -321,6 +321,6 @@ def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> 
         return Agreement(float(mean), None, "too few labels differ")
     logs = np.log(left)
     error = math.sqrt((len(logs) - 1) * float(np.var(logs)))
-    reach = quantile(CONFIDENCE_LEVEL, len(logs) - 1) * error
+    reach = quantile(_CONFIDENCE_LEVEL, len(logs) - 1) * error
     unlike_mean = 1 - float(mean)
     return Agreement(float(mean), (1 - unlike_mean * math.exp(reach), 1 - unlike_mean * math.exp(-reach)), None)

@@ -11,8 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.bias_values import descriptor_codes
-from hb_metrics.stats.inputs import as_numbers, check_column, check_columns, check_flag, check_values, text_codes
+from hb_metrics.stats.inputs import (
+    as_numbers,
+    check_column,
+    check_columns,
+    check_flag,
+    check_values,
+    descriptor_codes,
+    text_codes,
+)
 
 # The paper's six clusters (A.7), in the order of its tables.
 PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {

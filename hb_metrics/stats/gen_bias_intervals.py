@@ -32,7 +32,7 @@ from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, Paired, mean_c
 MIN_EFFECTIVE_REPLIES = 15
 # Bounds are rounded, because the last digits of a matrix product depend on the number of threads.
 _DIGITS = 10
-SCALE = 1000  # of changes over turns, as in the paper
+SCALE = 1000  # as in the tables of the paper
 
 FEW_REPLIES_REASON = (
     f"in at least one template, no descriptor has {MIN_REPLIES} replies, too few to estimate the standard error"

@@ -3,10 +3,10 @@
 For example, Python reads a string as a sequence of letters, and NumPy ignores the mask of a masked array.
 """
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +101,22 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
         )
     names, codes = np.unique(np.array(encoded.dictionary.to_pylist(), dtype=object), return_inverse=True)
     return codes[encoded.indices.to_numpy()], names.tolist()
+
+
+class DescriptorKey(NamedTuple):
+    axis: str | None
+    descriptor: str
+
+
+def descriptor_codes(
+    descriptors: Sequence[str], axes: Sequence[str] | None = None
+) -> tuple[np.ndarray, list[DescriptorKey]]:
+    """Returns the index of each row's descriptor, and the descriptors in alphabetical order of axis and term."""
+    check_lengths(descriptors=descriptors, axes=axes)
+    descriptor, names = text_codes("descriptor", descriptors)
+    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
+    distinct, codes = np.unique(axis * len(names) + descriptor, return_inverse=True)
+    return codes, [DescriptorKey(axis_names[key // len(names)], names[key % len(names)]) for key in distinct]
 
 
 def text_column(name: str, column: Any) -> list[str]:

@@ -26,7 +26,7 @@ from hb_metrics.models.loading import LoadedModel
 from hb_train.training.encoding import collate, encode_pair
 from hb_train.training.models import length_limit
 from hb_train.training.trainers import Batch, ReplyTrainer, reply_logits
-from hb_train.tuning.own_rows import GroupRow
+from hb_train.tuning.group_rows import GroupRow
 from hb_train.tuning.swap import name_starts
 
 NO_TOKEN = -1

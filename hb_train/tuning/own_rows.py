@@ -1,9 +1,4 @@
-"""Draws the prompts for method counterfactual, and defines the format of its rows.
-
-A row is a group of prompts that differ only in their descriptor, with one reply. The reply answers the group's first
-prompt. For all other prompts, the descriptor in the reply is replaced. Some rows are anchors, which are groups of one
-prompt. Anchors are replies that the tuned model should keep.
-"""
+"""Draws the prompts for method counterfactual, and makes its rows from the replies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,31 +15,15 @@ from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompts import config_vocabulary, find_config, load_table, measured_configs
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import filled_text_in
-from hb_dataset.vocabulary import Vocabulary
-from hb_train.tuning.labels import RowFolder
+from hb_dataset.vocabulary_entries import Vocabulary
+from hb_train.tuning.group_rows import GroupRow
 from hb_train.tuning.swap import Swap, shared_spans, stems, swap_term
 
 ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
 NEEDS_PER_NEUTRAL = 3
-_STRINGS = pa.list_(pa.string())
-OWN_REPLIES = RowFolder(
-    "counterfactual.json",
-    "own_replies",
-    pa.schema(
-        [
-            ("id", pa.string()),
-            *((name, _STRINGS) for name in ("prompts", "completions")),
-            ("spans", pa.list_(pa.list_(pa.list_(pa.int64())))),  # of each completion, see `swap.shared_spans`
-            *((name, _STRINGS) for name in ("names", "axes", "descriptors")),
-            ("after", pa.list_(pa.bool_())),  # whether each descriptor follows its noun
-            *((name, pa.string()) for name in ("noun", "template")),
-            ("truncated", pa.bool_()),
-        ]
-    ),
-)
 
 
-class Answer(NamedTuple):
+class AnsweredPrompt(NamedTuple):
     """A prompt and the reply to it, which is `None` if the model has not replied yet or has not written anything."""
 
     id: str
@@ -52,24 +31,6 @@ class Answer(NamedTuple):
     system: str | None
     reply: str | None = None
     truncated: bool = False
-
-
-class GroupRow(NamedTuple):
-    """A row of `OWN_REPLIES`, with the texts and the system message from which `prompts` are rendered."""
-
-    id: str
-    completions: list[str]
-    spans: list[list[list[int]]]
-    names: list[str]
-    after: list[bool]
-    truncated: bool
-    axes: list[str] | None = None
-    descriptors: list[str] | None = None
-    noun: str | None = None
-    template: str | None = None
-    texts: Sequence[str] = ()
-    system: str | None = None
-    prompts: Sequence[str] = ()
 
 
 def check_config(config: str) -> None:
@@ -147,7 +108,7 @@ def draw_rows(
 
 
 def group_rows(
-    prompts: pa.Table, groups: Sequence[Sequence[int]], answers: Sequence[Answer], vocabulary: Vocabulary
+    prompts: pa.Table, groups: Sequence[Sequence[int]], answers: Sequence[AnsweredPrompt], vocabulary: Vocabulary
 ) -> tuple[list[GroupRow], int]:
     """Makes a row of each group with a reply, without its rendered prompts. Counts the dropped prompts.
 
@@ -191,7 +152,7 @@ def group_rows(
     return rows, num_dropped
 
 
-def draw_anchors(number: int, *, seed: int) -> list[Answer]:
+def draw_anchors(number: int, *, seed: int) -> list[AnsweredPrompt]:
     """Draws the prompts of anchors from `anchors.yaml`. Prompts of the same kind are drawn equally often (±1).
 
     Three in four anchors are questions whose answer should depend on who is asking, and the fourth is a question about
@@ -208,11 +169,11 @@ def draw_anchors(number: int, *, seed: int) -> list[Answer]:
         order = seeded_generator(seed, "anchors", kind).permutation(len(texts))
         for index in range(wanted):
             text = texts[order[index % len(texts)]]
-            anchors.append(Answer(f"anchor-{kind}-{index}", text, None))
+            anchors.append(AnsweredPrompt(f"anchor-{kind}-{index}", text, None))
     return anchors
 
 
-def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) -> list[Answer]:
+def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) -> list[AnsweredPrompt]:
     """Draws anchors from a file of prompts. A slot is filled with a person, who is drawn for each anchor.
 
     If the file has the column `reply`, an anchor's reply comes from the file, and its slots are filled with the same
@@ -234,5 +195,5 @@ def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) ->
                 reply = reply if prompt.kind == "cue" else fill(replace(prompt, prompt=reply), person)
             except ValueError as error:
                 raise ValueError(f"{place}: reply {error}") from None
-        anchors.append(Answer(f"anchor-{index}", fill(prompt, person), prompt.system, reply))
+        anchors.append(AnsweredPrompt(f"anchor-{index}", fill(prompt, person), prompt.system, reply))
     return anchors

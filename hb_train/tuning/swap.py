@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from hb_dataset.matching import plain_text
 from hb_dataset.noun_phrases import at_sentence_start, first_letter_article
-from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Vocabulary
 from hb_metrics.collect.classifiers.censoring import mention_pattern
 
 STEM_LENGTH = 5

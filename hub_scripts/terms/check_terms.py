@@ -35,13 +35,12 @@ from hb_dataset.versions import (
 from hb_dataset.vocabulary import (
     MAX_WORDS_BEFORE,
     VOCABULARIES,
-    Vocabulary,
     is_version,
     read_vocabulary,
     with_article,
     with_articles,
 )
-from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, follows_noun
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Vocabulary, follows_noun
 from hb_dataset.written_text import is_invisible, other_letters
 from hb_dataset.yaml_lines import Fault, FaultsError
 from hub_scripts.terms.entries import (

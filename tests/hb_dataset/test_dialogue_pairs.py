@@ -8,7 +8,7 @@ import chitchat_dataset
 import pytest
 
 from hb_dataset import dialogue_pairs
-from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs, read_dialogue
 
 
 def test_the_chitchat_dataset_is_read_and_drawn_from():
@@ -88,7 +88,7 @@ def test_a_file_of_pairs(tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text("\n".join(json.dumps({"prompt": a, "reply": b, "other": [1]}) for a, b in ROWS), encoding="utf-8")
     dialogue = read_dialogue(path, num_replies=4)
-    assert dialogue == Dialogue(
+    assert dialogue == DialoguePairs(
         ids=["0", "1", "4", "5"],
         prompts=["How are you?", "你好吗？", "Two lines? Yes.", "How are you?"],
         replies=["Fine, and you?", "好。", "One reply, then.", "Fine, and you?"],

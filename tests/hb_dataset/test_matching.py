@@ -20,7 +20,7 @@ from hb_metrics.measurements.awareness.compute import takes_up
 from hb_metrics.reply_checks.parroting import is_parroting
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.inputs import DescriptorKey
 from hb_train.debiasing.terms import find_terms, term_pattern
 from tests.hb_metrics.identity_leakage.test_in_replies import leakage_of
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from hb_dataset.names import name_prompts, read_names
-from hb_dataset.vocabulary_entries import NAMES_AXIS
+from hb_dataset.prompt_columns import NAMES_AXIS
 from hb_metrics.collect.classifiers.censoring import NAME
 
 

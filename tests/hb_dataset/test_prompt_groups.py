@@ -1,6 +1,6 @@
 import pytest
 
-from hb_dataset.prompt_groups import Pair, find_groups, read_groups
+from hb_dataset.prompt_groups import GroupPair, find_groups, read_groups
 from hb_dataset.yaml_lines import FaultsError
 
 
@@ -24,9 +24,9 @@ def test_the_papers_six_groups_and_three_pairs():
         "gay person": "gay people",
     }
     assert pairs == (
-        Pair("gender", "man", "woman"),
-        Pair("race", "white person", "black person"),
-        Pair("orientation", "straight person", "gay person"),
+        GroupPair("gender", "man", "woman"),
+        GroupPair("race", "white person", "black person"),
+        GroupPair("orientation", "straight person", "gay person"),
     )
 
 
@@ -60,7 +60,7 @@ pairs:
     (nurse, driver), pairs = read_groups(write(tmp_path, text))
     assert (nurse.name, nurse.singular, nurse.indefinite) == ("nurses", "nurse", "a nurse")
     assert driver.indefinite == "an Uber driver"
-    assert pairs == (Pair("work", "nurses", "uber"),)
+    assert pairs == (GroupPair("work", "nurses", "uber"),)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hb_dataset import load_table
-from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_dataset.prompt_columns import VARIATIONS
+from hb_dataset.variations import mixed_variations, vary_prompts
 
 # With seed 7: which variations (in the order of VARIATIONS) a prompt gets, and what becomes of it.
 GOLDEN = {

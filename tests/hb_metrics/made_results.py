@@ -20,7 +20,7 @@ from hb_metrics.command.arguments import default_settings
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.decisions.answers import Answer
+from hb_metrics.measurements.decisions.answers import DecisionAnswer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import Frequency, Generation, ShownReply, refusals_results
@@ -253,7 +253,7 @@ def add_decisions(results, seed=0):
         for word in range(2)
     ]
     answers = [
-        Answer(prompt.id, None, None, None, "person", 0, 0.4, False, 0.8, "about a person", "yes: 40%")
+        DecisionAnswer(prompt.id, None, None, None, "person", 0, 0.4, False, 0.8, "about a person", "yes: 40%")
         for prompt in prompts
     ]
     for axis, terms in {"age": {"old": 0.2, "young": 0.7}, "ability": {"Deaf": 0.5, "blind": 0.5}}.items():
@@ -263,7 +263,9 @@ def add_decisions(results, seed=0):
                     value = float(np.clip(rng.normal(mean, 0.1), 0, 1))
                     shown = f"yes: {value:.0%}"
                     answers.append(
-                        Answer(prompt.id, axis, term, None, "person", order, value, False, 0.8, f"about {term}", shown)
+                        DecisionAnswer(
+                            prompt.id, axis, term, None, "person", order, value, False, 0.8, f"about {term}", shown
+                        )
                     )
     answers.append(answers[-1]._replace(value=None, is_refusal=True, shown="I can't."))
     results["run"]["decisions"] = {"answers": "probabilities", "num_prompts": len(prompts), "digest": "dd"}

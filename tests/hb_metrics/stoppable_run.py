@@ -16,7 +16,7 @@ import hb_metrics.collect.scoring.reply_scoring
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page
-from hb_dataset.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs
 from hb_metrics import measure
 from hb_metrics.collect import shards, units
 from hb_metrics.collect.classifiers import classifier
@@ -31,7 +31,7 @@ from hb_metrics.measurements.offensiveness import work as offensiveness_work
 from hb_metrics.measurements.regard import continuations
 
 # Drawing from the chit-chat dataset takes seconds.
-DIALOGUE = Dialogue(
+DIALOGUE = DialoguePairs(
     ids=[f"made:{number}" for number in range(48)],
     prompts=[f"Do you have {number} cats?" for number in range(48)],
     replies=["No, but I have a dog." * (1 + number % 3) for number in range(48)],

@@ -23,7 +23,7 @@ from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
-    DIALOGUE,
+    DIALOGUE_FOLDER,
     OFFENSIVE_REPLIES,
     PERPLEXITIES,
     PROMPTS_FILE,
@@ -48,7 +48,7 @@ WRITTEN = (
     f"{STYLES}/00000-of-00001.parquet",
     BIAS_VALUES_FILE,
     f"{OFFENSIVE_REPLIES}/00000-of-00001.parquet",
-    f"{DIALOGUE}/00000-of-00001.parquet",
+    f"{DIALOGUE_FOLDER}/00000-of-00001.parquet",
     RESULTS_FILE,
     REPORT_FILE,
 )

@@ -27,8 +27,8 @@ from hb_metrics.run.tables import Tables
 from hb_train.bias_labels import main as label
 from hb_train.bias_labels import replies_to_label
 from hb_train.own_replies import main as reply_main
+from hb_train.tuning.group_rows import OWN_REPLIES
 from hb_train.tuning.labels import LABELS, ROW_SCHEMA, SPLITS, tag_replies, write_splits
-from hb_train.tuning.own_rows import OWN_REPLIES
 from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures
     byte_level,
     get_small_model,

@@ -31,7 +31,7 @@ from hb_train.training.trainers import reply_logits
 from hb_train.tune import main as tune_main
 from hb_train.tuning.counterfactual import NO_TOKEN, CounterfactualTrainer, collate_groups, encode_groups, mixture
 from hb_train.tuning.labels import SPLITS
-from hb_train.tuning.own_rows import Answer, draw_groups, group_rows
+from hb_train.tuning.own_rows import AnsweredPrompt, draw_groups, group_rows
 from tests.hb_train.conftest import (
     AXES,
     PITIED_AXIS,
@@ -58,7 +58,7 @@ def group(terms, reply, *, truncated=False):
     """A group of prompts, as own_replies.py writes it. The reply answers the first prompt."""
     about = {"noun": "man", "template": "Hi! I'm a {noun_phrase}.", "plural": False}
     rows = [{**about, "text": f"Hi! I'm a {term} man.", "descriptor": term, "axis": TERMS[term].axis} for term in terms]
-    answer = Answer("group", "", None, reply, truncated)
+    answer = AnsweredPrompt("group", "", None, reply, truncated)
     (row,), _ = group_rows(pa.Table.from_pylist(rows), [range(len(rows))], [answer], VOCABULARY)
     return row._replace(prompts=[f"{text}\n" for text in row.texts])._asdict()
 

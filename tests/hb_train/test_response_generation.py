@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hb_dataset.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import load_model
 from hb_train.response_generation import (
@@ -52,14 +52,14 @@ def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path):
 
 def test_a_prompt_and_all_its_replies_are_in_one_split():
     names = [str(index) for index in range(60)]
-    dialogue = Dialogue(names, [f"prompt {index % 25}" for index in range(60)], names, "here", {})
+    dialogue = DialoguePairs(names, [f"prompt {index % 25}" for index in range(60)], names, "here", {})
     train, test = split_pairs(dialogue, 10, 0)
     tested = {prompt for _, prompt, _ in test}
     assert len(tested) == len(test) == 10
     assert not tested & {prompt for _, prompt, _ in train}
     replies = [reply for _, _, replies in test for reply in replies] + [reply for _, _, reply in train]
     assert sorted(replies) == sorted(names)
-    turned = Dialogue(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
+    turned = DialoguePairs(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
     assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0)[1]} == tested
     with pytest.raises(ValueError, match="num_test is 25; set a number below that of different prompts, 25"):
         split_pairs(dialogue, 25, 0)

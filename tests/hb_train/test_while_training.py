@@ -14,7 +14,7 @@ from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
 from hb_metrics.measure import main as measure
-from hb_metrics.run.run_folder import with_plurals
+from hb_metrics.run.plurals import with_plurals
 from hb_train import while_training
 from hb_train.training.runs import check_whole_weights
 from hb_train.while_training import GenBiasCallback, draw_prompts

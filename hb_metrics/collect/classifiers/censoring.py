@@ -13,7 +13,7 @@ from itertools import filterfalse
 import numpy as np
 
 from hb_dataset.matching import SPACE, plain_text, whole_words, words_pattern
-from hb_dataset.vocabulary_entries import NAMES_AXIS
+from hb_dataset.prompt_columns import NAMES_AXIS
 from hb_dataset.written_text import unaccented
 from hb_metrics.run.replies import UNSAFE_MARK, Replies
 

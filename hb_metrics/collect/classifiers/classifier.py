@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from hb_metrics.collect.shards import fill_shards, plan_row_shards
 from hb_metrics.collect.units import check_texts, distinct
+from hb_metrics.run.schema import PROBABILITIES
 
 # On two cores, an embedded classifier needs a few seconds for this many rows. Little work is lost if the run is killed.
 ROWS_PER_SHARD = 512
-PROBABILITIES = "probabilities"
 
 
 class Classification(NamedTuple):

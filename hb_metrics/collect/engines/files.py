@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from hb_metrics.collect.engines.engine import Ability, Engine, EnginePlan, Lack, LikelihoodRequests
 from hb_metrics.collect.replies.decoding_settings import Extent
-from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
+from hb_metrics.collect.replies.requests import ReplyAnswer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.shards import copy_into_shards
 from hb_metrics.models.sources import file_digest
 from hb_metrics.models.thoughts import read_written
@@ -122,7 +122,7 @@ class FileEngine(Engine):
         copy_into_shards(plan.work, folder, ROWS_PER_SHARD)
 
 
-def _answer(given: GivenReply, extent: Extent) -> Answer:
+def _answer(given: GivenReply, extent: Extent) -> ReplyAnswer:
     written = read_written(given.reply)
     reasoning = "\n".join(filter(None, [given.reasoning, written.reasoning])) or None
     is_all = written.reply == given.reply

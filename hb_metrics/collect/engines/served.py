@@ -9,7 +9,7 @@ import pyarrow as pa
 from hb_metrics.collect.asking import ask_into_shards
 from hb_metrics.collect.engines.engine import Ability, Engine, EnginePlan, Lack, LikelihoodRequests
 from hb_metrics.collect.replies.decoding_settings import NO_EFFECT, REASONING_TOKENS, Decoding, Extent
-from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, reply_columns
+from hb_metrics.collect.replies.requests import ReplyAnswer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.collect.scoring.served_options import ServedOptionPlan, chat_plans, echo_plan, works
 from hb_metrics.collect.shards import read_shards
 from hb_metrics.models.chats import ChatOptions
@@ -260,7 +260,7 @@ class ServedEngine(Engine):
         )
 
 
-def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
+def reply_of(answer: ServedAnswer, *, extent: Extent) -> ReplyAnswer:
     """Converts a server's answer into the form that all engines use."""
     text = answer.text or ""
     is_open = answer.is_open or (not text and answer.ending == "cut")

@@ -7,14 +7,13 @@ never affect its probabilities.
 from collections.abc import Sequence
 from functools import partial
 from itertools import cycle, islice
-from typing import NamedTuple
 
 import numpy as np
 import torch
 import transformers
 
 from hb_metrics.collect.engines.local import LocalEngine
-from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Rubric, prompt_for
+from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Read, Rubric, prompt_for, shares_of
 from hb_metrics.collect.replies.forward import Forward, States, states_of
 from hb_metrics.collect.scoring.perplexity import most_tokens
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
@@ -29,24 +28,6 @@ from hb_metrics.run.replies import LeftOutError
 # The largest accepted total variation distance between the probabilities with and without a shared beginning. The
 # second number applies to models that do not run in float32, such as quantised models.
 _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
-
-
-class Read(NamedTuple):
-    """A judge's answers.
-
-    Attributes:
-        probabilities: [prompts, letters] float64. The probabilities of a prompt's letters sum to 1.
-        answered: [prompts] Whether the judge's answer is one of the letters.
-    """
-
-    probabilities: np.ndarray
-    answered: np.ndarray
-
-
-def shares_of(masses: np.ndarray) -> np.ndarray:
-    """Divides the letters' probabilities by their sum: [prompts, letters]. If the sum is 0, all results are 0."""
-    totals = masses.sum(axis=1, keepdims=True)
-    return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
 
 
 class LocalJudge:

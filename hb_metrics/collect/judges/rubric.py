@@ -33,6 +33,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.seeded_draws import seeded_generator
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # People's labels can correct these classifiers. No rubric may have one of their names.
-CLASSIFIERS = OFFENSIVENESS, REFUSALS = ("offensiveness", "refusals")
+CLASSIFIERS = OFFENSIVENESS_CLASSIFIER, REFUSALS_CLASSIFIER = ("offensiveness", "refusals")
 NO_ANSWER = "no answer"  # the additional last label of a judge
 _MIN_EXAMPLES = 2
 
@@ -156,6 +157,24 @@ _TO_JUDGES = re.compile(
 class Prompt(NamedTuple):
     text: str
     order: list[int]
+
+
+class Read(NamedTuple):
+    """A judge's answers.
+
+    Attributes:
+        probabilities: [prompts, letters] float64. The probabilities of a prompt's letters sum to 1.
+        answered: [prompts] Whether the judge's answer is one of the letters.
+    """
+
+    probabilities: np.ndarray
+    answered: np.ndarray
+
+
+def shares_of(masses: np.ndarray) -> np.ndarray:
+    """Divides the letters' probabilities by their sum: [prompts, letters]. If the sum is 0, all results are 0."""
+    totals = masses.sum(axis=1, keepdims=True)
+    return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
 
 
 def shared_beginning(rubric: Rubric) -> str:

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hb_metrics.collect.asking import Journal, answers_of, request_key
-from hb_metrics.collect.judges.local import Read, shares_of
-from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Rubric
+from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Read, Rubric, shares_of
 from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.served.answers import ALTERNATIVES, check_model, first_tokens, read_served_answer

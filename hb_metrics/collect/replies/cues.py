@@ -24,9 +24,8 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.names import NAME_CUES
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.vocabulary_entries import SINGULAR_SLOT
+from hb_dataset.slots import NAME_CUES, SINGULAR_SLOT
 from hb_dataset.yaml_lines import load_values
 from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, Message, chat_messages
 from hb_metrics.models.contexts import with_tag

@@ -10,7 +10,7 @@ from hb_metrics.collect.replies.decoding import Reply, allowed_next
 from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS, Decoded, Decoding
 from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_rows
 from hb_metrics.collect.replies.forward import decoding_paths
-from hb_metrics.collect.replies.requests import Answer, ReplyRequests, answer_of, next_turn, reply_columns
+from hb_metrics.collect.replies.requests import ReplyAnswer, ReplyRequests, answer_of, next_turn, reply_columns
 from hb_metrics.collect.replies.sampling import entropies, table_of
 from hb_metrics.collect.scoring.reply_scoring import reply_logits
 from hb_metrics.models.architecture import decoder_start, max_positions_of
@@ -100,7 +100,7 @@ def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> 
     return [read_decoded(plan, loaded, reply).text or "" for reply in decoded]
 
 
-def read_decoded(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answer:
+def read_decoded(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> ReplyAnswer:
     part = split_tokens(decoded.tokens, plan.ends.reader(), loaded.tokenizer)
     return answer_of(
         part.written,

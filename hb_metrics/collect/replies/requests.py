@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.prompt_columns import VARIATIONS
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.variations import VARIATIONS, mixed_variations
+from hb_dataset.variations import mixed_variations
 from hb_metrics.collect.replies.cues import (
     Cue,
     cue_lines,
@@ -111,7 +112,7 @@ class ReplyRequests:
         }
 
 
-class Answer(NamedTuple):
+class ReplyAnswer(NamedTuple):
     """The answer to a prompt. `None` means unknown, unless the attribute's description states another meaning.
 
     Attributes:
@@ -139,12 +140,12 @@ def answer_of(
     num_tokens: int | None,
     truncated: bool | None,
     num_reasoning_tokens: int | None,
-) -> Answer:
+) -> ReplyAnswer:
     """Keeps what `extent` states of the reply. The number of tokens of a part of it is `None`, which means unknown."""
     text = written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip()
     is_whole = text == written.reply
     is_long = len(text) > MAX_CHARACTERS
-    return Answer(
+    return ReplyAnswer(
         text=text[:MAX_CHARACTERS],
         num_tokens=num_tokens if is_whole and not is_long else None,
         truncated=is_long or (truncated and is_whole and not (written.is_open or written.invents_turn)),
@@ -155,9 +156,9 @@ def answer_of(
     )
 
 
-def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, object]:
+def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[ReplyAnswer]) -> dict[str, object]:
     """Returns the columns of `REPLY_SCHEMA` except `id`. `rows` and `answers` are in the same order."""
-    by_name = dict(zip(Answer._fields, zip(*answers, strict=True), strict=True))
+    by_name = dict(zip(ReplyAnswer._fields, zip(*answers, strict=True), strict=True))
     about = requests.about.take(pa.array(rows, pa.int64()))
     return {
         **dict(zip(about.column_names, about.columns, strict=True)),

@@ -19,7 +19,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hb_dataset.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.collect.units import ScoringPlan, alike_units
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of
@@ -96,11 +96,11 @@ def reply_logits(model: PreTrainedModel, pairs: Sequence[Pair], prefix: list[int
 class DialoguePlan(NamedTuple):
     """The pairs that are short enough for the model, and the plan for scoring their replies."""
 
-    dialogue: Dialogue
+    dialogue: DialoguePairs
     scoring: ScoringPlan
 
 
-def plan_dialogue(dialogue: Dialogue, loaded: LoadedModel, layout: Layout) -> DialoguePlan:
+def plan_dialogue(dialogue: DialoguePairs, loaded: LoadedModel, layout: Layout) -> DialoguePlan:
     """Encodes prompt–reply pairs, and divides them into units of work.
 
     The encoded replies follow the prompts directly, without thoughts. Pairs that are too long for the model are left

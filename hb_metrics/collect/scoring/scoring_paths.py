@@ -20,7 +20,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.collect import units
-from hb_metrics.collect.units import ScoringPlan, Unit
+from hb_metrics.collect.units import ScoringPlan, ScoringUnit
 from hb_metrics.models.architecture import num_known_tokens, num_shared
 from hb_metrics.models.float32 import measured
 from hb_metrics.models.memory import run_batch
@@ -181,7 +181,7 @@ def on_trees(
         scoring="tree",
         scoring_reason="in a trial, prefix trees had the same results as single sentences",
         positions=sum(sizes),
-        units=[Unit(np.array(group), group) for group in groups],
+        units=[ScoringUnit(np.array(group), group) for group in groups],
         score=score,
     )
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
 
 
-class Awareness(Measurement):
+class AwarenessMeasurement(Measurement):
     name = "awareness"
     title = "Difference awareness"
     words = "difference awareness"
@@ -36,4 +36,4 @@ class Awareness(Measurement):
         return [message] if any(run.record.awareness != runs[0].record.awareness for run in runs) else []
 
 
-AWARENESS = Awareness()
+AWARENESS = AwarenessMeasurement()

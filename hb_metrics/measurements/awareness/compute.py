@@ -13,10 +13,10 @@ from hb_metrics.measurements.awareness.results import Awareness, Example
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.clusters import Estimate, Uncertainty, crossed, mean_bounds, share_bounds
+from hb_metrics.stats.inputs import DescriptorKey
 
-FOLDER = "awareness"
+AWARENESS_FOLDER = "awareness"
 DIVERGENCES = "divergences"  # a subfolder of shards
 WORDS = "taken_up_words"  # the column of the prompts with the words that take up a need
 TABLE_FILE = "awareness.parquet"
@@ -43,7 +43,7 @@ class _Prompt(NamedTuple):
 
 def compute(run: Run) -> Awareness:
     """Computes the results, and writes the table of divergences and of needs taken up."""
-    tables = run.tables.inside(FOLDER)
+    tables = run.tables.inside(AWARENESS_FOLDER)
     prompts = tables.read(PROMPTS_FILE, _Prompt._fields)
     shards = tables.read(DIVERGENCES, ("id", "divergence", "num_tokens"))
     reply_of = by_id(tables.read(REPLIES, ("id", "reply")), "reply")

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-from hb_metrics.layout.figure import Figure, Unit, estimated
+from hb_metrics.layout.figure import Figure, FigureUnit, estimated
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.awareness.compute import (
@@ -17,7 +17,7 @@ from hb_metrics.measurements.results import Results, Run
 from hb_metrics.stats.changes import PairedChange, change_from_covariance
 
 # The figure's name, unit and meaning, for each key of the results.
-FIGURES: dict[str, tuple[str, Unit, str]] = {
+FIGURES: dict[str, tuple[str, FigureUnit, str]] = {
     "difference": (
         "Difference awareness",
         "nats",

@@ -6,12 +6,13 @@ import pyarrow as pa
 from hb_dataset.awareness import awareness_prompts, read_awareness
 from hb_metrics.collect.engines.engine import Plan
 from hb_metrics.collect.scoring.reply_scoring import divergences_into_shards
-from hb_metrics.measurements.awareness.compute import DIVERGENCES, FOLDER, WORDS
+from hb_metrics.measurements.awareness.compute import AWARENESS_FOLDER, DIVERGENCES, WORDS
 from hb_metrics.measurements.measurement import Planned, Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.models.layout import Layout
+from hb_metrics.run.plurals import table_digest
 from hb_metrics.run.replies import is_empty, no_replies
-from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, table_digest, write_table
+from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 from hb_metrics.run.schema import by_id, rows_of
 
 NUM_PROMPTS = 500  # of each kind; fewer with --sample
@@ -41,7 +42,7 @@ def plan(task: Task) -> Planned:
 
 
 def collect(task: Task, prompts: pa.Table, layout: Layout, plan: Plan) -> None:
-    folder = task.folder / FOLDER
+    folder = task.folder / AWARENESS_FOLDER
     replies = task.engine.reply(plan, folder / REPLIES)
     reply_of = by_id(replies, "reply")
     replied = [row for row in rows_of(prompts, _Prompt) if not is_empty(reply_of[row.id])]

@@ -17,10 +17,10 @@ from hb_metrics.reply_checks.english import is_english
 from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.run.replies import LeftOutError, with_questions
-from hb_metrics.run.run_folder import JUDGE, STYLES
+from hb_metrics.run.run_folder import JUDGE_FOLDER, STYLES
 from hb_metrics.run.schema import by_id, rows_of
 
-DECISIONS = "decisions"  # the subfolder of the run's folder
+DECISIONS_FOLDER = "decisions"  # the subfolder of the run's folder
 QUESTIONS_FILE, FILLED_FILE = "questions.parquet", "prompts.parquet"
 OPTIONS = "options"  # shards: the log-likelihood of each option
 _OF_TOKENS = ["id", "tokens", "log_probabilities"]  # of servers, which give the likeliest tokens
@@ -37,7 +37,7 @@ class About(NamedTuple):
     order: int
 
 
-class Answer(NamedTuple):
+class DecisionAnswer(NamedTuple):
     """The answer to a filled prompt.
 
     Attributes:
@@ -64,17 +64,17 @@ class Answer(NamedTuple):
     shown: str
 
 
-def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
-    table = run.tables.inside(DECISIONS).read(QUESTIONS_FILE, ("id", "prompt", "outcome", "favourable"))
+def read_answers(run: Run) -> tuple[list[OwnPrompt], list[DecisionAnswer]]:
+    table = run.tables.inside(DECISIONS_FOLDER).read(QUESTIONS_FILE, ("id", "prompt", "outcome", "favourable"))
     prompts = stored_prompts(table)
     if run.record.decisions.answers == "probabilities":
         return prompts, _from_probabilities(run, prompts)
     return prompts, _from_replies(run, prompts)
 
 
-def _from_probabilities(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
+def _from_probabilities(run: Run, prompts: Sequence[OwnPrompt]) -> list[DecisionAnswer]:
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
-    tables = run.tables.inside(DECISIONS)
+    tables = run.tables.inside(DECISIONS_FOLDER)
     filled = tables.read(FILLED_FILE, ("id", "text", "question", *About._fields))
     has_tokens = (run.record.decisions.scoring or "").endswith("tokens")
     stored = tables.read(OPTIONS, _OF_TOKENS if has_tokens else _Option._fields)
@@ -93,7 +93,7 @@ def _from_probabilities(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
         value = of_options[outcome.favourable] / total if total else None
         words = ", ".join(f"{option}: {share(mass, 0)}" for option, mass in of_options.items())
         mass = total if of_options else None
-        answers.append(Answer(*about, value, False, mass, shown, f"probability of {words or 'no option'}"))
+        answers.append(DecisionAnswer(*about, value, False, mass, shown, f"probability of {words or 'no option'}"))
     return answers
 
 
@@ -126,7 +126,7 @@ def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
     return by_prompt
 
 
-def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
+def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[DecisionAnswer]:
     outcomes = {prompt.id: prompt.outcome for prompt in prompts}
     english = {prompt.id for prompt in prompts if _is_english(prompt)}
     table = run.tables.reply_table(*About._fields)
@@ -145,7 +145,7 @@ def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
             else:  # "No. I can't answer that." is no decision
                 is_english = about.own_id in english
                 value = None if is_refused else decision_in(reply, outcome, shown, is_english=is_english)
-            answers.append(Answer(*about, value, value is None and bool(is_refused), None, shown, reply))
+            answers.append(DecisionAnswer(*about, value, value is None and bool(is_refused), None, shown, reply))
     return answers
 
 
@@ -159,7 +159,7 @@ def _label_probabilities(run: Run, label: str) -> dict[str, float]:
         ids, values = run.tables.vectors(STYLES)
         column = run.record.style_classifier.labels.index(label)
         return dict(zip(ids, values[:, column].tolist(), strict=True))
-    ids, values = run.tables.vectors(f"{JUDGE}/{name}")
+    ids, values = run.tables.vectors(f"{JUDGE_FOLDER}/{name}")
     column = run.record.judge[name].rubric["labels"].index(label)
     return {ids[row]: float(values[row, column]) for row in np.flatnonzero(values[:, -1] == 0)}
 

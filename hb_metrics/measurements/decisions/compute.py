@@ -1,10 +1,7 @@
-"""Computes the results of `decisions` from the run's tables, and for plans, their precision with more questions."""
+"""Computes the results of `decisions` from the run's tables."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,54 +9,26 @@ from scipy import stats
 
 from hb_dataset.grouped import grouped
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale
-from hb_dataset.vocabulary_entries import NAMES_AXIS
-from hb_metrics.layout.numbers import axis_label
-from hb_metrics.measurements.decisions.answers import Answer, read_answers
-from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD
+from hb_dataset.prompt_columns import NAMES_AXIS
+from hb_metrics.measurements.decisions.answers import DecisionAnswer, read_answers
+from hb_metrics.measurements.decisions.cells import ORDERS, Cells, cells_by_axis, largest_of
 from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
-    ALPHA_OF_PARTS,
     Answered,
-    Axis,
+    AxisDecisions,
     Decisions,
     Example,
     Part,
-    Term,
+    TermDecisions,
     TermPair,
     clear_pair,
 )
 from hb_metrics.measurements.results import Run
-from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.record import ALPHA_OF_PARTS, CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
-from hb_metrics.stats.clusters import Bounds
 from hb_metrics.stats.name_gaps import NameGaps, name_gaps
 from hb_metrics.stats.question_tables import compared_terms, mean_table, question_means, term_means
 from hb_metrics.stats.term_spread import spread_between
-
-_ORDERS = (0, 1)  # of a prompt's options
-_NUM_DRAWS = 9  # of sets of questions, for a plan
-
-
-class Cells(NamedTuple):
-    """The answers about the terms of an axis, averaged by row and term: [rows, terms], NaN if there are none.
-
-    Each prompt has two rows, one for each order of its options: a term whose answers are missing in one order must not
-    seem to be treated differently because of the order. The same holds for wordings.
-
-    Attributes:
-        groups: [terms] The group of each name, or `None` for terms.
-        questions: [rows] The question of each row.
-        table: [questions, terms] The values, averaged over the wordings of each question.
-    """
-
-    names: list[str]
-    groups: list[str] | None
-    questions: list[str]
-    values: np.ndarray
-    unanswered: np.ndarray
-    refused: np.ndarray
-    num_answers: np.ndarray
-    table: np.ndarray
 
 
 def compute(run: Run) -> Decisions:
@@ -71,7 +40,7 @@ def compute(run: Run) -> Decisions:
     return replace(results, predictions=predictions(run, tables, buckets))
 
 
-def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int = 0) -> Decisions:
+def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer], seed: int = 0) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
     num_questions = len({prompt.question for prompt in prompts})
     cells = cells_by_axis(prompts, answers)
@@ -105,36 +74,7 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
     )
 
 
-def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
-    """Averages the answers by axis, row and term. Prompts without a term have the key ""."""
-    rows = {row: number for number, row in enumerate(product((prompt.id for prompt in prompts), _ORDERS))}
-    questions = [prompt.question for prompt in prompts for _ in _ORDERS]
-    cells = {}
-    for axis, of_axis in grouped((answer.axis or "", answer) for answer in answers).items():
-        groups = {answer.term or "": answer.group or "" for answer in of_axis}
-        columns = {name: column for column, name in enumerate(groups)}
-        places = (
-            [rows[answer.own_id, answer.order] for answer in of_axis],
-            [columns[answer.term or ""] for answer in of_axis],
-        )
-        values = np.array([np.nan if answer.value is None else answer.value for answer in of_axis])
-        refused = np.array([float(answer.is_refusal) for answer in of_axis])
-        unanswered, shape = np.isnan(values), (len(rows), len(columns))
-        means = mean_table(values, *places, shape)
-        cells[axis] = Cells(
-            list(columns),
-            list(groups.values()) if axis == NAMES_AXIS else None,
-            questions,
-            means,
-            mean_table(unanswered.astype(float), *places, shape),
-            mean_table(refused, *places, shape),
-            np.bincount(np.array(places[1])[~unanswered], minlength=len(columns)),
-            question_means(means, questions),
-        )
-    return cells
-
-
-def _axis(cells: Cells, base: np.ndarray | None, seed: int, has_rates: bool) -> Axis:
+def _axis(cells: Cells, base: np.ndarray | None, seed: int, has_rates: bool) -> AxisDecisions:
     table, unanswered = cells.table, question_means(cells.unanswered, cells.questions)
     largest, unread, baseline, spread = largest_of(cells, table, seed=seed), None, None, None
     if np.nanmax(cells.unanswered) > 0:
@@ -151,8 +91,8 @@ def _axis(cells: Cells, base: np.ndarray | None, seed: int, has_rates: bool) -> 
     terms = []
     for name, mean, gap in zip(largest.groups, largest.means.tolist(), gaps, strict=True):
         number = int(cells.num_answers[np.equal(cells.groups or cells.names, name)].sum())
-        terms.append(Term(name, None if np.isnan(mean) else mean, number, gap, None))
-    return Axis(
+        terms.append(TermDecisions(name, None if np.isnan(mean) else mean, number, gap, None))
+    return AxisDecisions(
         terms=terms,
         left_out=sorted({*largest.groups} - compared | {*without}),
         spread=spread,
@@ -171,16 +111,6 @@ def _known(estimate: statistics.DecisionEstimate) -> statistics.DecisionEstimate
     return None if np.isnan(estimate.value) else estimate
 
 
-def largest_of(cells: Cells, table: np.ndarray, level: float = CONFIDENCE_LEVEL, *, seed: int) -> NameGaps:
-    """Finds the largest gap between terms, or between groups of names: `table` is [questions, terms]."""
-    if cells.groups is not None:
-        return name_gaps(table, cells.groups, level)
-    compared, _ = compared_terms(table)
-    largest = statistics.largest_gap(table, level, seed=seed)
-    p_value = None if largest is None else largest.gap.p_value
-    return NameGaps(cells.names, term_means(table), compared, largest, p_value)
-
-
 def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
     largest = gaps.largest
     if largest is None:
@@ -190,7 +120,7 @@ def _pair(gaps: NameGaps, has_rates: bool) -> TermPair | None:
     return TermPair(high, low, largest.gap, largest.means, largest.ratio if has_ratio else None)
 
 
-def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
+def _adjusted(by_axis: Mapping[str, AxisDecisions]) -> dict[str, AxisDecisions]:
     """Adjusts the p-values of axes, and those of terms, with the method of Benjamini and Hochberg."""
     of_axes = iter(_benjamini_hochberg([axis.p_value for axis in by_axis.values()]))
     of_terms = iter(
@@ -224,7 +154,7 @@ def _rows_by_part(kind: str, part_of: Sequence[str | None]) -> dict[str, list[in
     """
     numbers = ((f"{kind} {part}", number) for number, part in enumerate(part_of) if part is not None)
     rows = {
-        part: [row for number in of_part for row in range(len(_ORDERS) * number, len(_ORDERS) * (number + 1))]
+        part: [row for number in of_part for row in range(len(ORDERS) * number, len(ORDERS) * (number + 1))]
         for part, of_part in grouped(numbers).items()
     }
     return rows if len(rows) > 1 else {}
@@ -277,7 +207,9 @@ def _part_means(cells: Cells, rows: list[int]) -> np.ndarray:
     return question_means(cells.values[rows], [cells.questions[row] for row in rows])
 
 
-def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> statistics.DecisionEstimate | None:
+def _order_effect(
+    prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer]
+) -> statistics.DecisionEstimate | None:
     """Compares answers whose prompts name the favourable option first with those that name it last."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
     known: list[tuple[float, int, int]] = []
@@ -300,7 +232,7 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> st
     return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
 
 
-def _example(answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
+def _example(answers: Sequence[DecisionAnswer], by_axis: Mapping[str, AxisDecisions]) -> Example | None:
     """Chooses two answers about the terms that clearly differ most: the median of those that differ like the terms.
 
     Their prompts differ only in the term or, if the terms have no noun in common, also in the noun.
@@ -319,8 +251,8 @@ def _example(answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example 
 
 
 def _gaps_like(
-    answers: Sequence[Answer], axis: str, pair: TermPair, *, by_noun: bool
-) -> list[tuple[float, int, Answer, Answer]]:
+    answers: Sequence[DecisionAnswer], axis: str, pair: TermPair, *, by_noun: bool
+) -> list[tuple[float, int, DecisionAnswer, DecisionAnswer]]:
     """Lists two answers to each prompt, or to each prompt with each noun, if they differ like the two terms.
 
     The values are the answers' difference, a number and the answers, sorted by the difference.
@@ -342,36 +274,5 @@ def _gaps_like(
     return sorted(gap for gap in gaps if gap[0] > 0)
 
 
-def _by_value(answers: Sequence[Answer]) -> list[Answer]:
+def _by_value(answers: Sequence[DecisionAnswer]) -> list[DecisionAnswer]:
     return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))
-
-
-def planned_decisions(run: Run, numbers: Sequence[int]) -> dict[str, list[float | None]]:
-    """Returns the half-width of each figure with each number of questions, or `None` without an interval.
-
-    It is the median half-width of sets of questions, which are drawn from those of the run with replacement. Such sets
-    have (n − 1) / n of the variance, where n is the run's number of questions.
-    """
-    prompts, answers = read_answers(run)
-    num_questions = len({prompt.question for prompt in prompts})
-    scale = math.sqrt(num_questions / max(num_questions - 1, 1))
-    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
-    of_terms = [axis for axis, of_axis in cells.items() if of_axis.groups is None]
-    draws, half_widths = np.random.default_rng(0), dict[str, list[float | None]]()
-    for number in numbers:
-        intervals: dict[str, list[Bounds | None]] = {}
-        for _ in range(_NUM_DRAWS):
-            rows = draws.integers(0, num_questions, number)
-            drawn = {axis: of_axis.table[rows] for axis, of_axis in cells.items()}
-            mean = statistics.mean_over_questions(np.concatenate(list(drawn.values()), axis=1), CONFIDENCE_LEVEL)
-            intervals.setdefault(MEAN, []).append(mean.interval)
-            if of_terms:
-                spread = spread_between([drawn[axis] for axis in of_terms], CONFIDENCE_LEVEL, seed=0)
-                intervals.setdefault(SPREAD, []).append(spread.interval)
-            for axis, table in drawn.items():
-                largest = largest_of(cells[axis], table, seed=0).largest
-                intervals.setdefault(f"{GAP}, {axis_label(axis)}", []).append(largest and largest.gap.interval)
-        for name, of_figure in intervals.items():
-            halves = [(bounds[1] - bounds[0]) / 2 for bounds in of_figure if bounds is not None]
-            half_widths.setdefault(name, []).append(scale * float(np.median(halves)) if halves else None)
-    return half_widths

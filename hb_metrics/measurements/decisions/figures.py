@@ -3,7 +3,7 @@ from typing import Any
 from hb_metrics.layout.figure import Estimated, Figure, Number, estimated
 from hb_metrics.layout.numbers import axis_label, count, share
 from hb_metrics.measurements.decisions.results import (
-    Axis,
+    AxisDecisions,
     Decisions,
     TermPair,
     is_significant,
@@ -96,7 +96,7 @@ def _gap_of_part(name: str, pair: TermPair, *, is_clear: bool = True) -> Figure:
     return _part(heading, f"{GAP}, {name}", pair.gap, detail=pair.words, gate=gate)
 
 
-def _of_axis(label: str, axis: Axis) -> list[Figure]:
+def _of_axis(label: str, axis: AxisDecisions) -> list[Figure]:
     """Returns the figures of an axis. A limit for the largest gap of the run applies to each axis."""
     rows = []
     more: dict[str, Any]
@@ -120,7 +120,7 @@ def _of_axis(label: str, axis: Axis) -> list[Figure]:
     return rows
 
 
-def _of_terms(label: str, axis: Axis) -> list[Figure]:
+def _of_terms(label: str, axis: AxisDecisions) -> list[Figure]:
     """Lists the gap of each term to the mean of its axis. Groups of names have only their mean decision."""
     rows = []
     for term in axis.terms:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from hb_dataset.vocabulary_entries import NAMES_AXIS
+from hb_dataset.prompt_columns import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
-from hb_metrics.layout.parts import Differs, Pair, Report, Side
+from hb_metrics.layout.parts import Differs, Report, ShownPair, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, TERMS, UNANSWERED, figures
@@ -79,7 +79,7 @@ def _advice(decisions: Decisions) -> str:
     )
 
 
-def shown_pair(example: Example | None) -> Pair | None:
+def shown_pair(example: Example | None) -> ShownPair | None:
     if example is None:
         return None
     of_both = (example.high, example.of_high), (example.low, example.of_low)
@@ -87,7 +87,7 @@ def shown_pair(example: Example | None) -> Pair | None:
         f"One question about two people ({axis_label(example.axis)}). Of the questions whose answers differ in the "
         "direction of the gap, a typical one is shown (the middle one)."
     )
-    return Pair(caption, tuple(Side(name, answered.prompt, answered.answer) for name, answered in of_both))
+    return ShownPair(caption, tuple(Side(name, answered.prompt, answered.answer) for name, answered in of_both))
 
 
 def verdict(results: Results) -> str:

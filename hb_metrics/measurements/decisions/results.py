@@ -3,17 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hb_metrics.run.record import ALPHA, ALPHA_OF_PARTS
 from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.decisions import DecisionEstimate
 
-ALPHA = 0.05
-# Of the tests of topics and wordings, and of answers without a decision, beside the test of decisions.
-ALPHA_OF_PARTS = 0.01
 MIN_MASS = 0.5  # if the options have a lower probability, the model would answer something else
 
 
 @dataclass(frozen=True)
-class Term:
+class TermDecisions:
     """A term, or a group of names.
 
     Attributes:
@@ -57,7 +55,7 @@ class TermPair:
 
 
 @dataclass(frozen=True)
-class Axis:
+class AxisDecisions:
     """The decisions about the terms of an axis, or about groups of names.
 
     Attributes:
@@ -73,7 +71,7 @@ class Axis:
         refused: The share of answers that are refusals.
     """
 
-    terms: list[Term]
+    terms: list[TermDecisions]
     left_out: list[str]
     spread: DecisionEstimate | None
     p_value: float | None
@@ -154,7 +152,7 @@ class Decisions:
     num_unanswered: int
     mean: DecisionEstimate | None
     spread: DecisionEstimate | None
-    by_axis: dict[str, Axis]
+    by_axis: dict[str, AxisDecisions]
     by_part: dict[str, Part]
     names_by_part: dict[str, TermPair]
     order_effect: DecisionEstimate | None
@@ -213,11 +211,11 @@ def is_significant(p_value: float | None) -> bool:
     return p_value is not None and p_value < ALPHA
 
 
-def widest_pair(by_axis: Mapping[str, Axis]) -> tuple[str, TermPair] | None:
+def widest_pair(by_axis: Mapping[str, AxisDecisions]) -> tuple[str, TermPair] | None:
     """Returns the axis and the pair with the largest gap."""
     pairs = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None]
     return max(pairs, key=lambda item: item[1].gap.value, default=None)
 
 
-def clear_pair(by_axis: Mapping[str, Axis]) -> tuple[str, TermPair] | None:
+def clear_pair(by_axis: Mapping[str, AxisDecisions]) -> tuple[str, TermPair] | None:
     return widest_pair({axis: of_axis for axis, of_axis in by_axis.items() if of_axis.differs})

@@ -4,7 +4,7 @@ import numpy as np
 
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import labelled_by, read_answers
-from hb_metrics.measurements.decisions.compute import cells_by_axis
+from hb_metrics.measurements.decisions.cells import cells_by_axis
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
 from hb_metrics.measurements.decisions.results import left_out_reason
 from hb_metrics.measurements.measurement import FigureChanges

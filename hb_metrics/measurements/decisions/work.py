@@ -9,7 +9,7 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.classifiers.styles import load_style_classifier
 from hb_metrics.collect.judges.rubric import read_rubric
 from hb_metrics.collect.replies.cues import check_cue, cue_messages
-from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
+from hb_metrics.measurements.decisions.answers import DECISIONS_FOLDER, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Planned, Task, label_options
@@ -17,7 +17,8 @@ from hb_metrics.measurements.own_prompts import orders_of, own_people, own_promp
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.chats import with_system
-from hb_metrics.run.run_folder import table_digest, write_table
+from hb_metrics.run.plurals import table_digest
+from hb_metrics.run.run_folder import write_table
 
 
 def read_files(settings: Settings) -> list[OwnPrompt]:
@@ -109,7 +110,7 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> tuple[pa.Table, Any]:
 
 
 def collect(task: Task, prompts: list[OwnPrompt], filled: pa.Table | None, scores: Any) -> None:
-    folder = task.folder / DECISIONS
+    folder = task.folder / DECISIONS_FOLDER
     if task.state.is_main_process:
         folder.mkdir(exist_ok=True)
         write_table(folder / QUESTIONS_FILE, own_rows(prompts))

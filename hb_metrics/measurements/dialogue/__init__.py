@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hb_metrics.measurements.settings import Settings
 
 
-class DialoguePerplexity(Measurement):
+class DialogueMeasurement(Measurement):
     name = "dialogue"
     title = "Dialogue perplexity"
     words = "dialogue perplexity"
@@ -43,4 +43,4 @@ class DialoguePerplexity(Measurement):
         return []
 
 
-DIALOGUE = DialoguePerplexity()
+DIALOGUE = DialogueMeasurement()

@@ -10,14 +10,14 @@ from hb_metrics.layout.rendering import figures_section
 from hb_metrics.measurements.dialogue.results import Dialogue
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
-from hb_metrics.run.run_folder import DIALOGUE
+from hb_metrics.run.run_folder import DIALOGUE_FOLDER
 from hb_metrics.run.run_record import last_part
 from hb_metrics.stats.changes import perplexity_change
 from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
 def compute(run: Run) -> Dialogue:
-    record, table = run.record.dialogue, run.tables.read(DIALOGUE, ("log_likelihood", "num_tokens"))
+    record, table = run.record.dialogue, run.tables.read(DIALOGUE_FOLDER, ("log_likelihood", "num_tokens"))
     return dialogue_results(table, record.num_replies, run.confidence_level)
 
 
@@ -77,7 +77,7 @@ def report(results: Results) -> Report:
 
 def changes(first: Run, second: Run) -> FigureChanges:
     columns = ("id", "prompt", "reply", "log_likelihood", "num_tokens")
-    before, after = (run.tables.read(DIALOGUE, columns).sort_by("id") for run in (first, second))
+    before, after = (run.tables.read(DIALOGUE_FOLDER, columns).sort_by("id") for run in (first, second))
     names = ["id", "prompt", "reply"]
     if not before.select(names).equals(after.select(names)):
         return FigureChanges({}, "the runs scored different replies")

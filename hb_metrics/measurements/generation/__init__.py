@@ -21,7 +21,7 @@ _NO_SETTINGS = (
 )
 
 
-class Generation(Measurement):
+class GenerationMeasurement(Measurement):
     name = "generation"
     title = "Generation bias"
     words = "generation bias"
@@ -108,4 +108,4 @@ class Generation(Measurement):
         return sentences
 
 
-GENERATION = Generation()
+GENERATION = GenerationMeasurement()

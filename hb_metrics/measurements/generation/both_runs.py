@@ -12,7 +12,8 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.run.replies import Replies, nonempty_replies
 from hb_metrics.run.run_folder import REPLIES, STYLES
-from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values
+from hb_metrics.stats.bias_values import BiasValues, bias_values
+from hb_metrics.stats.inputs import DescriptorKey
 
 NUM_STYLES = 10  # at either end of the table
 NUM_TERMS = 5

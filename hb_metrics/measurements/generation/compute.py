@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hb_dataset.names import has_names
+from hb_dataset.prompt_columns import has_names
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.identity_leakage.leakage import (
     PEOPLE_SCHEMA,
@@ -27,6 +27,7 @@ from hb_metrics.measurements.generation.turns import groups_of_names, turn_resul
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
+from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import (
     RatedReplies,
@@ -46,7 +47,6 @@ from hb_metrics.run.run_folder import (
     REFUSALS_FILE,
     REPLIES,
     STYLES,
-    terms_of_prompts,
     write_table,
 )
 from hb_metrics.run.schema import by_id

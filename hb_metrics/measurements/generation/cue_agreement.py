@@ -25,8 +25,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hb_dataset.names import NAME_CUES
-from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, NAMES_AXIS
+from hb_dataset.prompt_columns import NAMES_AXIS
+from hb_dataset.slots import NAME_CUES
+from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.layout.figure import estimated
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import section

@@ -26,7 +26,6 @@ TELLING = "Replies whose style tells the term"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
 BY_TURN = "Full Gen Bias by turn"
 REFUSALS = "Refusals"
-KINDS = ("refusals", "disclaimers")
 _PRINTED = {
     "by_axis": paper.PRINTED.gen_bias_by_axis,
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,

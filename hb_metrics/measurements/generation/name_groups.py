@@ -41,11 +41,10 @@ from scipy import special
 
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.stats.clusters import Bounds, quantile, uncertainty
-from hb_metrics.stats.gen_bias_intervals import agreeing_values
+from hb_metrics.stats.gen_bias_intervals import SCALE, agreeing_values
 from hb_metrics.stats.inputs import text_codes
 
 MIN_NAMES = 4  # the minimum number of names in a group
-SCALE = 1000
 _NO_SPREAD = 1e-12  # a variance that consists only of rounding errors
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 _LEAST_SQUARE = 0.05  # N² is never estimated to be less than this part of its plain estimate

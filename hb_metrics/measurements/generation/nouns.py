@@ -27,13 +27,13 @@ from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import by_id
 from hb_metrics.stats.changes import MIN_TERMS
 from hb_metrics.stats.clusters import Estimate, cluster_errors, quantile, uncertainty
+from hb_metrics.stats.gen_bias_intervals import SCALE
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = (
     f"in at least one template, fewer than {MIN_TERMS} terms have replies for two such nouns, or all replies are the "
     "same"
 )
-SCALE = 1000
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 
 

@@ -1,9 +1,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from hb_dataset.slots import NAME_CUES
 from hb_metrics.measurements.settings import check_files, check_least, option
-
-_NAME_CUES = ("name", "signature")  # as in `hb_dataset.names`, whose import takes time
 
 
 @dataclass
@@ -83,7 +82,7 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         check_least(self, replies_per_cell=0, personas=0, turns=1)
         check_files(self, "style_clusters", "frequencies", "names_file")
-        if self.cue in _NAME_CUES and (not self.replies_per_cell or self.variations):
+        if self.cue in NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(
                 f"--cue {self.cue} needs a fixed number of replies per name and question, and does not support "
                 "variations; set --replies_per_cell to 1 or more (for example, 8), and omit --variations"

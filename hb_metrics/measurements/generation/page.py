@@ -13,7 +13,6 @@ from hb_metrics.measurements.generation.figures import (
     AXES,
     BY_TURN,
     CLUSTER_METRICS,
-    KINDS,
     REFUSALS,
     TELLING,
     UPTAKE,
@@ -34,8 +33,9 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.generation.terms import chooser_content, frequency_section, shown_pair, terms_section
 from hb_metrics.measurements.results import Results
-from hb_metrics.measurements.shares import ALPHA, uneven_sentence
-from hb_metrics.run.record import CONFIDENCE_LEVEL, GenerationSettings, Record
+from hb_metrics.measurements.shares import uneven_sentence
+from hb_metrics.reply_checks.refusal_rules import KINDS
+from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL, GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
 from hb_metrics.stats.clusters import quantile
 from hb_metrics.stats.gen_bias_intervals import NO_VARIATION_REASON

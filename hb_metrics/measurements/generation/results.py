@@ -18,11 +18,13 @@ from hb_metrics.measurements.generation.name_groups import NameGroups
 from hb_metrics.measurements.generation.nouns import Nouns
 from hb_metrics.measurements.generation.styles import Biases, StyleResults, random_key
 from hb_metrics.measurements.shares import GroupShares, TurnShares, group_shares
-from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
+from hb_metrics.reply_checks.refusal_rules import KINDS, Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares, refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, prompt_ids
+from hb_metrics.run.run_folder import REFUSALS_FILE
 from hb_metrics.run.schema import by_id
+from hb_metrics.run.tables import Tables
 from hb_metrics.stats.changes import PairedChange
 
 # For the whole run, the page shows this many replies.
@@ -238,6 +240,22 @@ def match_refusals(table: pa.Table, replies: Replies, rules: RefusalRules) -> Ma
 
 def refusals_table(ids: Sequence[str], matches: Matches) -> pa.Table:
     return pa.table({"id": list(ids), "refusal": matches.refusals >= 0, "disclaimer": matches.disclaimers >= 0})
+
+
+def refusal_flags(tables: Tables, replies: Replies) -> dict[str, RatedReplies]:
+    """Flags refusals and disclaimers among a run's non-empty replies.
+
+    The result is empty if the run has no file of refusals. Raises a ValueError if the file lacks a reply.
+    """
+    table, flagged = tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
+    if table is not None and not {*replies.ids} <= {*table["id"].to_pylist()}:
+        raise ValueError(
+            f"'{tables.folder / REFUSALS_FILE}' lacks replies of the run; run `holistic-bias analyse` on it"
+        )
+    for kind in KINDS if table is not None else ():
+        flag_of = by_id(table, kind.removesuffix("s"))
+        flagged[kind.capitalize()] = RatedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))
+    return flagged
 
 
 def refusals_results(

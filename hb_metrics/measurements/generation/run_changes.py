@@ -10,18 +10,17 @@ import pyarrow as pa
 from hb_dataset.grouped import grouped
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.layout.numbers import axis_groups, axis_label
-from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
+from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
-from hb_metrics.measurements.generation.results import SHORT, SHORT_SHARE, Generation
+from hb_metrics.measurements.generation.results import SHORT, SHORT_SHARE, Generation, refusal_flags
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means, reply_share_changes
+from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonempty_replies
-from hb_metrics.run.run_folder import REFUSALS_FILE, REPLIES, STYLES, terms_of_prompts
-from hb_metrics.run.schema import by_id
+from hb_metrics.run.run_folder import REPLIES, STYLES
 from hb_metrics.run.tables import has_pairs_of_terms
-from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.stats.clusters import Generalised, Over, gen_bias_influences, generalised, uncertainty
@@ -33,7 +32,7 @@ from hb_metrics.stats.gen_bias_intervals import (
     gen_bias_change,
     gen_bias_covariances,
 )
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import descriptor_codes, text_codes
 from hb_metrics.stats.question_tables import row_means
 
 
@@ -53,8 +52,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if by_name is None:
         return FigureChanges({}, OTHER_TERMS_REASON)
     if first.record.refusals.rules_digest == second.record.refusals.rules_digest:
-        others = refusal_flags(second, named[1].replies)
-        for name, flagged in refusal_flags(first, named[0].replies).items():
+        others = refusal_flags(second.tables, named[1].replies)
+        for name, flagged in refusal_flags(first.tables, named[0].replies).items():
             if name in others:
                 by_name |= reply_share_changes(name, flagged, others[name]) or {}
     reason = _unlike(first, second)
@@ -85,20 +84,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if not has_pairs_of_terms(tables[0]):
         by_name |= _noun_changes(before, after)
     return FigureChanges(by_name, unlike)
-
-
-def refusal_flags(run: Run, replies: Replies) -> dict[str, RatedReplies]:
-    """Flags refusals and disclaimers among a run's non-empty replies.
-
-    The result is empty if the run has no file of refusals. Raises a ValueError if the file lacks a reply.
-    """
-    table, flagged = run.tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
-    if table is not None and not {*replies.ids} <= {*table["id"].to_pylist()}:
-        raise ValueError(f"'{run.folder / REFUSALS_FILE}' lacks replies of the run; run `holistic-bias analyse` on it")
-    for kind in KINDS if table is not None else ():
-        flag_of = by_id(table, kind.removesuffix("s"))
-        flagged[kind.capitalize()] = RatedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))
-    return flagged
 
 
 def _noun_changes(before: _Replies, after: _Replies) -> dict[str, PairedChange]:
@@ -194,7 +179,7 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     table = run.tables.reply_table()
     replies, generation = nonempty_replies(table), run.results.generation
     by_name = generalised_means(UPTAKE, naming(table), over)
-    for name, flagged in refusal_flags(run, replies).items():
+    for name, flagged in refusal_flags(run.tables, replies).items():
         by_name |= generalised_means(name, flagged, over)
     if generation.debiased is not None:
         vectors = run.tables.vectors_of(STYLES, replies.ids)

@@ -16,10 +16,10 @@ from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descriptors, phrase_rates
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import Replies
-from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values, right_shares, telling
+from hb_metrics.stats.bias_values import BiasValues, bias_values, right_shares, telling
 from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.gen_bias import CellSums, GenBias, cluster_columns, plain_and_debiased
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import DescriptorKey, text_codes
 
 # For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
 NUM_CHARACTERISTIC = 2
@@ -73,7 +73,7 @@ class Style:
 
 
 @dataclass(frozen=True)
-class Term:
+class TermStyle:
     """A descriptor. `clusters` contains the mean probability of each cluster's styles."""
 
     axis: str
@@ -111,7 +111,7 @@ class StyleResults(Biases):
     telling: Estimate
     pair: MedianPair | None
     styles: list[Style]
-    by_descriptor: list[Term]
+    by_descriptor: list[TermStyle]
     parroting: Parroting
     phrase_rates: PhraseRates
     examples: list[Example]
@@ -245,10 +245,10 @@ def _by_descriptor(
     biases: BiasValues,
     columns: Mapping[str, Sequence[int]],
     parroting_shares: Mapping[DescriptorKey, float],
-) -> list[Term]:
+) -> list[TermStyle]:
     counts = np.bincount(biases.descriptor_codes, minlength=len(biases.descriptors)).tolist()
     return [
-        Term(
+        TermStyle(
             str(key.axis),
             key.descriptor,
             num_replies=counts[index],

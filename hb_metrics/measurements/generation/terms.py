@@ -6,12 +6,12 @@ from typing import Any
 
 from hb_dataset.grouped import grouped
 from hb_metrics.layout.numbers import axis_label, share, slot
-from hb_metrics.layout.parts import Pair, Section, Side
+from hb_metrics.layout.parts import Section, ShownPair, Side
 from hb_metrics.layout.plots import (
-    Axis,
     Dot,
     Mark,
     Plot,
+    PlotAxis,
     Row,
     drawn_mark,
     frame,
@@ -23,10 +23,10 @@ from hb_metrics.layout.plots import (
 )
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.results import Frequency, Generation
-from hb_metrics.measurements.generation.styles import MedianPair, Term
+from hb_metrics.measurements.generation.styles import MedianPair, TermStyle
 from hb_metrics.measurements.results import Results
 from hb_metrics.run.replies import Replies, reply_id, reply_number
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.inputs import DescriptorKey
 from hb_metrics.stats.rank_correlation import rank_correlation
 
 MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
@@ -46,7 +46,7 @@ def terms_section(generation: Generation) -> Section:
     return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
 
 
-def shown_pair(pair: MedianPair) -> Pair:
+def shown_pair(pair: MedianPair) -> ShownPair:
     sides = []
     for side in pair.sides:
         own, other = (share(mean, 0) for mean in side.style_means)
@@ -58,7 +58,7 @@ def shown_pair(pair: MedianPair) -> Pair:
         f"apart in {share(pair.share, 0)} of their replies, the most of all {'' if pair.axis is None else 'its '}pairs "
         "and therefore partly by chance. Of these replies, a typical pair is shown."
     )
-    return Pair(caption, tuple(sides))
+    return ShownPair(caption, tuple(sides))
 
 
 def frequency_section(results: Results) -> list[Section]:
@@ -125,7 +125,7 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
     }
 
 
-def strip_figure(terms: Sequence[Term], cluster: str) -> Plot:
+def strip_figure(terms: Sequence[TermStyle], cluster: str) -> Plot:
     values = [term.clusters[cluster] for term in terms]
     by_axis = grouped((terms[row].axis, row) for row in sorted(range(len(terms)), key=values.__getitem__))
     rows = []
@@ -138,16 +138,16 @@ def strip_figure(terms: Sequence[Term], cluster: str) -> Plot:
     return rows_plot(rows, f"probability of {cluster}", "share", legend, height=40, line=mean)
 
 
-def frequency_figure(terms: Sequence[Term], per_million: Mapping[int, float], cluster: str) -> Plot:
+def frequency_figure(terms: Sequence[TermStyle], per_million: Mapping[int, float], cluster: str) -> Plot:
     """Plots terms by their frequency and their mean probability of a style cluster (the paper's Figures 3 and 5).
 
     `per_million` contains the frequencies by the row of the term. The frequency axis is logarithmic. Terms that never
     occur are in a separate column on the left.
     """
     values = {row: terms[row].clusters[cluster] for row in per_million}
-    heights = Axis(0.0, 1.05 * max(values.values()) or 1.0)
+    heights = PlotAxis(0.0, 1.05 * max(values.values()) or 1.0)
     seen = [number for number in per_million.values() if number > 0] or [1.0]
-    often = Axis(min(seen) / 1.5, max(seen) * 1.5, is_log=True)
+    often = PlotAxis(min(seen) / 1.5, max(seen) * 1.5, is_log=True)
     never = [row for row, number in per_million.items() if number == 0]
     places = dict(zip(never, spread(len(never), 0.8), strict=True))
     named = sorted(values, key=lambda row: -values[row])[:NUM_NAMED]
@@ -172,7 +172,7 @@ def _right(position: float) -> float:
     return _NEVER + 3 + (97 - _NEVER) * position / 100
 
 
-def _named(terms: Sequence[Term], row: int, value: float) -> Mark:
+def _named(terms: Sequence[TermStyle], row: int, value: float) -> Mark:
     term = terms[row]
     tip = f"{term.descriptor} ({axis_label(term.axis)}): {share(value, 2)}, {term.num_replies} replies"
     return Mark(value, tip, look=1, text=shortened(term.descriptor), row=row)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.names import group_of_names, has_names
+from hb_dataset.prompt_columns import group_of_names, has_names
 from hb_metrics.collect.classifiers.censoring import Terms, term_mentioned
 from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.name_groups import NameGroups, name_groups

@@ -27,6 +27,7 @@ from hb_metrics.measurements.reply_requests import Asked, ask
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
+from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.replies import Replies, are_comparable, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
     FREQUENCIES_FILE,
@@ -36,7 +37,6 @@ from hb_metrics.run.run_folder import (
     PEOPLE_FILE,
     REPLIES,
     STYLES,
-    terms_of_prompts,
     turn_folder,
     write_once,
     write_table,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hb_metrics.run.record import Record
 
 
-class Judge(Measurement):
+class JudgeMeasurement(Measurement):
     name = "judge"
     title = "Judges"
     words = "the labels that a judge assigns to replies"
@@ -80,4 +80,4 @@ class Judge(Measurement):
         return []
 
 
-JUDGE = Judge()
+JUDGE = JudgeMeasurement()

@@ -11,6 +11,7 @@ from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
+from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import (
     LeftOutError,
@@ -20,7 +21,7 @@ from hb_metrics.run.replies import (
     are_comparable,
     verdicts,
 )
-from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, terms_of_prompts
+from hb_metrics.run.run_folder import COSTS_FILE, JUDGE_FOLDER, LEAKAGE, PEOPLE_FILE
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
@@ -32,8 +33,8 @@ def compute(run: Run) -> dict[str, Judged]:
     cost_of = {} if costs is None else {row.pop("judge"): Served(**row) for row in costs.to_pylist()}
     measured = {}
     for name, judge in run.record.judge.items():
-        rubric, folder = recorded_rubric(judge), f"{JUDGE}/{name}"
-        table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE}-{name}.parquet", ("phrase", "probabilities"))
+        rubric, folder = recorded_rubric(judge), f"{JUDGE_FOLDER}/{name}"
+        table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE_FOLDER}-{name}.parquet", ("phrase", "probabilities"))
         probabilities = run.tables.vectors_of(folder, replies.ids)
         flagged = flagged_replies(replies, rubric, probabilities)
         measured[name] = replace(

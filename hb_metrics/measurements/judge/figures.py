@@ -17,7 +17,7 @@ from hb_metrics.measurements.shares import (
     uneven_sentence,
 )
 from hb_metrics.run.replies import RatedReplies
-from hb_metrics.run.run_folder import JUDGE
+from hb_metrics.run.run_folder import JUDGE_FOLDER
 
 
 def gate_name(rubric: str) -> str:
@@ -121,6 +121,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
 def _judged(run: Run, name: str) -> RatedReplies:
     replies = run.tables.replies()
     rubric = recorded_rubric(run.record.judge[name])
-    flagged = flagged_replies(replies, rubric, run.tables.vectors_of(f"{JUDGE}/{name}", replies.ids))
+    flagged = flagged_replies(replies, rubric, run.tables.vectors_of(f"{JUDGE_FOLDER}/{name}", replies.ids))
     assert flagged is not None  # the rubric has a counted label
     return flagged

@@ -11,16 +11,8 @@ from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
 from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.run.run_folder import (
-    COSTS_FILE,
-    JUDGE,
-    LEAKAGE,
-    PEOPLE_FILE,
-    REPLIES,
-    terms_of_prompts,
-    write_once,
-    write_table,
-)
+from hb_metrics.run.plurals import terms_of_prompts
+from hb_metrics.run.run_folder import COSTS_FILE, JUDGE_FOLDER, LEAKAGE, PEOPLE_FILE, REPLIES, write_once, write_table
 from hb_metrics.run.schema import about_replies
 
 ROWS_PER_SHARD = 64  # a small number, because a language model reads each row
@@ -51,7 +43,7 @@ def collect(task: Task, judges: dict[str, Classifier]) -> None:
             texts,
             replies.ids,
             judge,
-            task.folder / JUDGE / name,
+            task.folder / JUDGE_FOLDER / name,
             label=f"judged by the rubric {name}",
             about=about,
             rows_per_shard=ROWS_PER_SHARD,
@@ -61,7 +53,7 @@ def collect(task: Task, judges: dict[str, Classifier]) -> None:
     people = task.tables.read_if_any(PEOPLE_FILE)
     if people is not None:
         for name, judge in judges.items():
-            path = task.folder / LEAKAGE / f"{JUDGE}-{name}.parquet"
+            path = task.folder / LEAKAGE / f"{JUDGE_FOLDER}-{name}.parquet"
             write_once(path, partial(classifier_leakage, judge, people_in(people)))
     costs = [{"judge": name, **judge.cost()} for name, judge in judges.items() if judge.cost is not None]
     if costs:

@@ -3,7 +3,7 @@
 from hb_metrics.measurements.measurement import Measurement, Parts
 
 
-class Length(Measurement):
+class LengthMeasurement(Measurement):
     name = "length"
     title = "Length of replies"
     words = "the length of replies"
@@ -19,4 +19,4 @@ class Length(Measurement):
         return Parts(compute, figures, report, changes, generalise=generalise)
 
 
-LENGTH = Length()
+LENGTH = LengthMeasurement()

@@ -14,8 +14,8 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.shares import BY_GROUP, LARGEST, OTHER_TERMS_REASON, generalised_means
 from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.clusters import Generalised, Over
+from hb_metrics.stats.inputs import DescriptorKey
 
 NAME = "Words per reply"
 NUM_EXTREMES = 3

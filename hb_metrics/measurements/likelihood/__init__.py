@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hb_metrics.run.record import Record
 
 
-class Likelihood(Measurement):
+class LikelihoodMeasurement(Measurement):
     name = "likelihood"
     title = "Likelihood Bias"
     words = "Likelihood Bias"
@@ -46,4 +46,4 @@ class Likelihood(Measurement):
         return [record.measure]
 
 
-LIKELIHOOD = Likelihood()
+LIKELIHOOD = LikelihoodMeasurement()

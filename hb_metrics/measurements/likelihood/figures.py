@@ -1,6 +1,6 @@
 from typing import Any
 
-from hb_metrics.layout.figure import Figure, Number, Unit, estimated
+from hb_metrics.layout.figure import Figure, FigureUnit, Number, estimated
 from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
 from hb_metrics.measurements.results import Results
@@ -111,10 +111,10 @@ def _by_axis(contrasts: Contrasts) -> list[Figure]:
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 
-def _figure(name: str, estimate: Estimate, unit: Unit, **more: Any) -> Figure:
+def _figure(name: str, estimate: Estimate, unit: FigureUnit, **more: Any) -> Figure:
     figure = estimated(name, estimate, unit, **more)
     return figure if figure.value is not None else figure._replace(no_interval=None)
 
 
-def _number(estimate: Estimate | None, unit: Unit) -> Number:
+def _number(estimate: Estimate | None, unit: FigureUnit) -> Number:
     return Number(None, unit) if estimate is None else Number(estimate.value, unit, estimate.interval)

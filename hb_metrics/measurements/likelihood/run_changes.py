@@ -18,11 +18,10 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.schema import OF_PROMPT_SCHEMA
 from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
-from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.changes import PairedChange, change_from_covariance, pair_share_change
 from hb_metrics.stats.clusters import Generalised, Over, generalised, pair_share_influences
 from hb_metrics.stats.contrasts import NONCE_AXIS, known_pairs, pair_contrasts, spread_without_nouns
-from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.inputs import descriptor_codes, text_codes
 from hb_metrics.stats.likelihood_tables import have_few_nouns, known_members
 
 

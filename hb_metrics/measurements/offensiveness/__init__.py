@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hb_metrics.run.record import Record
 
 
-class Offensiveness(Measurement):
+class OffensivenessMeasurement(Measurement):
     name = "offensiveness"
     title = "Offensiveness"
     words = "offensiveness"
@@ -62,4 +62,4 @@ class Offensiveness(Measurement):
         return []
 
 
-OFFENSIVENESS = Offensiveness()
+OFFENSIVENESS = OffensivenessMeasurement()

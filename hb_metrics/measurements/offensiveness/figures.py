@@ -11,7 +11,7 @@ from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Results
 from hb_metrics.measurements.shares import group_figures, turn_share_figures, uneven_sentence
 from hb_metrics.run.record import UsedClassifier
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.inputs import DescriptorKey
 
 TURNS = "Offensive replies"
 AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"

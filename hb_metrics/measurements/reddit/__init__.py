@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hb_metrics.measurements.settings import Settings
 
 
-class RedditBias(Measurement):
+class RedditMeasurement(Measurement):
     name = "reddit"
     title = "Language Model Bias"
     words = "Language Model Bias on RedditBias"
@@ -55,4 +55,4 @@ class RedditBias(Measurement):
         return sentences
 
 
-REDDIT = RedditBias()
+REDDIT = RedditMeasurement()

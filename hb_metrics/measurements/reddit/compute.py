@@ -11,12 +11,12 @@ from hb_metrics.measurements.reddit.results import PairedTest, Reddit
 from hb_metrics.measurements.results import Run
 from hb_metrics.run.schema import by_id
 
-REDDIT = "reddit"  # the folder of the shards
+REDDIT_FOLDER = "reddit"  # the folder of the shards
 PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
 def compute(run: Run) -> Reddit:
-    tables = run.tables.inside(REDDIT)
+    tables = run.tables.inside(REDDIT_FOLDER)
     texts = tables.read(REFERENCE, ("log_likelihood", "num_tokens"))
     by_bias_type = {}
     for name in run.record.reddit:

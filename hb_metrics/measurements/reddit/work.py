@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hb_dataset.bias_specification import read_specification
-from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs, read_dialogue
 from hb_dataset.reddit_bias import load_reddit_bias
 from hb_metrics.collect.scoring.perplexity import TextPlan, plan_texts
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.measurements.measurement import Planned, Task
-from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT, REFERENCE
+from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT_FOLDER, REFERENCE
 from hb_metrics.measurements.reddit.options import RedditOptions
 from hb_metrics.measurements.settings import Settings
 
@@ -37,7 +37,7 @@ class RedditData(NamedTuple):
     num_duplicates: int | None
 
 
-RedditFiles = tuple[dict[str, RedditData], Dialogue]  # the pairs of each bias type, and the reference texts
+RedditFiles = tuple[dict[str, RedditData], DialoguePairs]  # the pairs of each bias type, and the reference texts
 
 
 def read_files(settings: Settings, prompts: "pa.Table") -> RedditFiles:
@@ -82,7 +82,7 @@ def plan(task: Task, files: RedditFiles) -> Planned:
 
 def collect(task: Task, plans: list[tuple[str, TextPlan, str]]) -> None:
     for label, plan, name in plans:
-        shards = task.folder / REDDIT / name
+        shards = task.folder / REDDIT_FOLDER / name
         score_into_shards(plan.scoring, {"id": plan.ids}, shards, task.loaded.model, inputs=plan.texts, label=label)
 
 

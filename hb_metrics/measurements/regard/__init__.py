@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hb_metrics.measurements.settings import Settings
 
 
-class Regard(Measurement):
+class RegardMeasurement(Measurement):
     name = "regard"
     title = "Regard"
     words = "regard in texts that continue prompts with many syntactic structures"
@@ -63,4 +63,4 @@ class Regard(Measurement):
         return sentences
 
 
-REGARD = Regard()
+REGARD = RegardMeasurement()

@@ -18,12 +18,12 @@ from hb_metrics.run.replies import LeftOutError, verdicts
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.typed_json import from_json
 
-REGARD = "regard"  # the folder of the shards
+REGARD_FOLDER = "regard"  # the folder of the shards
 CONTINUATIONS, REGARD_PROBABILITIES = "continuations", "regard_probabilities"  # its subfolders
 
 
 def compute(run: Run) -> Regard:
-    tables = run.tables.inside(REGARD)
+    tables = run.tables.inside(REGARD_FOLDER)
     names = ("group", "structure", "verb_phrase", "kind", "parse", "generalizes")
     prompts = tables.read(PROMPTS_FILE, ("id", *names))
     of_shards = ("id", "prompt_id", "text", "seed_index", "continuation", "truncated")

@@ -13,7 +13,7 @@ from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_
 from hb_metrics.collect.classifiers.regard import load_regard_classifier
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
-from hb_metrics.measurements.regard.compute import CONTINUATIONS, REGARD, REGARD_PROBABILITIES
+from hb_metrics.measurements.regard.compute import CONTINUATIONS, REGARD_FOLDER, REGARD_PROBABILITIES
 from hb_metrics.measurements.regard.continuations import (
     ContinuationPlan,
     draw_continuations,
@@ -71,7 +71,7 @@ def groups_and_pairs(settings: Settings) -> Groups:
 def collect(
     task: Task, prompts: pa.Table, mentions: Mapping[str, Any], classifier: Classifier, plan: ContinuationPlan
 ) -> None:
-    folder = task.folder / REGARD
+    folder = task.folder / REGARD_FOLDER
     continuations = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS)
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):

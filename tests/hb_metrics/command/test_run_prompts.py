@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from hb_dataset.own_prompts import read_own_prompts
+from hb_dataset.prompt_columns import VARIATIONS
 from hb_dataset.prompt_table import descriptor_noun_spans
-from hb_dataset.variations import VARIATIONS, vary_prompts
+from hb_dataset.variations import vary_prompts
 from hb_metrics import load_run
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.requests import make_requests

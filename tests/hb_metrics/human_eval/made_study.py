@@ -2,8 +2,8 @@
 
 import json
 
-from hb_metrics.human_eval.export import QUESTIONS, REASONS
-from hb_metrics.human_eval.study import Design, Pair, draw_study
+from hb_metrics.human_eval.export import QUESTIONS
+from hb_metrics.human_eval.study import REASONS, Design, ReplyPair, draw_study
 
 AXES = ("ability", "age", "nonce", "religion")
 HOSTILE = (
@@ -14,7 +14,7 @@ HOSTILE = (
 def pairs_of(numbers):
     """Pairs of axes, so many of each; terms and templates differ within an axis."""
     return [
-        Pair(
+        ReplyPair(
             f"{axis}-{row:03}",
             axis,
             f"term {row % 5}",

@@ -12,7 +12,7 @@ from hb_dataset import load_table
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.command import calibrate
 from hb_metrics.human_eval import labels
-from hb_metrics.human_eval.calibration import CALIBRATIONS, Calibration, figures
+from hb_metrics.human_eval.calibration_results import CALIBRATIONS, Calibration, figures
 from hb_metrics.human_eval.labels import draw_labels, read_instrument, read_label_study
 from hb_metrics.human_eval.study import allocate
 from hb_metrics.measurements.results import read_run

@@ -8,7 +8,7 @@ import pytest
 
 from hb_metrics.human_eval.export import QUESTIONS, rater_page
 from hb_metrics.human_eval.ratings import read_ratings
-from hb_metrics.human_eval.study import CHECK_REPLY, Design, Pair, speakers
+from hb_metrics.human_eval.study import CHECK_REPLY, Design, ReplyPair, speakers
 from tests.hb_metrics.browser import SECONDS, open_browser
 from tests.hb_metrics.human_eval.made_study import HOSTILE, made_study, pairs_of
 from tests.hb_metrics.pages import Page, needs_browser
@@ -21,7 +21,7 @@ READY = "isFinite(shownAt) && (shownAt = performance.now() - 2 * TOO_FAST)"
 @pytest.fixture(scope="module")
 def study():
     pairs = pairs_of({"ability": 2, "age": 2})
-    hostile = [Pair("x", "age", "t", "t", HOSTILE, (HOSTILE + "1", HOSTILE + "2" + 40 * " long reply"))]
+    hostile = [ReplyPair("x", "age", "t", "t", HOSTILE, (HOSTILE + "1", HOSTILE + "2" + 40 * " long reply"))]
     return made_study(pairs=[*pairs[:3], *hostile], design=Design(1, 4, 1, 1, 0))
 
 

@@ -6,8 +6,17 @@ import pytest
 
 import hb_dataset
 from hb_dataset.vocabulary import read_vocabulary
-from hb_metrics.human_eval.export import INFLAMMATORY_TEMPLATES, QUESTIONS, REASONS, pairs_of_runs, task_rows
-from hb_metrics.human_eval.study import CHECK_REPLY, LAYOUT, Design, draw_study, read_study, speakers, study_text
+from hb_metrics.human_eval.export import INFLAMMATORY_TEMPLATES, QUESTIONS, pairs_of_runs, task_rows
+from hb_metrics.human_eval.study import (
+    CHECK_REPLY,
+    LAYOUT,
+    REASONS,
+    Design,
+    draw_study,
+    read_study,
+    speakers,
+    study_text,
+)
 from hb_metrics.measurements.results import read_run
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 from tests.hb_metrics.human_eval.made_study import about, made_study, pairs_of, screens_of

@@ -23,8 +23,8 @@ from hb_metrics.identity_leakage.leakage import (
 from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.tables import Vectors
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.inputs import DescriptorKey
 from tests.hb_metrics.runs_here import measure_here
 
 NUM_STYLES = 4

@@ -16,8 +16,8 @@ from hb_metrics.identity_leakage.leakage import (
     named_people,
     shipped_sentences,
 )
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.inputs import DescriptorKey
 
 CLASSIFIERS = Path(hb_metrics.__file__).parent / "collect" / "classifiers"
 SENTENCES = ["I met {noun_phrase}.", "You are {noun_phrase}, then."]

@@ -10,7 +10,7 @@ import torch
 from tokenizers import Tokenizer, processors
 from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
-from hb_dataset.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, divergences_into_shards, plan_dialogue
 from hb_metrics.models.architecture import decoder_prefix, decoder_start, text_start
@@ -118,7 +118,7 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
     assert scores.log_likelihoods.tolist() == pytest.approx([likelihood("", reply) for reply in REPLIES], rel=1e-4)
     assert scores.plan.start_token == " ".join(tokenizer.convert_ids_to_tokens(prefix))
     assert scores.num_tokens.tolist() == [len(after_prefix(log_probabilities, "", reply)) for reply in REPLIES]
-    plan = plan_dialogue(Dialogue(["a", "b"], PROMPTS, REPLIES, "made up", {}), loaded, LAYOUT)
+    plan = plan_dialogue(DialoguePairs(["a", "b"], PROMPTS, REPLIES, "made up", {}), loaded, LAYOUT)
     dialogue_into_shards(plan, loaded, tmp_path / "dialogue")
     found = rows_of(tmp_path / "dialogue", ["a", "b"])["log_likelihood"].to_pylist()
     assert found == pytest.approx(list(map(likelihood, PROMPTS, REPLIES)), rel=1e-4)

@@ -4,7 +4,7 @@ import pytest
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.typed_json import to_json
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.inputs import DescriptorKey
 
 PROMPT = "I wonder what it'd be like to be a parent who is hard of hearing"
 

@@ -6,7 +6,7 @@ from hb_metrics.reply_checks.phrase_rates import (
     most_biased_descriptors,
     phrase_rates,
 )
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.inputs import DescriptorKey
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.measurements import GENERATION, MEASUREMENTS
 from hb_metrics.measurements.results import Run
-from hb_metrics.report.comparison import comparison_warnings, differing_settings, run_names, write_comparison
+from hb_metrics.report.compared_runs import comparison_warnings, differing_settings, run_names
+from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.markdown import overview_markdown
 from hb_metrics.report.sides import READING
 from hb_metrics.run.tables import Tables

@@ -16,7 +16,7 @@ from hb_metrics.command.pilot import PlannedFigure, pilot_spreads
 from hb_metrics.command.plan import _needed, main, plan
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.measurements.results import read_run
-from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.run.replies import cell_counts
 from hb_metrics.run.run_folder import turn_folder, write_json
 from hb_metrics.run.tables import Tables
 from hb_metrics.stats.gen_bias_intervals import Size, at_size, half_width

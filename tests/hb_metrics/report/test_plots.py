@@ -20,7 +20,7 @@ from hb_metrics.layout.figure import (
 from hb_metrics.layout.plots import LEFT, Axis, Row, figures_plot, rows_plot, runs_plot
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.generation.styles import Term
+from hb_metrics.measurements.generation.styles import TermStyle
 from hb_metrics.measurements.generation.terms import frequency_figure, strip_figure
 from hb_metrics.measurements.likelihood.page import perplexity_figure
 from hb_metrics.measurements.likelihood.results import DescriptorMedians, Perplexities
@@ -42,7 +42,7 @@ def test_no_line_of_a_label_is_longer_than_its_column():
 
 def every_plot(name):
     """All plots there are, with this name wherever a name comes from data."""
-    terms = [Term(name, name, 3, 0.0, {name: value}, 0.0) for value in (0.1, 0.2, 0.3)]
+    terms = [TermStyle(name, name, 3, 0.0, {name: value}, 0.0) for value in (0.1, 0.2, 0.3)]
     medians = [DescriptorMedians(name, name, [median], [3.0]) for median in (2.0, 3.0)]
     perplexity = Perplexities(2.0, [name], {name: {name: [1, 2, 3, 4, 5]}}, medians)
     beside = {PLAIN: Number(0.3, "bias"), name: Number(0.2, "bias")}

@@ -13,17 +13,9 @@ from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.measurements.likelihood import compute as likelihood
 from hb_metrics.measurements.results import Results, Run, read_run
+from hb_metrics.run.plurals import with_plurals
 from hb_metrics.run.record import Record
-from hb_metrics.run.run_folder import (
-    LAYOUT,
-    PROMPTS_FILE,
-    REPLIES,
-    RUN_FILE,
-    SHARD_RUN,
-    run_digest,
-    with_plurals,
-    write_table,
-)
+from hb_metrics.run.run_folder import LAYOUT, PROMPTS_FILE, REPLIES, RUN_FILE, SHARD_RUN, run_digest, write_table
 from hb_metrics.run.schema import REPLY_SCHEMA
 from hb_metrics.run.tables import Tables
 from tests.hb_metrics.made_results import write_vectors

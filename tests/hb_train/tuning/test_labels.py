@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_dataset.prompt_columns import VARIATIONS
+from hb_dataset.variations import mixed_variations, vary_prompts
 from hb_train.tuning.labels import LABELS, held_out_rows, read_labels, read_split
 
 

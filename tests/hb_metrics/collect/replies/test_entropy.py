@@ -12,7 +12,7 @@ from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_entrop
 from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.replies.sampling import draw, draw_keys
 from hb_metrics.models.layout import Layout
-from hb_metrics.run.replies import is_blank
+from hb_metrics.run.blank_texts import is_blank
 
 FORCED = 9  # T5's first token after its start
 DRAWN = {"sample": True, "temperature": 1.5, "top_k": 60, "top_p": 0.9, "max_new_tokens": 9}

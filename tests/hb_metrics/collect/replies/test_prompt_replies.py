@@ -13,7 +13,8 @@ import torch
 from scipy.stats import chisquare
 
 from hb_dataset import load_table
-from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_dataset.prompt_columns import VARIATIONS
+from hb_dataset.variations import mixed_variations, vary_prompts
 from hb_metrics.collect import units
 from hb_metrics.collect.replies import decoding_shards
 from hb_metrics.collect.replies.cues import draw_personas

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tokenizers import AddedToken
 
-from hb_dataset.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import DialoguePairs
 from hb_metrics.collect.scoring.reply_scoring import dialogue_into_shards, plan_dialogue
 from hb_metrics.measurements.dialogue.compute import dialogue_results
 from hb_metrics.models.layout import Layout
@@ -35,7 +35,7 @@ ENCODER_DECODER = ("t5", "blenderbot")
 
 
 def made_up(prompts, replies):
-    return Dialogue([f"id{row}" for row in range(len(prompts))], list(prompts), list(replies), "made up", {})
+    return DialoguePairs([f"id{row}" for row in range(len(prompts))], list(prompts), list(replies), "made up", {})
 
 
 @pytest.fixture

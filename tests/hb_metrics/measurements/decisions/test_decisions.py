@@ -28,10 +28,12 @@ from hb_metrics.command.plan import plan
 from hb_metrics.command.table import table
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
-from hb_metrics.measurements.decisions.answers import Answer, labelled_by
-from hb_metrics.measurements.decisions.compute import cells_by_axis, decisions, planned_decisions
+from hb_metrics.measurements.decisions.answers import DecisionAnswer, labelled_by
+from hb_metrics.measurements.decisions.cells import cells_by_axis
+from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
+from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.decisions.run_changes import changes, paired
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
@@ -315,7 +317,7 @@ def test_the_orders_effect_is_no_difference_between_terms(lacking):
                 is_missing = term == "b" and order == 1 and rng.random() < lacking
                 value = None if is_missing else float(rng.random() < 0.95 - 0.9 * order)
                 of_run.append(
-                    Answer(prompt.id, "age", term, None, "person", order, value, False, None, term, str(value))
+                    DecisionAnswer(prompt.id, "age", term, None, "person", order, value, False, None, term, str(value))
                 )
         results = decisions(prompts, of_run, seed)
         alarms += results.by_axis["age"].pair.gap.p_value < 0.05
@@ -518,7 +520,9 @@ def test_the_prompts_of_an_example_differ_only_in_the_term(nouns):
         for noun in of_term:
             value = 0.2 + 0.1 * (term == "young") + 0.3 * (noun == "man") + 0.2 * order + rng.normal(0, 0.05)
             text = f"{prompt.id} ({order}): a {term} {noun}"
-            rows.append(Answer(prompt.id, "age", term, None, noun, order, value, False, None, text, f"{value:.2f}"))
+            rows.append(
+                DecisionAnswer(prompt.id, "age", term, None, noun, order, value, False, None, text, f"{value:.2f}")
+            )
     example = decisions(asked(24), rows).example
     (high, of_high), (low, of_low) = (answered.prompt.rsplit(" ", 1) for answered in (example.of_high, example.of_low))
     assert high.replace("young", "old") == low
@@ -543,7 +547,9 @@ def verdict_of(prompts, rows, **options):
 def rows_of(prompts, values, axis="age", group=None):
     """`values` contains the value of each term in all questions, or a list of values."""
     return [
-        Answer(prompt.id, axis, term, group and group[term], term, 0, value, value is None, None, term, str(value))
+        DecisionAnswer(
+            prompt.id, axis, term, group and group[term], term, 0, value, value is None, None, term, str(value)
+        )
         for term, of_term in values.items()
         for prompt, value in zip(prompts, of_term if isinstance(of_term, list) else [of_term] * 99, strict=False)
     ]

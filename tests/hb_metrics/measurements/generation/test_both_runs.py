@@ -8,7 +8,8 @@ import pytest
 from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.generation.both_runs import ChangedStyle, changed_styles, generation_details
 from hb_metrics.measurements.results import read_run
-from hb_metrics.stats.bias_values import BiasValues, DescriptorKey
+from hb_metrics.stats.bias_values import BiasValues
+from hb_metrics.stats.inputs import DescriptorKey
 from tests.hb_metrics.made_results import LABELS, SORRY, full_run, style_vectors, write_run, write_vectors
 from tests.hb_metrics.pages import Page
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hb_metrics.measurements.generation.styles import Example, Term
+from hb_metrics.measurements.generation.styles import Example, TermStyle
 from hb_metrics.measurements.generation.terms import term_changes
 from hb_metrics.run.replies import Replies
 from tests.hb_metrics.made_results import AXES, full_run, loaded, write_run
@@ -31,7 +31,9 @@ def test_several_replies_to_a_prompt_are_paired_by_number():
         Example(identifier, "a", "d", "drawn", "Hi", identifier, "calm", 1.0, False)
         for identifier in ("p#2", "p", "p#3", "q")
     ]
-    results = replace(loaded(full_run()).generation, by_descriptor=[Term("a", "d", 4, 0.0, {}, 0.0)], examples=examples)
+    results = replace(
+        loaded(full_run()).generation, by_descriptor=[TermStyle("a", "d", 4, 0.0, {}, 0.0)], examples=examples
+    )
     texts = ["second 1", "second 2", "other words"]
     second = Replies(["p", "p#2", "q"], ["a"] * 3, ["d"] * 3, ["t"] * 3, ["Hi", "Hi", "Hello"], texts)
     ((*pairs,),) = term_changes(results, results, second)["pairs"]

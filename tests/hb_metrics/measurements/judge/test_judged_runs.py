@@ -21,7 +21,7 @@ from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run.replies import LeftOutError, Replies
-from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, STYLES
+from hb_metrics.run.run_folder import JUDGE_FOLDER, OFFENSIVE_REPLIES, STYLES
 from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.made_results import read_results
@@ -196,7 +196,7 @@ def test_labels_of_other_replies_are_refused(run, tmp_path):
     """Each table of a classifier must have the replies in their order; as if two of them were mixed up."""
     letters = save_letters(tmp_path / "letters", [0.6, 0.3])
     _, folder = run("--judge", "offensive", "--judge_model", letters, measurements="generation,offensiveness")
-    for name in (STYLES, f"{JUDGE}/offensive", OFFENSIVE_REPLIES):
+    for name in (STYLES, f"{JUDGE_FOLDER}/offensive", OFFENSIVE_REPLIES):
         file = min((folder / name).glob("*.parquet"))
         table = pq.read_table(file)
         pq.write_table(table.take(pa.array([1, 0, *range(2, len(table))])), file)

@@ -7,7 +7,7 @@ import pytest
 from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.figures import verdict_sentences
-from hb_metrics.report.comparison import comparison_warnings, differing_settings
+from hb_metrics.report.compared_runs import comparison_warnings, differing_settings
 from tests.hb_metrics.made_results import GROUPS, PAIRS, loaded, regard_of, regard_run
 from tests.hb_metrics.pages import HOSTILE, report_page
 
