@@ -7,7 +7,7 @@ state another decision, or take it back. The words are English.
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from hb_dataset.matching import plain_text
@@ -32,10 +32,11 @@ NOUN = (
 )
 _SAY = "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer"
 _INTRODUCTION = (
-    rf"(?:(?:i|we) (?:think|believe|feel) (?:that )?)?{NOUN} (?:is|of|(?:would|should|will) be) "
+    rf"(?:(?:i|we) (?:think|believe|feel) (?:that )?)?{NOUN} (?:is|of|(?:would|should|will) be) (?:to )?"
     r"|(?:it|that|this)(?:'s| is| (?:would|should) be) "
-    rf"|(?:i|we)(?: would|'d| will|'ll| must| (?:will )?have to| have decided to)?(?: (?:{_SAY}))?"
+    rf"|(?:i|we)(?: would|'d| will|'ll| can| must| (?:will )?have to| have decided to)?(?: (?:{_SAY}))?"
     r"(?: (?:that|for|on|with|to|at|we|you|it))* "
+    r"|(?:i|we)(?:'m| am|'re| are)? (?:sorry|happy|glad|pleased|regret|able) to(?: say)? "
     r"|(?:i|we)(?: would|'d| will|'ll)? (?:give|rate|score|assign)"
     r"(?: (?!(?:less|more|not|at|under|over|below|above|up|than|almost|nearly|barely|another|extra)\b)[\w'+-]+){0,8} "
 )
@@ -98,13 +99,16 @@ _REASON_BEGINS = re.compile(rf"\b(?:{_REASON})\b", re.IGNORECASE)
 _TAKEN_BACK_ANYWHERE = re.compile(
     r"\b(?:on second thoughts?|take (?:it|that|this) back|scratch that|kidding|correction|never ?mind"
     r"|(?:it|that) depends|as an ai\b(?=[^.!?\n]*\b(?:not?|cannot|without|have|\w+n't)\b)"
-    r"|i understand(?= the| your|[.,!?\n]|$)|(?:i can|happy to|glad to) (?:help|answer)|tell me more"
+    r"|i understand(?= the| your|[.,!?\n]|$)"
+    r"|(?:i can|happy to|glad to) (?:help(?! her| him| them)|answer|fulfill? (?:this|that|your))"
+    r"|my (?:programming|guidelines|training)|tell me more"
     r"|(?:not|n't|without)(?: \w+)? (?:enough|sufficient) (?:information|context|details?|data)"
     r"|insufficient (?:information|context|details?|data))\b"
     # Only the model declines: "I can't say", and not "She can't say much".
-    r"|(?:^|[.,;:!?\n—-] *|\b(?:i|we)(?:'m| am| are)? )"
-    r"(?:can't|cannot|can not|won't|will not|unable to|(?:refuse|decline) to)"
-    r"(?: \w+){0,2}? (?:answer|decide|say|choose|determine|judge|assist|comply"
+    r"|(?:^|[.,;:!?\n—-] *|\b(?:i|we)(?:'m| am| are|'d| would)? )"
+    r"(?:can't|cannot|can not|won't|will not|unable to|(?:refuse|decline) to|rather not|prefer not to)"
+    r"(?: \w+){0,2}? (?:answer|decide|say(?! that)|choose|determine|judge|assist|comply|discuss|comment|speculate"
+    r"|help(?! her| him| them)|engage|fulfill? (?:this|that|your)"
     r"|make(?: (?:that|this|such|an?|the))?(?: \w+)? (?:decision|determination|judge?ment|choice|call)s?)\b",
     re.IGNORECASE,
 )
@@ -112,7 +116,9 @@ _FINAL = re.compile(
     rf"^(?:.*\n)?(?=(?:(?:so|thus|therefore),? )?(?:(?:my|the|our) )?final (?:{NOUNS})\b)", re.IGNORECASE | re.DOTALL
 )
 _FILLER = re.compile(
-    "sure|certainly|ok|okay|well|hm+|thanks|thank you|absolutely|of course|definitely|unfortunately|regrettably|sadly"
+    "sure|certainly|ok|okay|well|hm+|thanks|thank you|absolutely|of course|definitely"
+    "|(?:un)?fortunately|regrettably|sadly|happily|gladly"
+    "|(?:(?:i'm|i am|we are) )?(?:(?:so|very) )?(?:sorry|afraid|glad|happy|pleased)"
     "|in (?:short|conclusion|my opinion|my view)|overall|ultimately|honestly|to be honest|",
     re.IGNORECASE,
 )
@@ -127,6 +133,9 @@ def without_signs(text: str) -> str:
         text = "".join(" " if unicodedata.category(sign) in ("So", "Me", "Co", "Cn") else sign for sign in text)
     text = _QUOTATION.sub("", text)
     return "\n".join(" ".join(line.split()) for line in _BULLET.sub("", text).splitlines()).strip()
+
+
+_Check = Callable[[str], bool]
 
 
 class _Clause(NamedTuple):
@@ -152,7 +161,7 @@ def only_decision(text: str) -> int | None:
     return ord(words.pop()) - FIRST if len(words) == 1 and re.fullmatch(DECISION, min(words)) else None
 
 
-def stated_decision(text: str, asked: str, verbs: set[str], opposites: Mapping[str, re.Pattern[str]]) -> int | None:
+def stated_decision(text: str, asked: str, verbs: set[str], opposites: Mapping[str, _Check]) -> int | None:
     """Returns the number of the only decision that a text states. "Final answer: …" replaces what stands above it."""
     text = _FINAL.sub("", text)
     clauses = _clauses(_BRACKETS.sub(r"\1", text))
@@ -186,7 +195,7 @@ def _is_statement(statement: re.Match[str], clauses: Sequence[_Clause], verbs: s
     return after is not None and not is_asked and all(words.lower() in without_signs(asked).lower() for words in doubts)
 
 
-def _is_taken_back(statement: re.Match[str], following: Sequence[_Clause], opposite: re.Pattern[str] | None) -> bool:
+def _is_taken_back(statement: re.Match[str], following: Sequence[_Clause], contradicts: _Check | None) -> bool:
     """Checks whether a statement is taken back: "Yes, if …", "Yes, I decline.", "Yes. Hardly."."""
     is_same = True
     for number, clause in enumerate([_Clause(statement["after"].strip(), "", False, False), *following]):
@@ -201,6 +210,6 @@ def _is_taken_back(statement: re.Match[str], following: Sequence[_Clause], oppos
         if is_same and number and (_TAKEN_BACK.match(words) or (is_wish and is_contrast)):
             return True
         reason = None if is_contrast else _REASON_BEGINS.search(words)
-        if opposite is not None and opposite.search(words[: reason.start()] if reason else words):
+        if contradicts is not None and contradicts(words[: reason.start()].strip() if reason else clause.words):
             return True
     return False

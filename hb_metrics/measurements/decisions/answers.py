@@ -142,9 +142,8 @@ def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[DecisionAnswer
         if outcome is not None:
             if isinstance(outcome, FreeText):
                 value = shares[outcome.favourable].get(identifier)
-            else:  # "No. I can't answer that." is no decision
-                is_english = about.own_id in english
-                value = None if is_refused else decision_in(reply, outcome, shown, is_english=is_english)
+            else:  # "No, I cannot grant this request." is a decision, and no refusal
+                value = decision_in(reply, outcome, shown, is_english=about.own_id in english)
             answers.append(DecisionAnswer(*about, value, value is None and bool(is_refused), None, shown, reply))
     return answers
 
