@@ -257,8 +257,9 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
     num_tests = sum(any(reason is None for _, reason in compared) for compared in compared_of.values())
     for name, tables in means_of.items():
         ends: list[tuple[float, tuple[str, str]]] = []
-        for of_axis, table, (compared, _) in zip(of_terms, tables, compared_of[name], strict=True):
-            if len(compared):
+        has_test = any(reason is None for _, reason in compared_of[name])
+        for of_axis, table, (compared, reason) in zip(of_terms, tables, compared_of[name], strict=True):
+            if len(compared) and (reason is None or not has_test):  # like the spread
                 means = term_means(table)[compared]
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))

@@ -32,6 +32,7 @@ from hb_metrics.measurements.decisions.answers import Answer, labelled_by
 from hb_metrics.measurements.decisions.compute import cells_by_axis, decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
+from hb_metrics.measurements.decisions.results import widest_pair
 from hb_metrics.measurements.decisions.run_changes import changes, paired
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
@@ -401,6 +402,35 @@ def test_a_gate_needs_all_axes_and_the_widest_interval_counts():
     refusing = {"deaf": [None] * 10 + [0.5] * 20, "blind": [0.5] * 30}
     _, found = verdict_of(prompts, rows + rows_of(prompts, refusing, "ability"))
     assert "unanswered_gap" in failing(found, unanswered_gap=0.3)
+
+
+def test_an_axis_without_a_test_names_nobody_and_passes_no_gate(monkeypatch):
+    """Two answers have the largest gap. Clear gaps of another axis cancel out between the topics."""
+    prompts, rng = asked(40), np.random.default_rng(0)
+    old = [(0.7 if prompt.topic == "even" else 0.3) + rng.normal(0, 0.02) for prompt in prompts]
+    few = rows_of(prompts, {"deaf": [1.0, None, 1.0], "blind": [0.0, None, 0.0]}, "ability")
+    rows = few + rows_of(prompts, {"old": old, "young": [1 - value for value in old]})
+    words, found = verdict_of(prompts, rows)
+    assert found.by_part["topic even"].ends == ("old", "young")
+    assert found.by_part["topic odd"].ends == ("young", "old")
+    assert "In the topic even, decisions differ between terms: their mean is highest for old" in words
+    results = results_of(found)
+    gap = next(figure for figure in figures(results) if figure.name == "Largest gap in decisions")
+    assert gap.value == found.by_axis["age"].pair.gap.value < 0.1
+    assert "Age" in gap.meaning
+    (sentence,) = exceeded(results, [DECISIONS], {"decision_gap": 0.9})
+    assert sentence.startswith("decision_gap cannot be judged against its limit 0.9: its value is ")
+    assert sentence.endswith("(no interval: not compared, with too few answers to common questions: Ability)")
+    monkeypatch.setattr("hb_metrics.measurements.decisions.run_changes.read_answers", lambda _: (prompts, rows))
+    record = SimpleNamespace(cue="none", decisions=results.record.decisions, settings=SimpleNamespace(seed=0))
+    run = SimpleNamespace(record=record, results=results)
+    by_name = changes(run, run).by_name
+    assert by_name["Largest gap in decisions"].first == pytest.approx(gap.value)
+    for name in ("Largest gap in decisions", "Decision spread"):
+        assert (by_name[name].interval, by_name[name].reason) == (None, gap.no_interval)
+    alone = decisions(prompts, few)
+    assert alone.by_part["topic odd"].ends == ("deaf", "blind")
+    assert widest_pair(alone.by_axis)[1].gap.value == 1
 
 
 @pytest.mark.parametrize(
