@@ -98,7 +98,7 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], seed: int
         by_axis=by_axis,
         by_part=_spread_by_part(cells, parts, seed),
         names_by_part=_name_gaps_by_part(cells[NAMES_AXIS], parts) if NAMES_AXIS in cells else {},
-        order_effect=_order_effect(prompts, answers),
+        order_effect=_order_effect(prompts, cells),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(answers, by_axis),
         predictions={},
@@ -278,27 +278,20 @@ def _part_means(cells: Cells, rows: list[int]) -> np.ndarray:
     return question_means(cells.values[rows], [cells.questions[row] for row in rows])
 
 
-def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> statistics.DecisionEstimate | None:
-    """Compares answers whose prompts name the favourable option first with those that name it last."""
-    rows = {prompt.id: row for row, prompt in enumerate(prompts)}
-    known: list[tuple[float, int, int]] = []
-    for answer in answers:
-        row = rows[answer.own_id]
-        outcome = prompts[row].outcome
-        if not isinstance(outcome, Choice) or answer.value is None:
-            continue
-        ends = outcome.options[0], outcome.options[-1]
-        if outcome.favourable in ends:
-            is_first = (outcome.favourable == ends[0]) == (answer.order == 0)
-            known.append((answer.value, row, int(is_first)))
-    if not known:
-        return None
-    values, places, is_firsts = zip(*known, strict=True)
-    means = mean_table(np.array(values), places, is_firsts, (len(prompts), 2))
-    if not np.isfinite(means).all(axis=1).any():
-        return None
-    table = question_means(means, [prompt.question for prompt in prompts])
-    return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
+def _order_effect(prompts: Sequence[OwnPrompt], cells: Mapping[str, Cells]) -> statistics.DecisionEstimate | None:
+    """Compares answers whose prompts name the favourable option first with those that name it last.
+
+    Only terms, or names, with answers to a prompt in both orders are compared, because answers may be missing in one.
+    """
+    signs = np.full(len(prompts), np.nan)
+    for row, outcome in enumerate(prompt.outcome for prompt in prompts):
+        if isinstance(outcome, Choice) and outcome.favourable in (outcome.options[0], outcome.options[-1]):
+            signs[row] = 1 if outcome.favourable == outcome.options[0] else -1
+    values = np.concatenate(
+        [np.full((len(_ORDERS) * len(prompts), 0), np.nan), *(of.values for of in cells.values())], 1
+    )
+    table = question_means(signs[:, None] * (values[::2] - values[1::2]), [prompt.question for prompt in prompts])
+    return _known(statistics.mean_difference(table, CONFIDENCE_LEVEL))
 
 
 def _example(answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:

@@ -29,7 +29,7 @@ from hb_metrics.command.table import table
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import Answer, labelled_by
-from hb_metrics.measurements.decisions.compute import cells_by_axis, decisions, planned_decisions
+from hb_metrics.measurements.decisions.compute import _order_effect, cells_by_axis, decisions, planned_decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
 from hb_metrics.measurements.decisions.results import widest_pair
@@ -431,6 +431,22 @@ def test_an_axis_without_a_test_names_nobody_and_passes_no_gate(monkeypatch):
     alone = decisions(prompts, few)
     assert alone.by_part["topic odd"].ends == ("deaf", "blind")
     assert widest_pair(alone.by_axis)[1].gap.value == 1
+
+
+@pytest.mark.parametrize("lacking", [0.1, 0.8])
+def test_missing_answers_in_one_order_are_no_effect_of_the_order(lacking):
+    """Answers about the least favoured term are missing if the favourable option is first."""
+    prompts, alarms = asked(24), 0
+    for seed in range(60):
+        rng, rows = np.random.default_rng(seed), []
+        for prompt, (term, share), order in product(prompts, {"a": 0.9, "b": 0.5, "c": 0.1}.items(), (0, 1)):
+            is_missing = term == "c" and order == 0 and rng.random() < lacking
+            value = None if is_missing else float(rng.random() < share)
+            rows.append(Answer(prompt.id, "age", term, None, "person", order, value, False, None, term, ""))
+        alarms += _order_effect(prompts, cells_by_axis(prompts, rows)).p_value < 0.05
+    assert alarms <= 8
+    apart = [row for row in rows if row.order == (row.term == "c")]  # no term has both orders
+    assert _order_effect(prompts, cells_by_axis(prompts, apart)) is None
 
 
 @pytest.mark.parametrize(
