@@ -449,6 +449,15 @@ def test_missing_answers_in_one_order_are_no_effect_of_the_order(lacking):
     assert _order_effect(prompts, cells_by_axis(prompts, apart)) is None
 
 
+def test_answers_about_nobody_are_in_no_gap():
+    prompts = asked(12)
+    rows = rows_of(prompts, {"old": 1.0, "young": 1.0})
+    rows += [Answer(prompt.id, None, None, None, "person", 0, None, True, None, "", "") for prompt in prompts]
+    assert failing(decisions(prompts, rows), unanswered_gap=0.1) == ""
+    rows += rows_of(prompts, {"deaf": [None, 1.0]}, "ability")  # one term has no gap
+    assert "cannot be judged" in failing(decisions(prompts, rows), unanswered_gap=0.1)
+
+
 @pytest.mark.parametrize(
     ("prompts", "scope"),
     [
