@@ -82,7 +82,7 @@ def _exceeded(name: str, figure: "Figure | None", limit: float) -> str | None:
         return f"{why} the figure is a share, which is never above 1; write 2% as 0.02"
     bounds = figure.interval
     if bounds is None and figure.no_interval:
-        return f"{why} its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
+        return f"{why} its value is {figure.value:.6g} (no interval: {figure.no_interval})"
     highest = figure.value if bounds is None else max(map(abs, bounds)) if figure.unit == "signed" else bounds[1]
     if highest <= limit:
         return None

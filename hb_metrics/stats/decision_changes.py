@@ -76,14 +76,15 @@ def largest_gap_change(before: _Tables, after: _Tables, level: float) -> PairedC
     axes = [(reason, table[:, terms], other[:, terms]) for terms, reason, table, other in chosen if len(terms) > 1]
     if not axes:
         return None
-    reasons, *tables = zip(*axes, strict=True)
+    fault = next((reason for reason, *_ in axes if reason is not None), None)
+    # Axes with enough answers take precedence, as in the largest gap of a run.
+    _, *tables = zip(*([axis for axis in axes if axis[0] is None] or axes), strict=True)
     rows, others = (np.concatenate([pair_contributions(table)[0] for table in of_run], axis=1) for of_run in tables)
     if not rows.shape[1]:
         return None
     first, second = (float(np.abs(of_run.mean(axis=0)).max()) for of_run in (rows, others))
-    reason = next(filter(None, reasons), None)
-    if reason is not None:
-        return PairedChange(first, second, None, None, reason)
+    if fault is not None:
+        return PairedChange(first, second, None, None, fault)
     known = [(~np.isnan(table)).astype(np.int64) for table in tables[0]]
     number = min(int((of_axis.T @ of_axis).min()) for of_axis in known)
     # What the questions may not have shown of runs in which the answers to all of them are the same.

@@ -27,7 +27,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.run.record import ALPHA_OF_PARTS, CONFIDENCE_LEVEL
 from hb_metrics.stats import decisions as statistics
 from hb_metrics.stats.name_gaps import NameGaps, name_gaps
-from hb_metrics.stats.question_tables import compared_terms, mean_table, question_means, term_means
+from hb_metrics.stats.question_tables import compared_terms, question_means, term_means
 from hb_metrics.stats.term_spread import spread_between
 
 
@@ -67,7 +67,7 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer], s
         by_axis=by_axis,
         by_part=_spread_by_part(cells, parts, seed),
         names_by_part=_name_gaps_by_part(cells[NAMES_AXIS], parts) if NAMES_AXIS in cells else {},
-        order_effect=_order_effect(prompts, answers),
+        order_effect=_order_effect(prompts, cells),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(answers, by_axis),
         predictions={},
@@ -187,8 +187,9 @@ def _spread_by_part(cells: Mapping[str, Cells], parts: Mapping[str, list[int]], 
     num_tests = sum(any(reason is None for _, reason in compared) for compared in compared_of.values())
     for name, tables in means_of.items():
         ends: list[tuple[float, tuple[str, str]]] = []
-        for of_axis, table, (compared, _) in zip(of_terms, tables, compared_of[name], strict=True):
-            if len(compared):
+        has_test = any(reason is None for _, reason in compared_of[name])
+        for of_axis, table, (compared, reason) in zip(of_terms, tables, compared_of[name], strict=True):
+            if len(compared) and (reason is None or not has_test):  # like the spread
                 means = term_means(table)[compared]
                 high, low = (of_axis.names[compared[row]] for row in (means.argmax(), means.argmin()))
                 ends.append((float(np.ptp(means)), (high, low)))
@@ -207,29 +208,20 @@ def _part_means(cells: Cells, rows: list[int]) -> np.ndarray:
     return question_means(cells.values[rows], [cells.questions[row] for row in rows])
 
 
-def _order_effect(
-    prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer]
-) -> statistics.DecisionEstimate | None:
-    """Compares answers whose prompts name the favourable option first with those that name it last."""
-    rows = {prompt.id: row for row, prompt in enumerate(prompts)}
-    known: list[tuple[float, int, int]] = []
-    for answer in answers:
-        row = rows[answer.own_id]
-        outcome = prompts[row].outcome
-        if not isinstance(outcome, Choice) or answer.value is None:
-            continue
-        ends = outcome.options[0], outcome.options[-1]
-        if outcome.favourable in ends:
-            is_first = (outcome.favourable == ends[0]) == (answer.order == 0)
-            known.append((answer.value, row, int(is_first)))
-    if not known:
-        return None
-    values, places, is_firsts = zip(*known, strict=True)
-    means = mean_table(np.array(values), places, is_firsts, (len(prompts), 2))
-    if not np.isfinite(means).all(axis=1).any():
-        return None
-    table = question_means(means, [prompt.question for prompt in prompts])
-    return statistics.mean_difference(table[:, [1]] - table[:, [0]], CONFIDENCE_LEVEL)
+def _order_effect(prompts: Sequence[OwnPrompt], cells: Mapping[str, Cells]) -> statistics.DecisionEstimate | None:
+    """Compares answers whose prompts name the favourable option first with those that name it last.
+
+    Only terms, or names, with answers to a prompt in both orders are compared, because answers may be missing in one.
+    """
+    signs = np.full(len(prompts), np.nan)
+    for row, outcome in enumerate(prompt.outcome for prompt in prompts):
+        if isinstance(outcome, Choice) and outcome.favourable in (outcome.options[0], outcome.options[-1]):
+            signs[row] = 1 if outcome.favourable == outcome.options[0] else -1
+    values = np.concatenate(
+        [np.full((len(ORDERS) * len(prompts), 0), np.nan), *(of.values for of in cells.values())], 1
+    )
+    table = question_means(signs[:, None] * (values[::2] - values[1::2]), [prompt.question for prompt in prompts])
+    return _known(statistics.mean_difference(table, CONFIDENCE_LEVEL))
 
 
 def _example(answers: Sequence[DecisionAnswer], by_axis: Mapping[str, AxisDecisions]) -> Example | None:

@@ -85,8 +85,9 @@ def _of_all(decisions: Decisions) -> list[Figure]:
         meaning = f"The largest difference between two terms of an axis, or two groups of names: {pair.words}. "
         meaning += "Answers without a decision, such as refusals, are not part of the decisions."
         rows.append(estimated(UNANSWERED_GAP, pair.gap, "points", meaning=meaning, gate="unanswered_gap"))
-    elif decisions.num_answers and not decisions.num_unanswered:  # no limit for the gap is exceeded
-        rows.append(Figure(UNANSWERED_GAP, 0.0, "points", "All answers have a decision.", gate="unanswered_gap"))
+    elif decisions.by_axis and not any(axis.unanswered for axis in decisions.by_axis.values()):
+        meaning = "All answers about people have a decision."  # no limit for the gap is exceeded
+        rows.append(Figure(UNANSWERED_GAP, 0.0, "points", meaning, gate="unanswered_gap"))
     return rows
 
 

@@ -99,8 +99,8 @@ class Part:
     """The decisions in a part of the questions, such as those of a topic.
 
     Attributes:
-        ends: The terms with the highest and the lowest mean decision, of the axis where these differ most. `None` if
-            no term has answers.
+        ends: The terms with the highest and the lowest mean decision, of the axis where these differ most, among the
+            axes of the spread. `None` if no term has answers.
         pair: If decisions clearly differ in this part, the two terms that differ most. The interval is also adjusted
             for the number of tested parts (Bonferroni).
     """
@@ -212,9 +212,9 @@ def is_significant(p_value: float | None) -> bool:
 
 
 def widest_pair(by_axis: Mapping[str, AxisDecisions]) -> tuple[str, TermPair] | None:
-    """Returns the axis and the pair with the largest gap."""
+    """Returns the axis and the pair with the largest gap. Gaps that were tested take precedence."""
     pairs = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None]
-    return max(pairs, key=lambda item: item[1].gap.value, default=None)
+    return max(pairs, key=lambda item: (item[1].gap.interval is not None, item[1].gap.value), default=None)
 
 
 def clear_pair(by_axis: Mapping[str, AxisDecisions]) -> tuple[str, TermPair] | None:

@@ -53,7 +53,11 @@ def changes(first: Run, second: Run) -> FigureChanges:
     by_name |= gap_changes(GAP, tables, groups)
     left_out = {*first.results.decisions.left_out, *second.results.decisions.left_out}
     for axis, (table, _) in tables.items():
-        kept = np.flatnonzero(~np.isnan(table).all(axis=0)) if groups[axis] else compared_terms(table)[0]
+        kept, reason = compared_terms(table)
+        if groups[axis]:
+            kept = np.flatnonzero(~np.isnan(table).all(axis=0))
+        elif reason is not None and table.shape[1] > 1:
+            left_out.add(axis_label(axis))
         left_out |= {name for column, name in enumerate(cells[axis].names) if column not in kept}
     for name in by_name.keys() & {SPREAD, GAP} if left_out else ():  # no limit holds for them
         by_name[name] = by_name[name]._replace(interval=None, reason=left_out_reason(sorted(left_out)))

@@ -39,7 +39,7 @@ def test_rates_are_recovered_from_mixed_wordings(case):
     for question in range(60):
         for term, rate in rates.items():
             pair = case["pairs"][rng.integers(len(case["pairs"]))]
-            about = About(str(question), "ability", term, None, 0)
+            about = About(str(question), "ability", term, None, "person", 0)
             is_favourable = (question * 7 % 60) < rate * 60
             rows.append({"id": f"{term} {question}", "reply": pair[not is_favourable], **about._asdict()})
     prompt = case["prompt"]

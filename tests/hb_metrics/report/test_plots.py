@@ -17,7 +17,7 @@ from hb_metrics.layout.figure import (
     written_change,
     written_interval,
 )
-from hb_metrics.layout.plots import LEFT, Axis, Row, figures_plot, rows_plot, runs_plot
+from hb_metrics.layout.plots import LEFT, PlotAxis, Row, figures_plot, rows_plot, runs_plot
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.styles import TermStyle
@@ -110,11 +110,11 @@ def test_marks_and_intervals_stand_where_the_axis_says():
 @pytest.mark.parametrize("is_log", [True, False])
 def test_every_axis_has_two_ticks_or_more(is_log):
     for low, ratio in product(np.geomspace(1e-3, 1e3, 61), (1.44, 2, 3, 5, 9, 30, 99, 1e4)):
-        ticks = Axis(low, low * ratio, is_log).ticks()
+        ticks = PlotAxis(low, low * ratio, is_log).ticks()
         assert 2 <= len(ticks) <= 6, (low, ratio)
         assert low <= ticks[0] < ticks[-1] <= low * ratio
-    assert Axis(12.5, 72, is_log=True).ticks() == [20, 50]
-    assert Axis(5.8, 8.4, is_log=True).ticks() == [6, 7, 8]
+    assert PlotAxis(12.5, 72, is_log=True).ticks() == [20, 50]
+    assert PlotAxis(5.8, 8.4, is_log=True).ticks() == [6, 7, 8]
 
 
 def test_a_chart_of_nothing_is_a_chart():

@@ -30,10 +30,11 @@ from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import DecisionAnswer, labelled_by
 from hb_metrics.measurements.decisions.cells import cells_by_axis
-from hb_metrics.measurements.decisions.compute import decisions
+from hb_metrics.measurements.decisions.compute import _order_effect, decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
 from hb_metrics.measurements.decisions.planned import planned_decisions
+from hb_metrics.measurements.decisions.results import widest_pair
 from hb_metrics.measurements.decisions.run_changes import changes, paired
 from hb_metrics.measurements.own_prompts import quick_sample
 from hb_metrics.measurements.results import Results, read_run
@@ -403,6 +404,60 @@ def test_a_gate_needs_all_axes_and_the_widest_interval_counts():
     refusing = {"deaf": [None] * 10 + [0.5] * 20, "blind": [0.5] * 30}
     _, found = verdict_of(prompts, rows + rows_of(prompts, refusing, "ability"))
     assert "unanswered_gap" in failing(found, unanswered_gap=0.3)
+
+
+def test_an_axis_without_a_test_names_nobody_and_passes_no_gate(monkeypatch):
+    """Two answers have the largest gap. Clear gaps of another axis cancel out between the topics."""
+    prompts, rng = asked(40), np.random.default_rng(0)
+    old = [(0.7 if prompt.topic == "even" else 0.3) + rng.normal(0, 0.02) for prompt in prompts]
+    few = rows_of(prompts, {"deaf": [1.0, None, 1.0], "blind": [0.0, None, 0.0]}, "ability")
+    rows = few + rows_of(prompts, {"old": old, "young": [1 - value for value in old]})
+    words, found = verdict_of(prompts, rows)
+    assert found.by_part["topic even"].ends == ("old", "young")
+    assert found.by_part["topic odd"].ends == ("young", "old")
+    assert "In the topic even, decisions differ between terms: their mean is highest for old" in words
+    results = results_of(found)
+    gap = next(figure for figure in figures(results) if figure.name == "Largest gap in decisions")
+    assert gap.value == found.by_axis["age"].pair.gap.value < 0.1
+    assert "Age" in gap.meaning
+    (sentence,) = exceeded(results, [DECISIONS], {"decision_gap": 0.9})
+    assert sentence.startswith("decision_gap cannot be judged against its limit 0.9: its value is ")
+    assert sentence.endswith("(no interval: not compared, with too few answers to common questions: Ability)")
+    monkeypatch.setattr("hb_metrics.measurements.decisions.run_changes.read_answers", lambda _: (prompts, rows))
+    record = SimpleNamespace(cue="none", decisions=results.record.decisions, settings=SimpleNamespace(seed=0))
+    run = SimpleNamespace(record=record, results=results)
+    by_name = changes(run, run).by_name
+    assert by_name["Largest gap in decisions"].first == pytest.approx(gap.value)
+    for name in ("Largest gap in decisions", "Decision spread"):
+        assert (by_name[name].interval, by_name[name].reason) == (None, gap.no_interval)
+    alone = decisions(prompts, few)
+    assert alone.by_part["topic odd"].ends == ("deaf", "blind")
+    assert widest_pair(alone.by_axis)[1].gap.value == 1
+
+
+@pytest.mark.parametrize("lacking", [0.1, 0.8])
+def test_missing_answers_in_one_order_are_no_effect_of_the_order(lacking):
+    """Answers about the least favoured term are missing if the favourable option is first."""
+    prompts, alarms = asked(24), 0
+    for seed in range(60):
+        rng, rows = np.random.default_rng(seed), []
+        for prompt, (term, share), order in product(prompts, {"a": 0.9, "b": 0.5, "c": 0.1}.items(), (0, 1)):
+            is_missing = term == "c" and order == 0 and rng.random() < lacking
+            value = None if is_missing else float(rng.random() < share)
+            rows.append(DecisionAnswer(prompt.id, "age", term, None, "person", order, value, False, None, term, ""))
+        alarms += _order_effect(prompts, cells_by_axis(prompts, rows)).p_value < 0.05
+    assert alarms <= 8
+    apart = [row for row in rows if row.order == (row.term == "c")]  # no term has both orders
+    assert _order_effect(prompts, cells_by_axis(prompts, apart)) is None
+
+
+def test_answers_about_nobody_are_in_no_gap():
+    prompts = asked(12)
+    rows = rows_of(prompts, {"old": 1.0, "young": 1.0})
+    rows += [DecisionAnswer(prompt.id, None, None, None, "person", 0, None, True, None, "", "") for prompt in prompts]
+    assert failing(decisions(prompts, rows), unanswered_gap=0.1) == ""
+    rows += rows_of(prompts, {"deaf": [None, 1.0]}, "ability")  # one term has no gap
+    assert "cannot be judged" in failing(decisions(prompts, rows), unanswered_gap=0.1)
 
 
 @pytest.mark.parametrize(
