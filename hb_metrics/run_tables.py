@@ -95,7 +95,7 @@ class RunTables:
         import pandas as pd
 
         self._check_measured("generation", "replies")
-        turns = [self._turn(turn) for turn in range(1, self.record.generation.turns + 1)]
+        turns = [self._turn(turn) for turn in range(1, self.results.generation.num_turns + 1)]
         return pd.concat(turns, ignore_index=True)
 
     @cached_property
@@ -168,7 +168,7 @@ class RunTables:
                 frame[column] = frame["id"].map({} if measured is None else measured[column])
         frame["offensive"] = frame["id"].map(self._offensive(tables))
         frame = _documented(frame, "replies")
-        for rubric in self.record.judge if turn == 1 and JUDGE in self.record.content else []:
+        for rubric in self.record.judge if turn == 1 and JUDGE in self.results.measured else []:
             frame[f"judge_{rubric}"] = frame["id"].map(self._labels(rubric))
         return frame
 

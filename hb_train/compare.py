@@ -23,14 +23,14 @@ from typing import Any, Literal, get_args
 from transformers.hf_argparser import string_to_bool
 
 from hb_dataset.command_line import CommandParser
-from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.arguments import parse_arguments, wanted_measurements
 from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.models.chats import ChatOptions, chat_messages, render_chats
 from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.report.changes import run_changes
-from hb_metrics.report.no_worse import read_margins, verdicts
+from hb_metrics.report.no_worse import check_margins, read_margins, verdicts
 from hb_train.debias_table import write_debias_table
 from hb_train.training.models import check_trainable
 from hb_train.training.options import check_least, first_line, has_fast_bfloat16, run_script
@@ -93,10 +93,13 @@ def compare_tuning(options: argparse.Namespace) -> None:
         raise ValueError("mixtures lack most figures that no_worse_than judges; omit one of the two options")
     steps, runs = _tuning_steps(options)
     _check_steps(steps, is_published=bool(options.push_to_hub))
+    settings = _parsed(steps[0])
+    measured = wanted_measurements(settings)
+    check_margins(margins, {name: unit for part in measured for name, unit in part.margin_units(settings).items()})
     run_step(*steps[0])
     if margins:
         run = read_run(runs["before"])
-        verdicts(run_changes(run, run, ("before", "after")), margins)  # raises an error if a figure does not exist
+        verdicts(run_changes(run, run, ("before", "after")), margins)  # raises an error if a figure has no value
     for step in steps[1:]:
         run_step(*step)
     folder = Path(options.output_dir)

@@ -28,6 +28,7 @@ from tqdm.auto import tqdm
 
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.models.processes import process_state
+from hb_metrics.run.replies import LeftOutError
 from hb_metrics.run.run_folder import SHARD_RUN, run_differences, run_digest, set_aside
 
 LATEST = 90  # the maximum number of seconds to wait for a file from another machine
@@ -119,6 +120,7 @@ def fill_shards(
 
     Raises:
         FileNotFoundError: The main process does not see a shard that another process wrote.
+        LeftOutError: `compute` raised this error on any process. It is raised on all of them.
     """
     state = process_state()
     run = run_digest(shards[0].path.parent) if shards and state.is_main_process else ""
@@ -127,16 +129,21 @@ def fill_shards(
     missing, run = broadcast_object_list([missing, run])  # the record may not be visible on other machines yet
     mine = missing[state.process_index :: state.num_processes]
     total = sum(len(shards[index].rows) for index in mine)
+    fault: LeftOutError | None = None
     with _progress(total, label, unit, shown=state.is_main_process) as advance:
         tables = compute(mine, advance)
         try:
             for index, table in zip(mine, tables, strict=True):
                 marks = _marks(shards[index], run, ids, inputs)
                 _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks))
+        except LeftOutError as error:  # the other processes finish their shards first
+            fault = error
         finally:  # if a write fails, stop the generator, whose threads may still be computing further tables
             if isinstance(tables, Generator):
                 tables.close()
-    state.wait_for_everyone()
+    for of_process in gather_object([fault]):  # waits for all processes
+        if of_process is not None:
+            raise of_process
     if state.is_main_process:  # later steps read the folder, and would not notice that a shard is missing
         _await_shards(shards)
 

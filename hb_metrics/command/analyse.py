@@ -6,15 +6,17 @@
 command does not import torch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hb_dataset.command_line import CommandParser
 from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.record import Record
+from hb_metrics.run.replies import LeftOutError
 from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, hold_folder, read_record, write_json
 from hb_metrics.run.tables import Tables
 
@@ -31,19 +33,44 @@ def analyse(folder: Path) -> Results:
 
     Raises:
         ValueError: The folder contains no run, or one of its tables is missing or damaged.
+        LeftOutError: A measurement is impossible. The others are written before this error is raised.
     """
-    record = Record(read_record(folder))
+    record, left_out = Record(read_record(folder)), dict[str, str]()
     with hold_folder(folder):
         results = Results(record)
         for measurement in MEASUREMENTS:
             if measurement.name in record.layout.measurements:
-                results = results.with_(measurement.name, measurement.parts.compute(Run(Tables(folder), results)))
-        write_results(results, folder)
+                try:
+                    check_read(measurement, left_out)
+                    results = results.with_(measurement.name, measurement.parts.compute(Run(Tables(folder), results)))
+                except LeftOutError as error:
+                    left_out[measurement.name] = left_out_sentence(measurement, error)
+        write_results(results, folder, left_out)
+    if left_out:
+        raise LeftOutError("\n".join(left_out.values()))
     return results
 
 
-def write_results(results: Results, folder: Path) -> None:
-    """Writes results.json and the report, and prints the report's sentences about the model."""
+def check_read(measurement: Measurement, left_out: Collection[str]) -> None:
+    """Raises `LeftOutError` if the measurement reads a measurement in `left_out`."""
+    for name in measurement.reads:
+        if name in left_out:
+            raise LeftOutError(f"it reads the results of {name}, which are missing")
+
+
+def left_out_sentence(measurement: Measurement, error: LeftOutError) -> str:
+    return f"{measurement.title}: no results, because {error}."
+
+
+def write_results(results: Results, folder: Path, left_out: Mapping[str, str]) -> None:
+    """Writes results.json and the report, and prints the report's sentences about the model.
+
+    `left_out` contains, by name, a sentence for each measurement that was impossible. If there are no results, nothing
+    is written.
+    """
+    if not results.measured:
+        return
+    results = results.without(left_out) if left_out else results
     write_json(folder / RESULTS_FILE, results.content())
     for answer in write_run_report(Run(Tables(folder), results), folder / REPORT_FILE):
         print("\n" + filled(answer))

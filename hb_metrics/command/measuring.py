@@ -5,10 +5,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from hb_metrics.command.analyse import write_results
+from hb_metrics.command.analyse import check_read, left_out_sentence, write_results
 from hb_metrics.command.arguments import wanted_measurements
 from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceeded, write_gates
-from hb_metrics.command.planning import choose_measurements, connect, default_folder, describe_run, load, read_files
+from hb_metrics.command.planning import (
+    choose_measurements,
+    connect,
+    default_folder,
+    describe_run,
+    load,
+    read_files,
+    recorded_settings,
+)
 from hb_metrics.command.run_prompts import own_prompt_rows, read_prompts
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements.measurement import Measurement, Planned, Task
@@ -16,6 +24,7 @@ from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
 from hb_metrics.run.record import Record
+from hb_metrics.run.replies import LeftOutError
 from hb_metrics.run.run_folder import (
     OWN_PROMPTS_FILE,
     PROMPTS_FILE,
@@ -23,6 +32,7 @@ from hb_metrics.run.run_folder import (
     RESULTS_FILE,
     SECONDS_FILE,
     check_run_or_empty,
+    check_settings,
     hold_folder,
     open_run,
     read_seconds,
@@ -37,6 +47,8 @@ def measure(settings: Settings) -> Path:
     """Runs the measurements and returns the path of the report.
 
     Raises:
+        LeftOutError: A measurement was impossible, for example because its judge failed. The report of the others is
+            written before this error is raised.
         GateError: A figure exceeds its limit. The report is written before this error is raised.
     """
     prompts = read_prompts(settings)
@@ -50,7 +62,11 @@ def measure(settings: Settings) -> Path:
     state = process_state()
     check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings)).expanduser()  # PyArrow would expand ~
-    check_run_or_empty(folder)  # before a model is loaded
+    # All that is cheap to check is checked before a model is loaded.
+    check_run_or_empty(folder)
+    check_settings(folder, recorded_settings(settings))
+    for measurement in wanted:
+        measurement.check_classifiers(settings)
     served = connect(settings, folder)
     # On each machine, the first process prepares and caches the embedded models for the other processes.
     with state.local_main_process_first():
@@ -71,9 +87,9 @@ def measure(settings: Settings) -> Path:
                 write_table(folder / OWN_PROMPTS_FILE, own_prompt_rows(settings))
         state.wait_for_everyone()
         check_same_folder(folder)
-        results = _measure(task, measurements, planned, Results(Record(run)))
+        results, left_out = _measure(task, measurements, planned, Results(Record(run)))
         if state.is_main_process:
-            write_results(results, folder)
+            write_results(results, folder, left_out)
         state.wait_for_everyone()
     if state.is_main_process:
         failed = {sentence.split()[0]: sentence for sentence in exceeded(results, measurements, gates)}
@@ -82,6 +98,8 @@ def measure(settings: Settings) -> Path:
             write_gates(folder / GATES_FILE, [(name not in failed, text) for name, text in shown.items()])
         else:
             (folder / GATES_FILE).unlink(missing_ok=True)  # of an earlier start of this run
+        if left_out:
+            raise LeftOutError("\n".join(left_out.values()))
         if failed:
             raise GateError("\n".join(failed.values()))
     return folder / REPORT_FILE
@@ -89,14 +107,27 @@ def measure(settings: Settings) -> Path:
 
 def _measure(
     task: Task, measurements: Sequence[Measurement], planned: Mapping[str, Planned], results: Results
-) -> Results:
+) -> tuple[Results, dict[str, str]]:
+    """Runs the measurements. Returns their results, and a sentence for each measurement that was impossible."""
+    from hb_metrics.models.processes import of_main_process
+
+    left_out: dict[str, str] = {}
     is_finished = (task.folder / RESULTS_FILE).is_file()  # the report of a finished run is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
-        started = time.perf_counter()
-        planned[measurement.name].collect()
-        if task.state.is_main_process:
-            results = results.with_(measurement.name, measurement.parts.compute(Run(task.tables, results)))
+        started, sentence = time.perf_counter(), None
+        try:
+            check_read(measurement, left_out)
+            planned[measurement.name].collect()
+            if task.state.is_main_process:
+                results = results.with_(measurement.name, measurement.parts.compute(Run(task.tables, results)))
+        except LeftOutError as error:
+            sentence = left_out_sentence(measurement, error)
+        sentence = of_main_process(sentence)  # the only process that computes results
+        if sentence is not None:
+            left_out[measurement.name] = sentence
+            task.state.print(sentence)
+            continue
         seconds = time.perf_counter() - started
         task.state.print(f"{measurement.title} measured in {seconds:.0f} s")
         if task.state.is_main_process:
@@ -108,7 +139,7 @@ def _measure(
             print("\n" + "\n".join(figure_lines(figures)), flush=True)
             if not is_finished and number < len(measurements):
                 _report_so_far(results, measurements[number:], task.folder)
-    return results
+    return results, left_out
 
 
 def _report_so_far(results: Results, to_come: Sequence[Measurement], folder: Path) -> None:

@@ -147,7 +147,7 @@ def _costs(
 
 def _price(run: Run, table: pa.Table, price_in: float, price_out: float) -> float:
     """Returns the price of a conversation, from prices per million tokens and the server's counts of tokens."""
-    later = range(2, run.record.generation.turns + 1)
+    later = range(2, run.results.generation.num_turns + 1)
     price = 0.0
     for of_turn in (table, *(run.tables.turn(turn).read(REPLIES) for turn in later)):
         for name, per_million in (("tokens_in", price_in), ("tokens_out", price_out)):

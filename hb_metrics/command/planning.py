@@ -97,10 +97,9 @@ def describe_run(task: Task, measurements: Sequence[Measurement], planned: Mappi
     """
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
-    without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model
     run: dict[str, object] = {
         "layout": {"version": LAYOUT, "measurements": [measurement.name for measurement in measurements]},
-        "settings": {name: value for name, value in settings.values().items() if name not in without},
+        "settings": recorded_settings(settings),
         "model": task.engine.identity(),
         "data": {
             **_source_of(settings, prompts),
@@ -121,6 +120,11 @@ def describe_run(task: Task, measurements: Sequence[Measurement], planned: Mappi
     for measurement in measurements:
         run |= planned[measurement.name].record
     return {**run, "versions": package_versions()}
+
+
+def recorded_settings(settings: Settings) -> dict[str, object]:
+    without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model
+    return {name: value for name, value in settings.values().items() if name not in without}
 
 
 def _source_of(settings: Settings, prompts: "pa.Table") -> dict[str, object]:

@@ -67,6 +67,16 @@ class Task:
         return {"device": device, "trust_remote_code": run.trust_remote_code, "judge": judge}
 
 
+def label_options(settings: Settings) -> dict[str, Any]:
+    """Returns the options with which only the labels of classifiers are loaded."""
+    from hb_metrics.collect.judges.judge import JudgeSource, check_judge
+
+    run = settings.run
+    source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed)
+    judge = partial(check_judge, source=source, trust_remote_code=run.trust_remote_code)
+    return {"device": "cpu", "trust_remote_code": run.trust_remote_code, "judge": judge, "weights": False}
+
+
 def classifier_record(classifier: "Classifier", **more: Any) -> dict[str, object]:
     """Describes a classifier for run.json."""
     first = {name: getattr(classifier, name) for name in ("name", "is_embedded", "digest")}
@@ -134,6 +144,9 @@ class Measurement:
             `MEASUREMENTS`.
         tasks: The names of the measurement's figures in the Hub's evaluation results (`Figure.task`).
         gates: The names of other figures to which `--fail_above` can apply (`Figure.gate`).
+        paired: The names in `--no_worse_than` of the whole run's figures that are no shares and whose changes between
+            runs have intervals.
+        paired_shares: The names of such figures that are shares.
     """
 
     name: ClassVar[str]
@@ -146,6 +159,8 @@ class Measurement:
     reads: ClassVar[tuple[str, ...]] = ()
     tasks: ClassVar[tuple[str, ...]] = ()
     gates: ClassVar[tuple[str, ...]] = ()
+    paired: ClassVar[tuple[str, ...]] = ()
+    paired_shares: ClassVar[tuple[str, ...]] = ()
 
     def read_files(self, settings: Settings, prompts: "pa.Table") -> Any:
         """Reads the files in the measurement's options before the model is loaded, for `plan`.
@@ -153,6 +168,14 @@ class Measurement:
         Raises:
             ValueError: An option is missing, a file is not valid, or the prompts do not suit the measurement.
             OSError: A file does not exist.
+        """
+
+    def check_classifiers(self, settings: Settings) -> None:
+        """Checks, before the model is loaded, whether the measurement's classifiers exist and have the right labels.
+
+        Raises:
+            ValueError: The labels do not suit the measurement.
+            OSError: A classifier does not exist.
         """
 
     def plan(self, task: Task, files: Any) -> Planned:
@@ -182,6 +205,10 @@ class Measurement:
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
         """Returns the names of figures (`Figure.key`) for `--fail_above`. They must be known before the model runs."""
         return (*self.tasks, *self.gates)
+
+    def margin_units(self, settings: Settings) -> Mapping[str, str]:
+        """Returns the units of the margins in `--no_worse_than`, by the name of the figure: "pt" for shares, or ""."""
+        return dict.fromkeys(self.paired, "") | dict.fromkeys(self.paired_shares, "pt")
 
     def figure_settings(self, record: "Record") -> list[str]:
         """Returns the settings on which the figures depend, in words, for the Hub's evaluation results."""

@@ -1,5 +1,6 @@
 """Reads finished runs. Each measurement defines its own results, as dataclasses."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
@@ -50,6 +51,11 @@ class Results:
 
     def with_(self, measurement: str, results: object) -> "Results":
         return Results(**{**vars(self), measurement: results})
+
+    def without(self, left_out: Mapping[str, str]) -> "Results":
+        """Adds sentences to the record that state why the run lacks measurements, by their names."""
+        content, known = self.record.content, self.record.content.get("left_out", {})
+        return Results(**{**vars(self), "record": Record({**content, "left_out": {**known, **left_out}})})
 
     def content(self) -> dict[str, Any]:
         """Returns the content of results.json."""

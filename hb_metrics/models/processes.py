@@ -7,13 +7,15 @@ to the layer's device.
 import os
 from collections import Counter
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import torch
 from accelerate import PartialState
-from accelerate.utils import parse_flag_from_env
+from accelerate.utils import broadcast_object_list, parse_flag_from_env
 from torch import nn
+
+T = TypeVar("T")
 
 # The maximum time that a process waits for another process.
 _WAIT = timedelta(days=7)
@@ -30,6 +32,12 @@ def process_state() -> PartialState:
         # other alignments in memory, which changes the last digit of some products.
         state.device = torch.device("cpu")
     return state
+
+
+def of_main_process(value: T) -> T:
+    """Returns the main process's value on all processes. Call it on all processes."""
+    (shared,) = broadcast_object_list([value])
+    return shared
 
 
 def is_lost_process(error: RuntimeError) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hb_dataset.command_line import did_you_mean
+from hb_dataset.command_line import check_known, did_you_mean
 from hb_metrics.layout.figure import written_change
 from hb_metrics.layout.numbers import fixed, signed_share
 from hb_metrics.report.changes import ChangeRow, RunChanges
@@ -50,6 +50,22 @@ def read_margins(words: Sequence[str]) -> dict[str, Margin]:
     return margins
 
 
+def check_margins(margins: Mapping[str, Margin], units: Mapping[str, str]) -> None:
+    """Checks margins before any run exists. `units` are those of `Measurement.margin_units`."""
+    for name, margin in margins.items():
+        fault = f"no_worse_than names the figure '{name}', which the runs do not have or whose changes have no interval"
+        check_known(name, units, fault)
+        _check_unit(name, margin, units[name])
+
+
+def _check_unit(name: str, margin: Margin, unit: str) -> None:
+    if margin.unit not in ("%", unit):
+        raise ValueError(
+            f"no_worse_than contains {name}={margin.text}, but the figure is {'' if unit else 'not '}a share; write, "
+            f"for example, {name}=1{unit} or {name}=5%"
+        )
+
+
 def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict]:
     rows = {row.key: row for row in changes.rows if not row.figure.part_of}
     allowed = [row.key for row in changes.main]
@@ -70,12 +86,7 @@ def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict
 
 
 def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
-    if margin.unit != "%" and row.is_share != (margin.unit == "pt"):
-        kind, unit = ("a share", "pt") if row.is_share else ("not a share", "")
-        raise ValueError(
-            f"no_worse_than contains {row.key}={margin.text}, but the figure is {kind}; write, for example, "
-            f"{row.key}=1{unit} or {row.key}=5%"
-        )
+    _check_unit(row.key, margin, "pt" if row.is_share else "")
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
     if bounds is None:
         why = (

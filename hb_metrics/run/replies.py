@@ -67,13 +67,23 @@ def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
     return Replies(*(list(compress(column, chosen)) for column in replies))
 
 
+class LeftOutError(ValueError):
+    """A measurement is impossible, for example because its judge fails. The run's other measurements are possible."""
+
+
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
     if not answered.any():
-        raise ValueError(
+        raise LeftOutError(
             f"the judge did not choose a label for any of the {len(answered):,} texts; set --judge_model to a model "
             "that follows instructions better"
         )
     return chosen_replies(replies, answered)
+
+
+def are_comparable(replies: Replies) -> bool:
+    """Returns whether a template has replies for two terms."""
+    cells = {*zip(replies.templates, replies.axes, replies.descriptors, strict=True)}
+    return len(cells) > len({*replies.templates})
 
 
 def verdicts(probabilities: np.ndarray) -> np.ndarray:

@@ -187,6 +187,21 @@ def open_run(folder: Path, run: dict[str, object]) -> None:
     recorded = read_json(path)
     if "layout" in run:  # only runs of `measure` record a layout
         check_layout(folder, recorded)
+    _check_equal(folder, recorded, run)
+
+
+def check_settings(folder: Path, settings: Mapping[str, object]) -> None:
+    """Compares settings with those of the run in the folder, if there is one, before the rest of its record is known.
+
+    Raises:
+        ValueError: The folder contains a run with other settings.
+    """
+    if (folder / RUN_FILE).exists():
+        recorded = read_record(folder)
+        _check_equal(folder, recorded, {**recorded, "settings": dict(settings)})
+
+
+def _check_equal(folder: Path, recorded: Mapping[str, object], run: Mapping[str, object]) -> None:
     if different := "\n".join(run_differences(recorded, run, "there", "here")):
         raise ValueError(
             f"output_dir '{folder}' contains a run with other settings:\n{different}\n"

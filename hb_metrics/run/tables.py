@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hb_metrics.run.replies import Replies, later_replies, nonempty_replies, with_prompts
+from hb_metrics.run.replies import Replies, are_comparable, later_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
     PERPLEXITIES,
     PROMPTS_FILE,
@@ -146,10 +146,13 @@ class Tables:
         return nonempty_replies(self.reply_table())
 
     def turns(self) -> list[Replies]:
-        """Reads the non-empty replies of each turn, all in the order of the first turn."""
+        """Reads the non-empty replies of each turn that can be measured, all in the order of the first turn."""
         turns = [self.replies()] if self.has(REPLIES) else []
         while turns and (later := self.turn(len(turns) + 1)).has(REPLIES):
-            turns.append(later_replies(turns[0], later.read(REPLIES)))
+            replies = later_replies(turns[0], later.read(REPLIES))
+            if not are_comparable(replies):
+                break
+            turns.append(replies)
         return turns
 
     def scores(self) -> pa.Table:

@@ -16,8 +16,10 @@ from hb_dataset import load_table
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.collect.judges.rubric import read_rubric
+from hb_metrics.command.arguments import default_settings
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
@@ -470,6 +472,13 @@ def write_tuning_runs(root):
 def _below_zero(results):
     results["generation"]["debiased"]["by_axis"][AXES[1]] = -1.5
     results["generation"]["gen_bias"]["intervals"]["by_axis"][AXES[1]] = [-4.0, 1.0]
+
+
+def check_margins(changes):
+    """Checks that `--no_worse_than` accepts the figures of two runs, in their units, before the runs exist."""
+    units = {name: unit for part in MEASUREMENTS for name, unit in part.margin_units(default_settings()).items()}
+    assert changes.main
+    assert {row.key: "pt" if row.is_share else "" for row in changes.main}.items() <= units.items()
 
 
 def _tune(results, *, model, tag, perplexity, scale):

@@ -14,7 +14,7 @@ from hb_dataset import load_table
 from hb_metrics.command.export_prompts import main as export_prompts
 from hb_metrics.layout.numbers import bias
 from hb_metrics.models.layout import TUNING_FILE, BiasTuning
-from hb_metrics.run.run_folder import write_json
+from hb_metrics.run.run_folder import LAYOUT, write_json
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.runs_here import measure_here, refusal
 
@@ -144,6 +144,32 @@ def test_a_folder_is_checked_before_the_model_is_loaded(vocabulary, tmp_path, mo
     (tmp_path / "run").touch()
     message = refusal("--model", "no/such", "--vocabulary_dir", vocabulary, "--output_dir", "~/run")
     assert f"'{tmp_path / 'run'}' is not a folder" in message
+
+
+def test_classifiers_gates_and_settings_are_checked_before_the_model_is_loaded(vocabulary, save_classifier, tmp_path):
+    own, out, text = save_classifier("calm", "loud"), tmp_path / "run", tmp_path / "text.csv"
+    text.write_text("prompt,outcome,favourable\nWrite to {person}.,text,kind\n")
+    (tmp_path / "clusters.yaml").write_text("clusters:\n  Odd: [Nonesuch]\n")
+    refused = {
+        ("--fail_above", "nonsense=1"): "names the figure 'nonsense', which this run does not have",
+        ("--style_classifier", "no/classifier"): "'no/classifier' does not exist",
+        ("--style_classifier", own, "--style_clusters", tmp_path / "clusters.yaml"): "names the style 'Nonesuch'",
+        ("--style_clusters", tmp_path / "clusters.yaml"): "names the style 'Nonesuch'",
+        ("--offensiveness_classifier", own): "cannot tell which label",
+        ("--offensiveness_classifier", "judge:nowhere"): "nowhere",
+        ("--measurements", "regard", "--regard_classifier", own): "a regard classifier must have the labels",
+        ("--measurements", "regard", "--regard_classifier", "judge:refusal"): "write a rubric with the labels",
+        ("--style_classifier", "judge:style_clusters", "--judge_model", "no/judge"): "'no/judge' does not exist",
+        ("--judge", "offensive", "--judge_model", "no/judge"): "'no/judge' does not exist",
+        ("--prompts", text, "--style_classifier", own): "the favourable label 'kind' is a label of 0 judges",
+    }
+    for options, message in refused.items():
+        assert message in refusal("--model", "no/such", "--vocabulary_dir", vocabulary, "--output_dir", out, *options)
+    assert not out.exists()
+    out.mkdir()
+    run = {"layout": {"version": LAYOUT, "measurements": []}, "settings": {"seed": 1}}
+    (out / "run.json").write_text(json.dumps(run))
+    assert "settings.seed is 1 there and 0 here" in refusal("--model", "no/such", "--output_dir", out)
 
 
 @pytest.mark.parametrize("options", [["--axes", "age"], ["--sample", 1], ["--sample", 2, "--cue", "history"]])

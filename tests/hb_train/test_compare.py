@@ -161,8 +161,14 @@ def test_only_a_model_with_a_tag_is_measured_without_it(words, tags, noted, save
 def test_margins_are_checked_before_anything_is_generated(noted, save_small_model, tmp_path):
     write_files(tmp_path / "before", 0)
     options = ["--compare", "--model", str(save_small_model("gpt2")), "--output_dir", str(tmp_path), "--no_worse_than"]
-    refused = ("refusals", "as figure=margin", []), ("offensive_reply=1pt", "did you mean", ["measure"])
-    for margin, message, steps in refused:
+    refused = {
+        "refusals": ("as figure=margin", []),
+        "offensive_reply=1pt": ("did you mean 'offensive_replies'", []),
+        "refusals=1": ("but the figure is a share; write, for example, refusals=1pt", []),
+        "likelihood_bias=1pt": ("which the runs do not have", []),
+        "needs_taken_up=1pt": ("is missing from before", ["measure"]),  # the made run lacks this measurement
+    }
+    for margin, (message, steps) in refused.items():
         with pytest.raises(SystemExit, match=message):
             tune([*options, margin])
         assert [name for name, _ in noted] == steps

@@ -26,9 +26,13 @@ class Classification(NamedTuple):
     truncated: np.ndarray
 
 
+def _not_loaded(texts: list[str]) -> Classification:
+    raise RuntimeError("only the classifier's labels were loaded")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Classifier:
-    """A loaded classifier.
+    """A loaded classifier, or only its labels.
 
     Attributes:
         digest: The Hub commit, or a SHA-256 digest of the classifier's files.
@@ -54,7 +58,7 @@ class Classifier:
     temperature: float = 1.0
     notes: tuple[str, ...] = ()
     judge: dict[str, Any] | None = None
-    classify_distinct: Callable[[list[str]], Classification]
+    classify_distinct: Callable[[list[str]], Classification] = _not_loaded
     classify_by_key: Callable[[Sequence[str], Sequence[str]], Classification] | None = None
     cost: Callable[[], dict[str, int]] | None = None
 

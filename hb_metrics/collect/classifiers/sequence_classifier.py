@@ -14,6 +14,7 @@ from hb_metrics.collect.units import alike_units, map_units
 from hb_metrics.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.models.loading import model_from, read_config, tokenizer_from
 from hb_metrics.models.memory import run_batch
+from hb_metrics.run.replies import LeftOutError
 
 MAX_POSITIONS = 2048  # the maximum number of tokens in a batch
 
@@ -23,7 +24,7 @@ def normalised(classifier: Classifier) -> Classifier:
         probabilities, truncated = classifier.classify_distinct(texts)
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
-            raise ValueError(f"classifier '{classifier.name}' assigns probability 0 to all labels; check its weights")
+            raise LeftOutError(f"classifier '{classifier.name}' assigns probability 0 to all labels; check its weights")
         return Classification(probabilities / totals, truncated)
 
     notes = classifier.notes
@@ -38,7 +39,9 @@ def load_sequence_classifier(
     revision: str | None = None,
     device: str | torch.device = "cpu",
     trust_remote_code: bool = False,
+    weights: bool = True,
 ) -> Classifier:
+    """Loads a classifier or, without `weights`, only its labels."""
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
     )
@@ -49,33 +52,35 @@ def load_sequence_classifier(
             f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) does not compute "
             "label probabilities; pass a model for sequence classification"
         )
-    tokenizer = tokenizer_from(name, name, **hub)
-    model, _ = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
-    model = model.eval().to(device)
-    limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
-    max_tokens = None if limit > sys.maxsize else limit  # transformers sets 10³⁰ if the tokenizer has no limit
-    max_positions = MAX_POSITIONS if model.config.pad_token_id is not None else 1  # some models then reject batches
     # The text classification pipeline of transformers uses the same rule.
     multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
-
-    def classify(texts: list[str]) -> Classification:
-        logits, truncated = _logits(texts, model, tokenizer, max_tokens, max_positions)
-        bad = ~torch.isfinite(logits).all(dim=1)
-        if bad.any():
-            raise ValueError(f"classifier '{name}' returned {logits[bad][0].tolist()} as logits; check its weights")
-        probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
-        return Classification(probabilities.numpy(), truncated)
-
-    labels = tuple(model.config.id2label[index] for index in range(model.config.num_labels))
-    return Classifier(
+    labels = tuple(config.id2label[index] for index in range(config.num_labels))
+    described = Classifier(
         name=name,
         digest=digest,
         version=f"transformers {transformers.__version__}",
         labels=labels,
         source_labels=labels,
         multi_label=multi_label,
-        classify_distinct=classify,
     )
+    if not weights:
+        return described
+    tokenizer = tokenizer_from(name, name, **hub)
+    model, _ = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
+    model = model.eval().to(device)
+    limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
+    max_tokens = None if limit > sys.maxsize else limit  # transformers sets 10³⁰ if the tokenizer has no limit
+    max_positions = MAX_POSITIONS if model.config.pad_token_id is not None else 1  # some models then reject batches
+
+    def classify(texts: list[str]) -> Classification:
+        logits, truncated = _logits(texts, model, tokenizer, max_tokens, max_positions)
+        bad = ~torch.isfinite(logits).all(dim=1)
+        if bad.any():
+            raise LeftOutError(f"classifier '{name}' returned {logits[bad][0].tolist()} as logits; check its weights")
+        probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
+        return Classification(probabilities.numpy(), truncated)
+
+    return replace(described, classify_distinct=classify)
 
 
 def _logits(

@@ -13,6 +13,7 @@ from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.engines.local import load_engine
 from hb_metrics.collect.judges.local import LocalJudge
 from hb_metrics.collect.judges.rubric import NO_ANSWER, VERSION, Prompt, Rubric, prompt_for, read_rubric
+from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.run.run_record import served_name
 
@@ -90,6 +91,23 @@ def load_judge(
         classify_distinct=lambda texts: by_key(texts, texts),
         classify_by_key=by_key,
         cost=reader.cost,
+    )
+
+
+def check_judge(rubric: Rubric | str, source: JudgeSource, *, trust_remote_code: bool = False) -> Classifier:
+    """Returns the labels of a judge, and checks that its server answers or that its model exists."""
+    rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
+    if source.base_url is not None:
+        return load_judge(rubric, source)  # each process tests a server only once
+    if source.model != EMBEDDED:
+        load_tokenizer(source.model, trust_remote_code=trust_remote_code)
+    return Classifier(
+        name=f"{source.model} as judge ({rubric.name})",
+        digest="",
+        version="",
+        labels=(*rubric.labels, NO_ANSWER),
+        source_labels=tuple(rubric.labels),
+        judge=rubric.description(),
     )
 
 

@@ -24,6 +24,7 @@ from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import encode_messages
 from hb_metrics.models.float32 import measured
 from hb_metrics.models.memory import run_batch
+from hb_metrics.run.replies import LeftOutError
 
 # The largest accepted total variation distance between the probabilities with and without a shared beginning. The
 # second number applies to models that do not run in float32, such as quantised models.
@@ -100,7 +101,7 @@ class LocalJudge:
         answers = [answer for _, (answer,) in running]
         masses = np.array([row for row, _ in answers]).reshape(len(prompts), len(self.letters))
         if not np.isfinite(masses).all():
-            raise ValueError(f"judge '{self.loaded.name}' returned NaN as a probability; check its weights")
+            raise LeftOutError(f"judge '{self.loaded.name}' returned NaN as a probability; check its weights")
         return Read(shares_of(masses), np.array([answered for _, answered in answers], dtype=bool))
 
     def _encoded(self, prompt: Prompt) -> list[int]:

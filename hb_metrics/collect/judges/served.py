@@ -27,6 +27,7 @@ from hb_metrics.models.served.answers import ALTERNATIVES, check_model, first_to
 from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.models.served.probe import Probe, probe
 from hb_metrics.reply_checks.first_tokens import plain_token
+from hb_metrics.run.replies import LeftOutError
 
 NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
 _ANSWER_TOKENS = 8
@@ -123,7 +124,10 @@ class ServedJudge:
                 )
             return answer._asdict()
 
-        answers = answers_of(server, dict(enumerate(keys)), ask, self.journal)
+        try:
+            answers = answers_of(server, dict(enumerate(keys)), ask, self.journal)
+        except ValueError as error:
+            raise LeftOutError(str(error)) from error
         return [JudgeAnswer(**answer) for answer in answers.values()]
 
 

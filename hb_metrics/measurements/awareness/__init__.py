@@ -16,6 +16,8 @@ class Awareness(Measurement):
     has_own_prompts = True
     needs = ("replies", "weights")
     gates = ("neutral_divergence",)
+    paired = ("difference_awareness", "divergence_on_needs", "neutral_divergence")
+    paired_shares = ("needs_taken_up",)
 
     def plan(self, task: Task, files: Any) -> Planned:
         from hb_metrics.measurements.awareness.work import plan

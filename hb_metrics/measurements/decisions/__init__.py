@@ -22,6 +22,7 @@ class DecisionMeasurement(Measurement):
     has_own_prompts = True
     needs = ("replies",)
     gates = ("decision_spread", "decision_gap", "unanswered_gap")
+    paired_shares = (*gates, "favourable_decisions", "answers_without_a_decision")
 
     def is_default(self, settings: Settings) -> bool:
         """Returns whether the run is a quick trial of a loaded model, whose prompts name people by terms."""
@@ -33,7 +34,12 @@ class DecisionMeasurement(Measurement):
     def read_files(self, settings: Settings, prompts: Any) -> Any:
         from hb_metrics.measurements.decisions.work import read_files
 
-        return read_files(settings, prompts)
+        return read_files(settings)
+
+    def check_classifiers(self, settings: Settings) -> None:
+        from hb_metrics.measurements.decisions.work import check_classifiers
+
+        check_classifiers(settings)
 
     def plan(self, task: Task, files: Any) -> Planned:
         from hb_metrics.measurements.decisions.work import plan

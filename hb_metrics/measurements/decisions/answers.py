@@ -16,7 +16,7 @@ from hb_metrics.reply_checks.answers import read_choice, read_number
 from hb_metrics.reply_checks.english import is_english
 from hb_metrics.reply_checks.first_tokens import option_masses
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.run.replies import with_questions
+from hb_metrics.run.replies import LeftOutError, with_questions
 from hb_metrics.run.run_folder import JUDGE, STYLES
 from hb_metrics.run.schema import by_id, rows_of
 
@@ -149,6 +149,9 @@ def _from_replies(run: Run, prompts: Sequence[OwnPrompt]) -> list[Answer]:
 def _label_probabilities(run: Run, label: str) -> dict[str, float]:
     """Returns the probability of a label by reply id, without the replies for which a judge gave no answer."""
     name = _rubric_of(run, label)
+    source = "generation" if name is None else "judge"
+    if source not in run.results.measured:
+        raise LeftOutError(f"it reads the labels of {source}, which are missing")
     if name is None:
         ids, values = run.tables.vectors(STYLES)
         column = run.record.style_classifier.labels.index(label)

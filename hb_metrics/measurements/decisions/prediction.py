@@ -40,11 +40,11 @@ def predictions(
     if record.settings.prompts is not None:
         return {}
     scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
-    if "generation" in record.layout.measurements:
+    if "generation" in run.results.measured:
         # A bias value is a square, so its error is twice that of one of its factors.
         replies = run.tables.replies()
         scores[BIAS_VALUES] = partial(_bias_values, replies, run.tables.vectors_of(STYLES, replies.ids)), 4.0
-    if "likelihood" in record.layout.measurements:
+    if "likelihood" in run.results.measured:
         sentences = run.tables.read(PERPLEXITIES, _SCORED)
         scores[LIKELIHOODS] = partial(_likelihoods, sentences), 1.0
         by_noun = log_likelihoods(sentences)

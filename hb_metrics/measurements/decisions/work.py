@@ -12,7 +12,7 @@ from hb_metrics.collect.replies.cues import check_cue, cue_messages
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.judge.options import JudgeOptions
-from hb_metrics.measurements.measurement import Planned, Task
+from hb_metrics.measurements.measurement import Planned, Task, label_options
 from hb_metrics.measurements.own_prompts import orders_of, own_people, own_prompts, quick_sample
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
@@ -20,7 +20,7 @@ from hb_metrics.models.chats import with_system
 from hb_metrics.run.run_folder import table_digest, write_table
 
 
-def read_files(settings: Settings, prompts: pa.Table) -> list[OwnPrompt]:
+def read_files(settings: Settings) -> list[OwnPrompt]:
     run = settings.run
     known = read_own_prompts(SHIPPED) if run.prompts is None else own_prompts(settings)
     asked = [prompt for prompt in known if prompt.outcome]
@@ -55,27 +55,29 @@ def plan(task: Task, prompts: list[OwnPrompt]) -> Planned:
         raise ValueError(
             f"measurement 'decisions' is read from replies, because {why}; {unset}add generation to --measurements"
         )
-    favourable = {prompt.outcome.favourable for prompt in prompts if isinstance(prompt.outcome, FreeText)}
-    _check_labels(task, favourable)
+    favourable = _favourable_labels(prompts)
     labels = {"labels": sorted(favourable)} if favourable else {}
     record = {"decisions": {"answers": "replies", **asked, "scoring": None, "scoring_reason": scores, **labels}}
     return Planned(record, partial(collect, task, prompts, None, None))
 
 
-def _check_labels(task: Task, favourable: set[str]) -> None:
+def check_classifiers(settings: Settings) -> None:
     """Checks that one judge, or the style classifier, assigns each favourable label of texts."""
-    if not favourable:
-        return
-    known = [label for name in task.settings.of(JudgeOptions).judge or [] for label in read_rubric(name).labels]
+    favourable = _favourable_labels(read_files(settings))
+    known = [label for name in settings.of(JudgeOptions).judge or [] for label in read_rubric(name).labels]
     if not favourable <= {*known}:
-        classifier = task.settings.of(GenerationOptions).style_classifier
-        known += load_style_classifier(classifier, **task.classifier_options()).labels
+        classifier = settings.of(GenerationOptions).style_classifier
+        known += load_style_classifier(classifier, **label_options(settings)).labels
     for label in sorted(favourable):
         if known.count(label) != 1:
             raise ValueError(
                 f"the favourable label '{label}' is a label of {known.count(label)} judges or classifiers; set --judge "
                 "to one rubric with this label, or --style_classifier to a classifier with it"
             )
+
+
+def _favourable_labels(prompts: list[OwnPrompt]) -> set[str]:
+    return {prompt.outcome.favourable for prompt in prompts if isinstance(prompt.outcome, FreeText)}
 
 
 def _plan_options(task: Task, prompts: list[OwnPrompt]) -> tuple[pa.Table, Any]:

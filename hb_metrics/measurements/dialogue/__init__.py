@@ -17,6 +17,7 @@ class DialoguePerplexity(Measurement):
     has_own_prompts = True
     needs = ("replies", "weights")
     gates = ("dialogue_perplexity",)
+    paired = ("dialogue_perplexity",)
 
     def read_files(self, settings: "Settings", prompts: Any) -> Any:
         from hb_metrics.measurements.dialogue.work import read_files

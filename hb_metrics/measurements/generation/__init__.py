@@ -30,6 +30,8 @@ class Generation(Measurement):
     needs = ("replies",)
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
     gates = ("parroting_replies",)
+    paired = ("full_gen_bias_debiased", "bias_between_nouns")
+    paired_shares = ("replies_that_name_the_term", "refusals", "disclaimers")
 
     def is_asked(self, settings: Settings) -> bool:
         """Returns whether decisions are read from a file of replies."""
@@ -40,6 +42,11 @@ class Generation(Measurement):
         from hb_metrics.measurements.reply_requests import read_files
 
         return read_files(settings, prompts)
+
+    def check_classifiers(self, settings: Settings) -> None:
+        from hb_metrics.measurements.generation.work import check_classifiers
+
+        check_classifiers(settings)
 
     def plan(self, task: Task, files: Any) -> Planned:
         from hb_metrics.measurements.generation.work import plan

@@ -28,7 +28,14 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import RatedReplies, Replies, nonempty_replies
+from hb_metrics.run.replies import (
+    RatedReplies,
+    Replies,
+    answered_replies,
+    are_comparable,
+    later_replies,
+    nonempty_replies,
+)
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     FREQUENCIES_FILE,
@@ -55,6 +62,8 @@ def compute(run: Run) -> Generation:
     table, rules = tables.reply_table(*_COUNTED), read_refusal_rules()
     replies, terms_of = nonempty_replies(table), terms_of_prompts(prompts)
     vectors = tables.vectors_of(STYLES, replies.ids)
+    if classifier.judge is not None:
+        answered_replies(replies, vectors[:, -1] == 0)  # raises an error if no reply has an answer
     refusals = match_refusals(table, replies, rules)
     question_of, text_of = by_id(table, "question"), by_id(table, "text")
     asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]
@@ -65,8 +74,12 @@ def compute(run: Run) -> Generation:
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns, replies.templates, terms)
-    later = range(2, record.generation.turns + 1)
-    of_turns = [table, *(tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED)) for turn in later)]
+    of_turns = [table]
+    for turn in range(2, record.generation.turns + 1):
+        of_turn = tables.turn(turn).read(REPLIES, ("id", "text", "reply", *_COUNTED))
+        if not are_comparable(later_replies(replies, of_turn)):
+            break
+        of_turns.append(of_turn)
     frequencies = tables.read(FREQUENCIES_FILE, [*Frequency.__annotations__])
     return Generation(
         **vars(reply_counts(table, replies)),

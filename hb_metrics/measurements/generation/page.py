@@ -339,6 +339,11 @@ def notes(record: Record, generation: Generation) -> tuple[str, ...]:
             f"For {count(generation.num_unanswered)} of {count(generation.num_replies)} replies, the style judge "
             "gave no valid answer. In Gen Bias, the lack of an answer counts as an additional style."
         )
+    if (last := generation.num_turns) < asked.turns:
+        notes.append(
+            f"Only {last} of {asked.turns} turns are measured, because no template has replies for two terms at turn "
+            f"{last + 1}. The tables in turns/{last + 1}/replies show how these conversations ended."
+        )
     notes += _notes_on_files(asked)
     notes += _notes_on_answers((generation.turns or generation).served)
     if ignored := asked.ignored_settings:

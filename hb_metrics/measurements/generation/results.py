@@ -150,6 +150,11 @@ class Generation(StyleResults, ReplyCounts):
     frequencies: list[Frequency]
     turns: Turns | None = None
 
+    @property
+    def num_turns(self) -> int:
+        """Returns the number of measured turns, which end before the first turn without replies to compare."""
+        return 1 if self.turns is None else len(self.turns.by_turn)
+
 
 def reply_counts(table: pa.Table, replies: Replies) -> ReplyCounts:
     """Counts replies, and selects some replies to show, which are those with the lowest hashes of their ids.

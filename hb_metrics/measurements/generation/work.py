@@ -22,10 +22,12 @@ from hb_metrics.identity_leakage.leakage import (
     people_table,
 )
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Planned, Task, classifier_record
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
 from hb_metrics.measurements.reply_requests import Asked, ask
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
-from hb_metrics.run.replies import Replies, later_replies, no_replies, nonempty_replies, with_prompts
+from hb_metrics.run.replies import Replies, are_comparable, later_replies, no_replies, nonempty_replies, with_prompts
 from hb_metrics.run.run_folder import (
     FREQUENCIES_FILE,
     HIDDEN_STYLES,
@@ -45,6 +47,13 @@ DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" /
 FREQUENCY_SCHEMA = pa.schema(
     [("axis", pa.string()), ("descriptor", pa.string()), ("per_million", pa.float64()), ("one_word", pa.bool_())]
 )
+
+
+def check_classifiers(settings: Settings) -> None:
+    options = settings.of(GenerationOptions)
+    if options.style_classifier != EMBEDDED or options.style_clusters is not None:
+        classifier = load_style_classifier(options.style_classifier, **label_options(settings))
+        clusters_for(classifier.labels, options.style_clusters)
 
 
 def plan(task: Task) -> Planned:
@@ -98,7 +107,8 @@ def _converse(
 ) -> Iterator[pa.Table]:
     """Generates and classifies the replies of later turns that are not on disk yet, and yields all replies of each.
 
-    `table` contains all replies of the first turn, and `first` its non-empty replies.
+    `table` contains all replies of the first turn, and `first` its non-empty replies. The conversations end before the
+    first turn in which no replies can be compared.
     """
     requests = asked.requests
     for turn in range(2, requests.turns + 1):
@@ -107,12 +117,12 @@ def _converse(
         plan = task.engine.plan_replies(requests)
         table = task.engine.reply(plan, folder / REPLIES)
         replies = later_replies(first, table)
-        compared = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-        if len(compared) == len({template for template, _, _ in compared}):
-            raise ValueError(
-                f"at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no "
-                f"template has replies for two terms, so turns cannot be compared; measure with --turns {turn - 1}"
+        if not are_comparable(replies):
+            task.state.print(
+                f"warning: at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, "
+                f"and no template has replies for two terms, so only the {turn - 1} earlier turns are measured"
             )
+            return
         texts = masked_texts(replies, terms)
         about, label = about_replies(table, replies.ids), f"styles of turn {turn}"
         classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=label, about=about)

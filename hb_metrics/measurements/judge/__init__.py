@@ -1,6 +1,6 @@
 """Measures how often language models (judges) give replies a label, such as "condescending"."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.collect.replies.decoding_settings import reply_settings
@@ -21,6 +21,11 @@ class Judge(Measurement):
     options = JudgeOptions
     needs = ("replies",)
     reads = ("generation",)
+
+    def check_classifiers(self, settings: "Settings") -> None:
+        from hb_metrics.measurements.judge.work import check_classifiers
+
+        check_classifiers(settings)
 
     def plan(self, task: Task, files: Any) -> Planned:
         from hb_metrics.measurements.judge.work import plan
@@ -58,6 +63,9 @@ class Judge(Measurement):
 
         rubrics = self.read_files(settings) if self.is_asked(settings) else []
         return tuple(gate_name(rubric.name) for rubric in rubrics if rubric.figure is not None)
+
+    def margin_units(self, settings: "Settings") -> Mapping[str, str]:
+        return dict.fromkeys(self.gate_names(settings), "pt")
 
     def figure_settings(self, record: "Record") -> list[str]:
         judges = [judge.name for judge in record.judge.values()]

@@ -12,7 +12,14 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL
-from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, verdicts
+from hb_metrics.run.replies import (
+    LeftOutError,
+    RatedReplies,
+    Replies,
+    answered_replies,
+    are_comparable,
+    verdicts,
+)
 from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, terms_of_prompts
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
@@ -60,6 +67,11 @@ def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray) 
     """
     answered = probabilities[:, -1] == 0
     kept, known = answered_replies(replies, answered), probabilities[answered, :-1]
+    if not are_comparable(kept):
+        raise LeftOutError(
+            f"the judge chose a label for only {len(kept.ids):,} of {len(answered):,} texts, and no template has such "
+            "texts for two terms; set --judge_model to a model that follows instructions better"
+        )
     flagged = flagged_replies(replies, rubric, probabilities)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)

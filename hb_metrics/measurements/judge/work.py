@@ -8,7 +8,9 @@ from hb_metrics.collect.classifiers.censoring import masked_texts
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
-from hb_metrics.measurements.measurement import Planned, Task, classifier_record
+from hb_metrics.measurements.judge.options import JudgeOptions
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
+from hb_metrics.measurements.settings import Settings
 from hb_metrics.run.run_folder import (
     COSTS_FILE,
     JUDGE,
@@ -22,6 +24,12 @@ from hb_metrics.run.run_folder import (
 from hb_metrics.run.schema import about_replies
 
 ROWS_PER_SHARD = 64  # a small number, because a language model reads each row
+
+
+def check_classifiers(settings: Settings) -> None:
+    check = label_options(settings)["judge"]
+    for name in settings.of(JudgeOptions).judge or []:
+        check(name)
 
 
 def plan(task: Task, rubrics: Sequence[Rubric]) -> Planned:

@@ -10,6 +10,7 @@ class Length(Measurement):
     needs = ("replies",)
     reads = ("generation",)
     gates = ("words_spread",)
+    paired = ("words_per_reply",)
 
     @property
     def parts(self) -> Parts:

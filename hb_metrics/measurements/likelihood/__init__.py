@@ -17,6 +17,8 @@ class Likelihood(Measurement):
     needs = ("likelihoods",)
     tasks = ("likelihood_bias",)
     gates = ("likelihood_effect_size", "attitude_contrast")
+    paired = ("attitude_contrast",)
+    paired_shares = ("likelihood_bias",)
 
     def plan(self, task: Task, files: Any) -> Planned:
         from hb_metrics.measurements.likelihood.work import plan

@@ -10,6 +10,7 @@ from hb_metrics.run.run_record import classifier_name, public_name, tag_and_cue
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.results import Results
+    from hb_metrics.measurements.settings import Settings
     from hb_metrics.run.record import Record
 
 
@@ -20,6 +21,12 @@ class Offensiveness(Measurement):
     options = OffensivenessOptions
     by_default = True
     tasks = ("offensive_replies",)
+    paired_shares = ("offensive_replies",)
+
+    def check_classifiers(self, settings: "Settings") -> None:
+        from hb_metrics.measurements.offensiveness.work import check_classifiers
+
+        check_classifiers(settings)
 
     def plan(self, task: Task, files: Any) -> Planned:
         from hb_metrics.measurements.offensiveness.work import plan

@@ -2,11 +2,19 @@ from functools import partial
 
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
-from hb_metrics.measurements.measurement import Planned, Task, classifier_record
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.run.replies import whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES, REPLIES
 from hb_metrics.run.schema import about_prompts, about_replies
+
+
+def check_classifiers(settings: Settings) -> None:
+    name = settings.of(OffensivenessOptions).offensiveness_classifier
+    if name != EMBEDDED:
+        load_offensiveness_classifier(name, **label_options(settings))
 
 
 def plan(task: Task) -> Planned:

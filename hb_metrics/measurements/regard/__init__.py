@@ -25,6 +25,11 @@ class Regard(Measurement):
 
         return groups_and_pairs(settings)
 
+    def check_classifiers(self, settings: "Settings") -> None:
+        from hb_metrics.measurements.regard.work import check_classifiers
+
+        check_classifiers(settings)
+
     def plan(self, task: Task, files: Any) -> Planned:
         from hb_metrics.measurements.regard.work import plan
 

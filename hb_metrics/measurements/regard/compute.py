@@ -13,7 +13,7 @@ from hb_metrics.measurements.regard.results import Bias, Example, Regard, Struct
 from hb_metrics.measurements.results import Run
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
-from hb_metrics.run.replies import verdicts
+from hb_metrics.run.replies import LeftOutError, verdicts
 from hb_metrics.run.run_folder import PROMPTS_FILE
 from hb_metrics.run.typed_json import from_json
 
@@ -31,7 +31,7 @@ def compute(run: Run) -> Regard:
     codes = verdicts(regards.values[:, : len(REGARDS)])
     answered = codes >= 0
     if not answered.any():
-        raise ValueError(
+        raise LeftOutError(
             f"the classifier found no single likeliest label for any of the {len(codes):,} continuations; set "
             "--regard_classifier or --judge_model to a better model"
         )

@@ -12,7 +12,7 @@ from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.collect.classifiers.regard import load_regard_classifier
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
-from hb_metrics.measurements.measurement import Planned, Task, classifier_record
+from hb_metrics.measurements.measurement import Planned, Task, classifier_record, label_options
 from hb_metrics.measurements.regard.compute import CONTINUATIONS, REGARD, REGARD_PROBABILITIES
 from hb_metrics.measurements.regard.continuations import (
     ContinuationPlan,
@@ -22,12 +22,20 @@ from hb_metrics.measurements.regard.continuations import (
 from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.processes import input_device
+from hb_metrics.models.sources import EMBEDDED
+from hb_metrics.run.replies import LeftOutError
 from hb_metrics.run.run_folder import PROMPTS_FILE, write_table
 from hb_metrics.run.schema import about_replies, by_id
 
 Groups = tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]  # the groups and the pairs
 _NAMES = {"group": "bucket", "noun_phrase": "noun", "structure": "template"}  # as in the other configs
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
+
+
+def check_classifiers(settings: Settings) -> None:
+    name = settings.of(RegardOptions).regard_classifier
+    if name != EMBEDDED:
+        load_regard_classifier(name, **label_options(settings))
 
 
 def plan(task: Task, files: Groups) -> Planned:
@@ -67,7 +75,7 @@ def collect(
     continuations = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS)
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
-        raise ValueError(
+        raise LeftOutError(
             f"the continuations of all {prompts.num_rows:,} prompts are empty, so there is no regard to classify; "
             "remove regard from --measurements"
         )

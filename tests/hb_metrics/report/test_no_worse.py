@@ -12,6 +12,7 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import ChangeRow, RunChanges, run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_metrics.stats.changes import PairedChange
+from tests.hb_metrics.made_results import check_margins
 from tests.hb_metrics.pages import check_sound, read_page
 
 RISE = PairedChange(10.0, 10.2, (-0.3, 0.7), (-0.03, 0.07), None)
@@ -126,6 +127,7 @@ def test_figures_whose_changes_never_have_an_interval_are_refused(name, folders)
 def test_every_figure_has_a_name_that_keyboards_have(folders):
     changes = run_changes(*(read_run(Path(folder)) for folder in folders), ("first", "second"))
     assert all(re.fullmatch(r"[a-z0-9_]+", row.key) for row in changes.rows if not row.figure.part_of)
+    check_margins(changes)
 
 
 def test_runs_that_do_not_compare_show_nothing(folders, tmp_path, capsys):

@@ -43,6 +43,7 @@ from tests.hb_metrics.made_results import (
     add_awareness,
     add_decisions,
     add_dialogue,
+    check_margins,
     full_run,
     loaded,
     replies_to,
@@ -120,6 +121,7 @@ def sides(folders):
     runs = [read_run(folder) for folder in folders.values()]
     names = list(folders)
     compared = [run_changes(runs[0], run, ("before", name)) for run, name in zip(runs[1:], names[1:], strict=True)]
+    check_margins(compared[0])
     return both_sides(runs, compared)
 
 

@@ -43,7 +43,7 @@ from hb_metrics.stats.decision_table import decision_gap
 from hb_metrics.stats.decisions import largest_gap
 from hb_metrics.stats.question_tables import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
-from tests.hb_metrics.made_results import read_results
+from tests.hb_metrics.made_results import check_margins, read_results
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal, replies_file
 
 CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
@@ -211,7 +211,9 @@ def test_two_runs_are_compared_by_question(loaded, tmp_path):
     with redirect_stdout(StringIO()):
         analyse(tmp_path / "after")
     before, after = read_run(loaded), read_run(tmp_path / "after")
-    rows = {row.name: row for row in run_changes(before, after, ("before", "after")).rows}
+    changes = run_changes(before, after, ("before", "after"))
+    check_margins(changes)
+    rows = {row.name: row for row in changes.rows}
     frames = [load_run(run.folder).decisions for run in (before, after)]
     assert frames[0].columns.tolist() == [column.name for column in COLUMNS["decisions"]]
     tables = [

@@ -35,6 +35,8 @@ PLANTED = {"first": (0.7, 0.0, 0.0), "every": (0.7, 0.7, 0.7), "grows": (0.3, 0.
 class Talker(StandIn):
     """Replies at turn t with a reply of its own to each term with probability `planted[t]`, else as to anybody."""
 
+    silence = 0.1  # how often it says nothing at the turn `silent_at`
+
     def words(self, prompt, body):
         said = (
             [message["content"] for message in prompt if message["role"] == "user"] if "messages" in body else [prompt]
@@ -45,7 +47,7 @@ class Talker(StandIn):
             return super().words(prompt, body)
         is_own = draw.random() < self.planted[len(said) - 1]
         text = OWN[term] if is_own else draw.choice(COMMON)
-        if len(said) == self.silent_at and draw.random() < 0.1:
+        if len(said) == self.silent_at and draw.random() < self.silence:
             text = ""
         return text.split(), "stop"
 
@@ -64,8 +66,8 @@ def vocabulary(tmp_path_factory):
     return write_vocabulary(tmp_path_factory.mktemp("vocabulary"), nouns=nouns)
 
 
-def converse(vocabulary, out, *options, planted=(0.5, 0.5, 0.5), silent_at=0, kind=Talker):
-    talker = kind(planted=planted, silent_at=silent_at)
+def converse(vocabulary, out, *options, planted=(0.5, 0.5, 0.5), kind=Talker, **more):
+    talker = kind(planted=planted, **{"silent_at": 0, **more})
     with serving(talker) as url:
         given = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--output_dir", out]
         given += ["--context", "chat", "--replies_per_cell", 0, "--turns", len(planted), *options]
@@ -197,6 +199,18 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     assert {found["num_replies"] for found in offensive["by_turn"]} == {len(replies[2])}
     change = offensive["change"]
     assert (change["first"], change["second"]) == tuple(offensive["by_turn"][turn]["share"] for turn in (0, 2))
+
+
+def test_turns_before_one_without_replies_are_measured(vocabulary, tmp_path):
+    options = ["--measurements", "generation,offensiveness"]
+    talker = converse(vocabulary, tmp_path / "run", *options, planted=(0.5,) * 4, silent_at=3, silence=1)
+    assert max(len(body.get("messages", [])) for _, body, _ in talker.requests) == 5  # nothing is asked at turn 4
+    results, page = read_results(tmp_path / "run"), (tmp_path / "run" / "report.html").read_text()
+    assert values_of(results["generation"]["turns"]) == pytest.approx(bias_here(tmp_path / "run", 2))
+    assert len(results["offensiveness"]["turns"]["by_turn"]) == 2
+    assert "Only 2 of 4 turns are measured" in page
+    assert analysed(tmp_path / "run")
+    assert set(load_run(tmp_path / "run").replies["turn"]) == {1, 2}
 
 
 @pytest.mark.parametrize("cue", ["memory", "name"])

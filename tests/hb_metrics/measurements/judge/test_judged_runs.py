@@ -1,5 +1,6 @@
 """Runs with judges: planted condescension ends in the figures, and a run that was stopped goes on as if it had not."""
 
+import html
 import json
 
 import numpy as np
@@ -19,7 +20,7 @@ from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
-from hb_metrics.run.replies import Replies
+from hb_metrics.run.replies import LeftOutError, Replies
 from hb_metrics.run.run_folder import JUDGE, OFFENSIVE_REPLIES, STYLES
 from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
@@ -107,7 +108,7 @@ def test_a_stopped_run_ends_in_the_same_bytes(run):
             stand_in.faults = lambda at, body, last=before + stop: (
                 {"status": 401} if stand_in.num_judged > last and "BEGIN" in str(body) else None
             )
-            with pytest.raises(ValueError, match="401"):
+            with pytest.raises(ValueError, match=r"^Judges: no results, because .*401"):
                 run(*options, out="stopped")
         stand_in.faults = lambda at, body: None
         before = stand_in.num_judged
@@ -135,10 +136,41 @@ def test_a_judge_stands_in_for_the_classifiers(run, tmp_path):
     assert 0 < offensive["num_offensive"] < offensive["num_sentences"]  # whichever label has the letter A
 
 
-def test_replies_without_an_answer_are_left_out_and_counted(run, tmp_path):
+@pytest.mark.parametrize(
+    ("options", "left_out"),
+    [
+        (["--judge", "offensive"], {"judge"}),
+        # Lengths are compared with the share of replies that name the term, which is a result of generation.
+        (["--style_classifier", "judge:offensive"], {"generation", "length"}),
+    ],
+)
+def test_a_judge_without_answers_costs_only_its_own_results(options, left_out, run, tmp_path):
     letters = save_letters(tmp_path / "letters", [0.3, 0.1], other=0.5)
-    with pytest.raises(ValueError, match=r"any of the .* texts.*--judge_model"):
-        run("--judge", "offensive", "--judge_model", letters)
+    measurements = {"generation", "offensiveness", "length"}
+    options = [*options, "--judge_model", letters, "--fail_above", "offensive_replies=0"]
+    with pytest.raises(ValueError, match=r": no results, because the judge did not choose a label .*--judge_model"):
+        run(*options, measurements=",".join(measurements))
+
+    results, page = (tmp_path / "run" / name for name in ("results.json", "report.html"))
+    content = results.read_bytes()
+    assert json.loads(content).keys() - {"run"} == measurements - left_out
+    sentences = json.loads(content)["run"]["left_out"]
+    assert sentences.keys() == left_out
+    assert all(sentence in html.unescape(page.read_text()) for sentence in sentences.values())
+    assert (tmp_path / "run" / "gates.json").exists()
+    results.unlink()
+    with pytest.raises(ValueError, match="no results, because the judge"):
+        analyse(tmp_path / "run")
+    assert results.read_bytes() == content
+    assert len(hb_metrics.load_run(tmp_path / "run").figures)
+
+
+def test_a_judge_with_too_few_answers_is_left_out():
+    """Both answers are about one term, so nothing can be compared."""
+    columns = [["a", "b", "c"], ["age"] * 3, ["old", "old", "young"], ["t"] * 3, ["hi"] * 3, ["ho"] * 3]
+    rows = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    with pytest.raises(LeftOutError, match="only 2 of 3 texts, and no template"):
+        judged_results(Replies(*columns), read_rubric("condescending"), rows)
 
 
 def test_ties_count_in_no_share():

@@ -18,7 +18,7 @@ from hb_metrics.measurements.shares import generalised_means
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run.replies import RatedReplies, Replies
 from hb_metrics.stats.changes import NO_FILES_REASON, UNCHANGED_REASON
-from tests.hb_metrics.made_results import loaded, only, whole_run
+from tests.hb_metrics.made_results import check_margins, loaded, only, whole_run
 from tests.hb_metrics.pages import report_page
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -208,7 +208,9 @@ def test_a_run_counts_words_and_a_comparison_shows_the_change(runs):
     words = frame["reply"].str.split().str.len()[frame["reply"] != "\u200b"]
     assert first.results.length.mean.value == pytest.approx(words.mean())
     assert first.results.length.num_replies == len(frame) - 1
-    rows = {row.name: row for row in run_changes(first, second, ("first", "second")).rows}
+    changes = run_changes(first, second, ("first", "second"))
+    check_margins(changes)
+    rows = {row.name: row for row in changes.rows}
     assert rows[f"{NAME}, Ability"].change.change == pytest.approx(-1, abs=0.01)
     assert rows[f"{NAME}, Age"].change.change == 0
     assert rows[NAME].beyond_chance
