@@ -100,7 +100,7 @@ class ServedJudge:
 
     def _answers(self, bodies: Sequence[Mapping[str, object]]) -> list[JudgeAnswer]:
         server, expected = self.server, self.probe.model
-        keys = [request_key([_FORMAT, server.model, body]) for body in bodies]
+        keys = [request_key([_FORMAT, server.model, expected, body]) for body in bodies]
 
         def read(content: Any) -> JudgeAnswer:
             answer = read_served_answer(content, max_tokens=self.most)

@@ -94,6 +94,18 @@ def test_answers_are_paid_for_once(tmp_path):
         assert judge.cost() == {"num_answers": 30, "tokens_in": 3000, "tokens_out": 30}
 
 
+@pytest.mark.parametrize("other", [{}, {"model": "org/other"}], ids=["another address", "another served model"])
+def test_a_judge_never_gives_the_answers_of_another(other, tmp_path, monkeypatch):
+    monkeypatch.setattr("hb_metrics.collect.judges.judge._ANSWERS", tmp_path / "shared")
+    folder = tmp_path / "run" if other else None
+    first, second = StandInJudge(sure=0.9), StandInJudge(sure=0.6, **other)
+    with serving(first) as url, serving(second) as elsewhere:
+        judges = [judge_of(address, folder) for address in (url, elsewhere, url)]
+        shares = [judge.probabilities(TEXTS[:1])[0, 0] for judge in judges]
+    assert shares == pytest.approx([0.95, 0.8, 0.95])
+    assert (num_asked(first), num_asked(second)) == (1, 1)
+
+
 def test_the_cost_is_that_of_all_who_share_the_folder(tmp_path):
     with serving(StandInJudge()) as url:
         judge, other = judge_of(url, tmp_path), judge_of(url, tmp_path)
