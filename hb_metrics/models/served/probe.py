@@ -6,10 +6,10 @@ does not use its own default.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accelerate.utils import broadcast_object_list
 
@@ -57,7 +57,9 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "presence_penalty": (0.0,),
     "frequency_penalty": (0.0,),
 }
-_WHAT = "a probe of the server"
+_WHAT, _TRIAL = "a probe of the server", "a trial of log-probabilities"
+_OF_LOG_PROBABILITIES = ("logprobs", "top_logprobs", "echo", "temperature")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,25 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, object]) -> P
         ValueError: The server does not respond, or its answers come from several models.
     """
     return await _Prober(replace(client, tries=_TRIES), chat, extra).run()
+
+
+async def try_log_probabilities(
+    client: Client, path: str, body: Mapping[str, object], read: Callable[[Any], T]
+) -> T | None:
+    """Requests log-probabilities. Returns the result of `read`, or `None` if the server does not return them.
+
+    Raises:
+        ValueError: The server does not respond to requests without log-probabilities either.
+    """
+    client = replace(client, tries=_TRIES)
+    try:
+        return await client.post(path, body, read, what=_TRIAL)
+    except RefusedError:
+        return None
+    except ValueError:  # some servers answer with status 500, as if the fault were temporary
+        plain = {name: value for name, value in body.items() if name not in _OF_LOG_PROBABILITIES}
+        await client.post(path, plain, lambda content: content, what=_TRIAL)  # raises an error if the server is down
+        return None
 
 
 def extra_fields(chat: ChatOptions) -> dict[str, object]:

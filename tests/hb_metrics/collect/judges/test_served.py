@@ -9,7 +9,9 @@ import pytest
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
 from hb_metrics.collect.judges.served import _tried, letter_masses
+from hb_metrics.collect.scoring.served_options import chat_plans, works
 from hb_metrics.models.served.answers import first_tokens
+from hb_metrics.models.served.client import Server
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
 
@@ -53,6 +55,35 @@ def test_without_log_probabilities_several_answers_count(refuses, tmp_path):
     np.testing.assert_array_equal(probabilities * 5, (probabilities * 5).round())
     seeds = [body["seed"] for _, body, _ in stand_in.requests if "BEGIN" in str(body) and "seed" in body]
     assert sorted(seeds) == sorted([0, 1, 2, 3, 4] * 3)
+
+
+def failing(is_failing, status):
+    return lambda number, body: {"status": status, "body": {"error": "not supported"}} if is_failing(body) else None
+
+
+def test_a_server_without_seeds_and_temperatures_answers_several_times(tmp_path):
+    is_other = failing(lambda body: body.get("temperature", 1) != 1, 400)
+    stand_in = StandInJudge(gives=False, refuses={"seed", "logprobs"}, faults=is_other)
+    with serving(stand_in) as url:
+        judge = judge_of(url, tmp_path)
+        probabilities = judge.probabilities(TEXTS[:3])
+        assert judge.judge["reads"] == "5 answers"
+        np.testing.assert_array_equal(probabilities * 5, (probabilities * 5).round())
+        assert num_asked(stand_in) == 15
+        assert judge_of(url, tmp_path).probabilities(TEXTS[:3]).tobytes() == probabilities.tobytes()
+    assert num_asked(stand_in) == 15
+
+
+def test_a_server_that_fails_at_log_probabilities_is_not_down(tmp_path):
+    stand_in = StandInJudge(faults=failing(lambda body: body.get("logprobs"), 500))
+    with serving(stand_in) as url:
+        assert judge_of(url, tmp_path).judge["reads"] == "5 answers"
+        body = {"messages": [{"role": "user", "content": "Yes or no?"}], "max_tokens": 1}
+        (plan, _), server = chat_plans(["a"], [body]), Server(model=MODEL, url=url)
+        assert not works(plan, server, [["yes", "no"]])
+        stand_in.faults = failing(lambda body: True, 500)
+        with pytest.raises(ValueError, match="did not answer a trial of log-probabilities"):
+            works(plan, server, [["yes", "no"]])
 
 
 def test_answers_that_are_no_letter_are_counted_not_guessed(tmp_path):
