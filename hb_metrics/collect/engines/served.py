@@ -96,7 +96,9 @@ class ServedEngine(Engine):
         if decoding.num_beams > 1:
             raise ValueError(f"num_beams is {decoding.num_beams}, but servers have no beams; set --decoding sample")
         if not self.probe.temperature_kept and not (decoding.sample and decoding.temperature == 1):
-            raise ValueError(f"{self.where} accepts only a temperature of 1; set --decoding sample and --temperature 1")
+            raise ValueError(
+                f"{self.where} rejects or ignores temperatures other than 1; set --decoding sample and --temperature 1"
+            )
         if decoding.sample and not self.probe.samples:
             raise ValueError(f"{self.where} rejects or ignores seeds; set --decoding greedy")
         if not decoding.sample and not self.probe.greedy:
