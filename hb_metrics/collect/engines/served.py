@@ -28,6 +28,7 @@ from hb_metrics.models.served.answers import (
 from hb_metrics.models.served.client import CONVERSATION_TOO_LONG, Server, TemporaryFault
 from hb_metrics.models.served.probe import Probe, extra_fields
 from hb_metrics.models.thoughts import Written
+from hb_metrics.run.answer_files import MOST_PER_TOKEN
 from hb_metrics.run.run_record import served_name
 from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
 
@@ -236,6 +237,8 @@ class ServedEngine(Engine):
         def read(content: Any, row: int) -> dict[str, object]:
             likelihood = read_likelihood(content, requests.texts[row])
             check_model(likelihood.model, self.probe.model)
+            if -likelihood.log_likelihood / likelihood.num_tokens > MOST_PER_TOKEN:
+                raise TemporaryFault("a token of the text has no probability")
             return likelihood._asdict()
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, object]:
