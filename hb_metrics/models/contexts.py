@@ -13,6 +13,7 @@ Persona lines come before the prompt. In a chat, they are part of the system mes
 control tag, such as "no_bias" (see `layout`), is the last word of the prompt.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -38,6 +39,9 @@ ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 # In these formats, the tokenizer adds special tokens. In the other formats, the text already contains them.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
+# Matches an id or a path whose last part contains the name. A commit in the Hub's cache or a checkpoint may follow. The
+# names of other folders say nothing about the model.
+_DIALOGPT = re.compile(r"dialogpt[^/\\]*([/\\](snapshots[/\\]\w+|checkpoint-\d+))?[/\\]?$", re.IGNORECASE)
 _PERSONA = "your persona: "
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
@@ -72,7 +76,8 @@ class EndTokens:
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
     if model.config.model_type.startswith("blenderbot"):
         return "blenderbot", f"the model is of type {model.config.model_type}"
-    if "dialogpt" in str(model.config.name_or_path).lower() and tokenizer.eos_token_id is not None:
+    is_named = model.config.model_type == "gpt2" and _DIALOGPT.search(str(model.config.name_or_path))
+    if is_named and tokenizer.eos_token_id is not None:
         return "dialogpt", "the model's name contains DialoGPT"
     if tokenizer.chat_template:
         return "chat", "the tokenizer has a chat template"

@@ -14,8 +14,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from huggingface_hub import hf_hub_download
-from huggingface_hub.constants import HF_HOME
+from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
+from huggingface_hub.constants import HF_HOME, is_offline_mode
+from huggingface_hub.errors import (
+    HFValidationError,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.file_download import REGEX_COMMIT_HASH
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from hb_dataset.hub_access import protect_token
@@ -114,13 +121,35 @@ def file_digest(path: Path) -> str:
 
 
 def file_of(source: str, name: str, revision: str | None) -> Path | None:
+    """Returns the path of a model's file, or `None` if the model has no such file or does not exist.
+
+    Offline, a file that was never downloaded counts as missing. If the commit is known, a note is printed.
+
+    Raises:
+        OSError: The Hub cannot be reached, so it is not known whether the file exists.
+    """
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None
     protect_token()
     try:
+        # The cache also records which files a commit does not have.
+        is_absent = try_to_load_from_cache(source, name, revision=revision) is _CACHED_NO_EXIST
+        if is_absent and REGEX_COMMIT_HASH.fullmatch(revision or ""):
+            return None
         return Path(hf_hub_download(source, name, revision=revision))
-    except (OSError, ValueError):
+    except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError, RemoteEntryNotFoundError):
+        return None
+    except OSError as error:
+        if is_absent:
+            return None
+        if not is_offline_mode():
+            raise OSError(
+                f"'{source}' is not a folder, and the Hub does not answer whether it has {name} ({error}); run the "
+                "same command again later or, to use only earlier downloads, set HF_HUB_OFFLINE=1"
+            ) from error
+        if revision is not None:
+            print(f"offline: {name} of '{source}' was never downloaded, so it is used as if it had no such file")
         return None
 
 

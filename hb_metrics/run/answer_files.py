@@ -15,6 +15,8 @@ from hb_dataset.grouped import grouped
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.table_files import invalid, number_in, read_table, text_in
 
+MOST_PER_TOKEN = 700  # the largest negative log-likelihood per token; exp of larger numbers is infinite
+
 
 class GivenReply(NamedTuple):
     """A row in a file of replies. An attribute is `None` if the file does not contain its value.
@@ -77,13 +79,13 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
 def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     """Reads a file with the columns `id`, `log_probability` and `num_tokens`. The column `text` is optional."""
     given = []
-    allowed = "the summed natural logarithm, which is finite, at most 0, and above -700 per token"
+    allowed = f"the summed natural logarithm, which is finite, at most 0, and above -{MOST_PER_TOKEN} per token"
     for place, row in _rows(path, "log_probability", "id", "log_probability", "num_tokens"):
         tokens = _whole_number(place, row, "num_tokens", 1)
         value = number_in(place, row, "log_probability", allowed)
         if tokens is None:
             raise invalid(place, row, "num_tokens", "a whole number of 1 or more")
-        if value is None or not 0 <= -value / tokens <= 700:  # exp of larger numbers is infinite
+        if value is None or not 0 <= -value / tokens <= MOST_PER_TOKEN:
             raise invalid(place, row, "log_probability", allowed)
         given.append(
             GivenLogProbability(place, text_in(place, row, "id") or "", text_in(place, row, "text"), value, tokens)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
@@ -79,14 +79,20 @@ def read_seconds(folder: Path) -> dict[str, float]:
 
 def write_table(path: Path, table: pa.Table) -> None:
     marked = table.replace_schema_metadata({SHARD_RUN: run_digest(path.parent).encode()})
-    write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
+    write_atomically(
+        path, lambda scratch: pq.write_table(marked, scratch, compression="zstd", write_page_checksum=True)
+    )
 
 
 def write_once(path: Path, make: Callable[[], pa.Table]) -> None:
     """Makes and writes a table that takes long to compute, unless an earlier start of this run has written it."""
-    made_for = None
-    with suppress(FileNotFoundError, pa.ArrowException):  # a damaged file is written again
-        made_for = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            made_for = (file.read().schema.metadata or {}).get(SHARD_RUN)
+    except PermissionError:  # the file may be valid
+        raise
+    except (OSError, pa.ArrowException, UnicodeDecodeError):  # the file is missing, or damaged and written again
+        made_for = None
     if made_for != run_digest(path.parent).encode():
         path.parent.mkdir(exist_ok=True)
         write_table(path, make())

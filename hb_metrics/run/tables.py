@@ -182,8 +182,8 @@ def _check_run(files: Sequence[Path]) -> None:
     for path in files:
         try:
             metadata = pq.read_schema(path).metadata or {}
-        except pa.ArrowInvalid:
-            continue  # the file is damaged, which `_read_table` reports
+        except (OSError, pa.ArrowException, UnicodeDecodeError):
+            continue  # `_read_table` reports the fault
         if metadata.get(SHARD_RUN, run) != run:
             if record_path(path.parent) is None:
                 raise ValueError(f"the run of '{path}' has no {RUN_FILE}; copy the whole folder of the run again")

@@ -216,8 +216,8 @@ TEMPERATURE_1 = StandIn(faults=lambda number, body: {"status": 400} if body.get(
 @pytest.mark.parametrize(
     ("stand_in", "options", "match"),
     [
-        (StandIn(ignores={"temperature"}), ["--decoding", "greedy"], "different answers at temperature 0"),
-        (TEMPERATURE_1, [], "only a temperature of 1; set --decoding sample and --temperature 1"),
+        (StandIn(ignores={"temperature"}), ["--decoding", "greedy"], "ignores temperatures other than 1"),
+        (TEMPERATURE_1, [], "rejects or ignores temperatures other than 1; set --decoding sample and --temperature 1"),
         (StandIn(ignores={"top_p"}), [], "ignores top_p; set --top_p 1$"),
         (StandIn(refuses={"top_k"}), ["--top_k", 20], "ignores top_k; set --top_k 0$"),
         (StandIn(), ["--decoding", "dialogpt"], "num_beams is 10"),

@@ -4,7 +4,7 @@ import pytest
 from huggingface_hub import HfApi, close_session, constants
 
 from hb_dataset.hub_access import protect_token, stream_split
-from hb_metrics.models.sources import file_of, identify
+from hb_metrics.models.sources import file_of, find_source, identify
 from hub_scripts.hub import RECORD_FILE, HubError, connect, endpoint, open_repository, publish
 from tests.hub_scripts.hub_stand_in import Hub
 
@@ -249,6 +249,35 @@ def test_a_token_is_not_sent_without_encryption(maintainer, monkeypatch, reach):
     assert maintainer.token not in str(error.value)
     monkeypatch.delenv("HF_TOKEN")
     protect_token()
+
+
+def test_a_file_counts_as_missing_only_if_the_hub_says_so(in_process, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    commit = in_process.create_repo("model", "ORG/model", {"config.json": b"{}", "other.json": b"{}"}).at().oid
+    for name, file in (("ORG/model", "absent.json"), ("ORG/none", "config.json"), ("not/an/id", "config.json")):
+        assert file_of(name, file, None) is None
+    assert file_of("ORG/model", "config.json", commit).read_text() == "{}"
+    known = tmp_path / "models--ORG--model" / ".no_exist" / commit / "absent.json"  # as after an answer of the real Hub
+    known.parent.mkdir(parents=True)
+    known.touch()
+
+    in_process.fail_next("HEAD", "/resolve/", status=503, times=ALWAYS)
+    with pytest.raises(OSError, match=r"does not answer whether it has other\.json.*HF_HUB_OFFLINE=1"):
+        file_of("ORG/model", "other.json", commit)
+    with pytest.raises(OSError, match="'ORG/tuned' is not a folder, and the Hub does not answer"):
+        find_source("ORG/tuned")
+    assert file_of("ORG/model", "absent.json", commit) is None  # the cache knows
+    assert file_of("ORG/model", "config.json", commit).read_text() == "{}"
+    assert capsys.readouterr().out == ""
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    num_requests = len(in_process.faults)
+    assert file_of("ORG/model", "other.json", commit) is None
+    assert "other.json of 'ORG/model' was never downloaded" in capsys.readouterr().out
+    assert file_of("ORG/model", "absent.json", commit) is None
+    assert find_source("ORG/model").adapter is None
+    assert capsys.readouterr().out == ""
+    assert len(in_process.faults) == num_requests  # nothing was asked
 
 
 def test_a_token_for_a_hub_on_this_machine_passes_no_proxy(maintainer, monkeypatch):

@@ -28,6 +28,7 @@ from hb_metrics.models.served.answers import (
 from hb_metrics.models.served.client import CONVERSATION_TOO_LONG, Server, TemporaryFault
 from hb_metrics.models.served.probe import Probe, extra_fields
 from hb_metrics.models.thoughts import Written
+from hb_metrics.run.answer_files import MOST_PER_TOKEN
 from hb_metrics.run.run_record import served_name
 from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
 
@@ -96,7 +97,9 @@ class ServedEngine(Engine):
         if decoding.num_beams > 1:
             raise ValueError(f"num_beams is {decoding.num_beams}, but servers have no beams; set --decoding sample")
         if not self.probe.temperature_kept and not (decoding.sample and decoding.temperature == 1):
-            raise ValueError(f"{self.where} accepts only a temperature of 1; set --decoding sample and --temperature 1")
+            raise ValueError(
+                f"{self.where} rejects or ignores temperatures other than 1; set --decoding sample and --temperature 1"
+            )
         if decoding.sample and not self.probe.samples:
             raise ValueError(f"{self.where} rejects or ignores seeds; set --decoding greedy")
         if not decoding.sample and not self.probe.greedy:
@@ -234,6 +237,8 @@ class ServedEngine(Engine):
         def read(content: Any, row: int) -> dict[str, object]:
             likelihood = read_likelihood(content, requests.texts[row])
             check_model(likelihood.model, self.probe.model)
+            if -likelihood.log_likelihood / likelihood.num_tokens > MOST_PER_TOKEN:
+                raise TemporaryFault("a token of the text has no probability")
             return likelihood._asdict()
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, object]:

@@ -9,6 +9,7 @@ import huggingface_hub
 import numpy as np
 import torch
 
+from hb_metrics.collect.asking import request_key
 from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.collect.engines.local import load_engine
 from hb_metrics.collect.judges.local import LocalJudge
@@ -19,7 +20,7 @@ from hb_metrics.run.run_record import served_name
 
 _load_once = cache(load_engine)
 _CUT = 0.75  # a text that is too long is repeatedly shortened by this factor until it fits
-# The folder for a server's answers if no run stores them.
+# The folder for servers' answers if no run stores them.
 _ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"
 
 
@@ -30,7 +31,7 @@ class JudgeSource(NamedTuple):
         model: A Hub id, a folder or, if there is a `base_url`, the server's name for the model.
         base_url: The address of a server, or `None` to load the model on this machine.
         seed: The seed for the order of the letters in prompts.
-        folder: The folder for the server's answers. `None` means a cache that all runs share.
+        folder: The folder for the server's answers. `None` means a cache that all runs with this server share.
     """
 
     model: str = EMBEDDED
@@ -57,7 +58,9 @@ def load_judge(
         from hb_metrics.models.served.client import make_server
 
         server = make_server(source.model, source.base_url, None, source.concurrency)
-        reader = ServedJudge(server, rubric, (source.folder or _ANSWERS) / rubric.name)
+        # Two servers may call different models by the same name.
+        folder = source.folder or _ANSWERS / request_key(server.url)
+        reader = ServedJudge(server, rubric, folder / rubric.name)
     about = {
         **rubric.description(),
         **reader.about,

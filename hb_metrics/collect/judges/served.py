@@ -8,7 +8,6 @@ same answer twice.
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache, cached_property
 from itertools import islice
 from math import exp
@@ -23,8 +22,8 @@ from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Read, Rubric, shar
 from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.served.answers import ALTERNATIVES, check_model, first_tokens, read_served_answer
-from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
-from hb_metrics.models.served.probe import Probe, probe
+from hb_metrics.models.served.client import Client, Server, TemporaryFault, connected
+from hb_metrics.models.served.probe import Probe, probe, try_log_probabilities
 from hb_metrics.reply_checks.first_tokens import plain_token
 from hb_metrics.run.replies import LeftOutError
 
@@ -66,9 +65,10 @@ class ServedJudge:
         self.fields = {**self.probe.neutral, self.probe.max_tokens_field: self.most}
         if number is not None:
             self.reads, self.drawn = "log-probabilities", [_likeliest(number)]
-        elif self.probe.samples:
+        elif self.probe.samples or not self.probe.temperature_kept:
             self.reads = f"{NUM_ANSWERS} answers"
-            self.drawn = [{"temperature": 1, "seed": seed} for seed in range(NUM_ANSWERS)]
+            seeds = [{"seed": seed} if self.probe.samples else {} for seed in range(NUM_ANSWERS)]
+            self.drawn = [{"temperature": 1, **seed} for seed in seeds]
         else:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
 
@@ -99,7 +99,11 @@ class ServedJudge:
 
     def _answers(self, bodies: Sequence[Mapping[str, object]]) -> list[JudgeAnswer]:
         server, expected = self.server, self.probe.model
-        keys = [request_key([_FORMAT, server.model, body]) for body in bodies]
+        # Without seeds, the requests for the answers to a prompt are the same, so their keys also contain a number.
+        keys = [
+            request_key([_FORMAT, server.model, expected, body, row % len(self.drawn)])
+            for row, body in enumerate(bodies)
+        ]
 
         def read(content: Any) -> JudgeAnswer:
             answer = read_served_answer(content, max_tokens=self.most)
@@ -143,10 +147,8 @@ def _tried(server: Server) -> tuple[Probe, int | None]:
             results = await probe(client, chat=True, extra={})
             body = {**_messages(_TRIAL), **results.neutral, results.max_tokens_field: 1}
             for number in () if results.reasoning != "none" else ALTERNATIVES:
-                with suppress(RefusedError):
-                    asked = {**body, **_likeliest(number)}
-                    if await client.post("chat/completions", asked, _is_sound, what="a trial of log-probabilities"):
-                        return results, number
+                if await try_log_probabilities(client, "chat/completions", {**body, **_likeliest(number)}, _is_sound):
+                    return results, number
         return results, None
 
     return asyncio.run(tried())

@@ -221,13 +221,18 @@ def reply_settings(record: Record) -> list[str]:
     names.sort(key=lambda name: name != "sample")  # this one comes first
     names = ["context", "cue", "tag", "persona_lines", *names, "max_reasoning_tokens", "chat_template_kwargs", "reply"]
     words, asked = [], record.content["generation"]
+    from_file = record.generation.replies_from is not None
+    if from_file:
+        words, names = ["replies from a file, settings unknown"], ["cue", "tag", "persona_lines", "reply"]
     for name in names:
         value = asked.get(name)
         value = json.dumps(value) if isinstance(value, dict) else value
+        if name in NO_EFFECT and (not record.generation.sample or value == ALL_TOKENS):
+            continue
         if value not in (None, False) and (name, value) != ("cue", "prompt"):  # the default cue is not mentioned
             words.append(name if value is True else f"{name} {value}")
     if record.generation.system_prompt is not None:
         words.append("with a system prompt")
     if record.settings.variations:
         words.append("with stylistic variations")
-    return [*words, f"seed {record.settings.seed}"]
+    return words if from_file else [*words, f"seed {record.settings.seed}"]

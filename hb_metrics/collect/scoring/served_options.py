@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_metrics.models.served.answers import ALTERNATIVES, FIELDS, LEAST, first_tokens, is_filtered, read_end
-from hb_metrics.models.served.client import RefusedError, Server, TemporaryFault, connected
+from hb_metrics.models.served.client import Server, TemporaryFault, connected
+from hb_metrics.models.served.probe import try_log_probabilities
 from hb_metrics.reply_checks.first_tokens import forms_of, option_masses
 
 _LABELS = pa.schema([(name, pa.string()) for name in ("id", "prompt_id", "option", "form")])
@@ -102,8 +103,8 @@ def works(plan: ServedOptionPlan, server: Server, options: Sequence[Sequence[str
     async def tried() -> bool:
         async with connected(server) as client:
             for names, row in first.items():
-                content = await client.post(plan.path, plan.bodies[row], lambda content: content, what="a trial")
-                values = plan.read(content, row)
+                content = await try_log_probabilities(client, plan.path, plan.bodies[row], lambda content: content)
+                values = None if content is None else plan.read(content, row)
                 if values is None:
                     return False
                 if "tokens" in values and not is_filtered(content):
@@ -112,6 +113,6 @@ def works(plan: ServedOptionPlan, server: Server, options: Sequence[Sequence[str
                         return False
         return True
 
-    with suppress(RefusedError, TemporaryFault):
+    with suppress(TemporaryFault):
         return asyncio.run(tried())
     return False

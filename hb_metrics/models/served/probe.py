@@ -6,10 +6,11 @@ does not use its own default.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accelerate.utils import broadcast_object_list
 
@@ -41,7 +42,10 @@ TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
 _SAME = 0.05  # the largest difference that rounding can cause between two log-likelihoods of a text
 _SAMPLED: Mapping[str, object] = {"temperature": 1.0}
-_LOWER: Mapping[str, object] = {"temperature": 0.7}
+_LOWEST: Mapping[str, object] = {"temperature": 0.01}  # some servers reject 0, or use their default for it
+_CLEARLY = (
+    2.5  # the smallest accepted ratio of the words that answers share at a low temperature and at a temperature of 1
+)
 _TRIES = 3  # the maximum number of tries per request; it is small so that a wrong address is detected soon
 _SELDOM = 0.005  # the largest accepted number of differences per word between answers that should be the same
 _SINGLE = "max_tokens"
@@ -57,7 +61,9 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "presence_penalty": (0.0,),
     "frequency_penalty": (0.0,),
 }
-_WHAT = "a probe of the server"
+_WHAT, _TRIAL = "a probe of the server", "a trial of log-probabilities"
+_OF_LOG_PROBABILITIES = ("logprobs", "top_logprobs", "echo", "temperature")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +74,7 @@ class Probe:
         base_url: The server's address, or `None` for an Inference Provider.
         greedy: Whether all answers to a question are the same at temperature 0.
         samples: Whether the server accepts a seed, and answers at temperature 1 differ between seeds.
-        temperature_kept: Whether the server accepts temperatures other than 1.
+        temperature_kept: Whether the server accepts temperatures other than 1, and uses them.
         neutral: The fields that every request contains, with neutral values.
         not_set: The fields that the server rejects. It uses its own defaults for them.
         reasoning: The position of thoughts in the answers: "apart", "in the text" or "none".
@@ -105,6 +111,25 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, object]) -> P
         ValueError: The server does not respond, or its answers come from several models.
     """
     return await _Prober(replace(client, tries=_TRIES), chat, extra).run()
+
+
+async def try_log_probabilities(
+    client: Client, path: str, body: Mapping[str, object], read: Callable[[Any], T]
+) -> T | None:
+    """Requests log-probabilities. Returns the result of `read`, or `None` if the server does not return them.
+
+    Raises:
+        ValueError: The server does not respond to requests without log-probabilities either.
+    """
+    client = replace(client, tries=_TRIES)
+    try:
+        return await client.post(path, body, read, what=_TRIAL)
+    except RefusedError:
+        return None
+    except ValueError:  # some servers answer with status 500, as if the fault were temporary
+        plain = {name: value for name, value in body.items() if name not in _OF_LOG_PROBABILITIES}
+        await client.post(path, plain, lambda content: content, what=_TRIAL)  # raises an error if the server is down
+        return None
 
 
 def extra_fields(chat: ChatOptions) -> dict[str, object]:
@@ -193,6 +218,9 @@ class _Prober:
         likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
         top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
         top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
+        if not greedy:
+            others += await self._ask([{**_SAMPLED, **seed} for seed in self.seeds[2:]], other)
+        temperature_kept = greedy or await self._share_more(_LOWEST, [(question, drawn), (other, others)])
         self.tokens = _SHORT
         system_kept, history_kept = await self._kept_messages(first) if self.chat else (None, None)
         if self.chat and all(answer.ending == "cut" for answer, _ in self.seen):
@@ -215,7 +243,7 @@ class _Prober:
             max_tokens_kept=_kept(self.seen),
             greedy=greedy,
             samples=samples,
-            temperature_kept=greedy or await self._takes(_LOWER),
+            temperature_kept=temperature_kept,
             top_p_kept=top_p,
             top_k_kept=top_k,
             neutral=self.neutral,
@@ -316,6 +344,26 @@ class _Prober:
                 num_alike += max(0, num_shared([first, words]) - shared)
                 num_parted += first != words
         return num_parted <= _SELDOM * num_alike
+
+    async def _share_more(
+        self, fields: Mapping[str, object], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
+    ) -> bool:
+        """Returns whether answers to requests with these fields begin with clearly more of the same words than samples.
+
+        This is also true on servers whose rounding changes many answers (see `_is_fixed`). Words with which all answers
+        to a question begin are not counted.
+        """
+        num_words = num_sampled = 0
+        for question, drawn in questions:
+            try:
+                answers = await self._ask([{**fields, **seed} for seed in self.seeds], question)
+            except RefusedError:
+                return False
+            words, sampled = ([_all(answer).split() for answer in group] for group in (answers, drawn))
+            shared = num_shared([*words, *sampled])
+            num_words += sum(num_shared(pair) - shared + 1 for pair in combinations(words, 2))
+            num_sampled += sum(num_shared(pair) - shared + 1 for pair in combinations(sampled, 2))
+        return num_words >= _CLEARLY * num_sampled
 
     async def _likelihood_of_text(self) -> TextLikelihood | None:
         try:

@@ -54,6 +54,24 @@ def test_the_format_is_detected(get_small_model, chat_tokenizer, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("name", "path", "context"),
+    [
+        ("gpt2", "models--microsoft--DialoGPT-small/snapshots/0123abc", "dialogpt"),
+        ("gpt2", "out/dialogpt-tuned/checkpoint-500", "dialogpt"),
+        ("gpt2", "C:\\models\\DialoGPT-large\\", "dialogpt"),
+        ("gpt2", "/tmp/dialogpt-vs-chat/gpt2-chat", "chat"),
+        ("llama", "me/llama-instead-of-dialogpt", "chat"),
+    ],
+)
+def test_folders_above_a_model_and_other_architectures_are_no_dialogpt(
+    name, path, context, get_small_model, chat_tokenizer, monkeypatch
+):
+    model, _ = get_small_model(name)
+    monkeypatch.setattr(model.config, "_name_or_path", path)
+    assert detect_context(model, chat_tokenizer)[0] == context
+
+
+@pytest.mark.parametrize(
     ("name", "context", "lines", "expected"),
     [
         ("gpt2", "plain", [], f"{PROMPT}\n"),

@@ -7,6 +7,7 @@ import pytest
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.run.record import Record
 from hb_metrics.run.run_folder import LAYOUT, RUN_FILE, open_run, read_json, write_json, write_once
+from hb_metrics.run.tables import Tables
 
 RUN = {
     "layout": {"version": LAYOUT},
@@ -115,7 +116,16 @@ def test_a_section_that_a_record_lacks_is_named():
         Record({}).nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("damage", [None, b"", b"PAR1 and no more"])
+def changed_page(content):
+    return content[:40] + bytes([content[40] ^ 1]) + content[41:]
+
+
+def changed_footer(content):
+    """A footer whose metadata cannot be parsed, for which pyarrow raises OSError."""
+    return content[:-30] + bytes(byte ^ 255 for byte in content[-30:-8]) + content[-8:]
+
+
+@pytest.mark.parametrize("damage", [None, lambda _: b"", lambda _: b"PAR1 and no more", changed_page, changed_footer])
 def test_a_table_is_made_once_unless_it_is_damaged(damage, used):
     path, made = used / "leakage" / "moves.parquet", []
 
@@ -125,7 +135,9 @@ def test_a_table_is_made_once_unless_it_is_damaged(damage, used):
 
     write_once(path, make)
     if damage is not None:
-        path.write_bytes(damage)
+        path.write_bytes(damage(path.read_bytes()))
+        with pytest.raises(ValueError, match=r"damaged.*run the same `measure` command again"):
+            Tables(used).read("leakage/moves.parquet")
     write_once(path, make)
     assert len(made) == (1 if damage is None else 2)
     assert pq.read_table(path)["move"].to_pylist() == [0.5]

@@ -9,7 +9,9 @@ import pytest
 
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
 from hb_metrics.collect.judges.served import _tried, letter_masses
+from hb_metrics.collect.scoring.served_options import chat_plans, works
 from hb_metrics.models.served.answers import first_tokens
+from hb_metrics.models.served.client import Server
 from tests.hb_metrics.collect.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
 
@@ -55,6 +57,35 @@ def test_without_log_probabilities_several_answers_count(refuses, tmp_path):
     assert sorted(seeds) == sorted([0, 1, 2, 3, 4] * 3)
 
 
+def failing(is_failing, status):
+    return lambda number, body: {"status": status, "body": {"error": "not supported"}} if is_failing(body) else None
+
+
+def test_a_server_without_seeds_and_temperatures_answers_several_times(tmp_path):
+    is_other = failing(lambda body: body.get("temperature", 1) != 1, 400)
+    stand_in = StandInJudge(gives=False, refuses={"seed", "logprobs"}, faults=is_other)
+    with serving(stand_in) as url:
+        judge = judge_of(url, tmp_path)
+        probabilities = judge.probabilities(TEXTS[:3])
+        assert judge.judge["reads"] == "5 answers"
+        np.testing.assert_array_equal(probabilities * 5, (probabilities * 5).round())
+        assert num_asked(stand_in) == 15
+        assert judge_of(url, tmp_path).probabilities(TEXTS[:3]).tobytes() == probabilities.tobytes()
+    assert num_asked(stand_in) == 15
+
+
+def test_a_server_that_fails_at_log_probabilities_is_not_down(tmp_path):
+    stand_in = StandInJudge(faults=failing(lambda body: body.get("logprobs"), 500))
+    with serving(stand_in) as url:
+        assert judge_of(url, tmp_path).judge["reads"] == "5 answers"
+        body = {"messages": [{"role": "user", "content": "Yes or no?"}], "max_tokens": 1}
+        (plan, _), server = chat_plans(["a"], [body]), Server(model=MODEL, url=url)
+        assert not works(plan, server, [["yes", "no"]])
+        stand_in.faults = failing(lambda body: True, 500)
+        with pytest.raises(ValueError, match="did not answer a trial of log-probabilities"):
+            works(plan, server, [["yes", "no"]])
+
+
 def test_answers_that_are_no_letter_are_counted_not_guessed(tmp_path):
     talkative = iter(range(1000))
     stand_in = StandInJudge(gives=False, says=lambda letter: "It depends." if next(talkative) % 7 > 1 else letter)
@@ -92,6 +123,18 @@ def test_answers_are_paid_for_once(tmp_path):
         assert judge.probabilities(texts[::-1])[::-1].tobytes() == whole.tobytes()
         assert num_asked(stand_in) - before <= len(texts) - 8
         assert judge.cost() == {"num_answers": 30, "tokens_in": 3000, "tokens_out": 30}
+
+
+@pytest.mark.parametrize("other", [{}, {"model": "org/other"}], ids=["another address", "another served model"])
+def test_a_judge_never_gives_the_answers_of_another(other, tmp_path, monkeypatch):
+    monkeypatch.setattr("hb_metrics.collect.judges.judge._ANSWERS", tmp_path / "shared")
+    folder = tmp_path / "run" if other else None
+    first, second = StandInJudge(sure=0.9), StandInJudge(sure=0.6, **other)
+    with serving(first) as url, serving(second) as elsewhere:
+        judges = [judge_of(address, folder) for address in (url, elsewhere, url)]
+        shares = [judge.probabilities(TEXTS[:1])[0, 0] for judge in judges]
+    assert shares == pytest.approx([0.95, 0.8, 0.95])
+    assert (num_asked(first), num_asked(second)) == (1, 1)
 
 
 def test_the_cost_is_that_of_all_who_share_the_folder(tmp_path):

@@ -1,10 +1,12 @@
 """The figures of generation bias are the numbers of results.json, and the answer says no more than the interval."""
 
 import re
+from dataclasses import asdict
 
 import pytest
 from scipy.stats import spearmanr
 
+from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.layout.numbers import axis_label, fixed
@@ -92,6 +94,27 @@ def test_other_files_of_replies_are_no_other_settings():
     files = {f"generation.{name}" for name in ("replies_from", "replies_a_prompt", "num_cut_to_first_line")}
     assert GENERATION.warnings(files, runs) == []
     assert "different settings" in GENERATION.warnings({*files, "generation.temperature"}, runs)[0]
+
+
+SETTINGS = asdict(Decoding(top_p=0.9)) | {"tag": "no_bias", "reply": "whole"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"sample": True, "top_k": 50}, "sample; num_beams 1; temperature 1.0; top_k 50; top_p 0.9"),
+        ({"sample": True, "top_k": 2**31}, "sample; num_beams 1; temperature 1.0; top_p 0.9"),
+        ({"num_beams": 10}, "num_beams 10"),
+        ({"replies_from": "replies.jsonl"}, None),
+    ],
+)
+def test_only_settings_that_made_the_replies_are_published(asked, words):
+    results = full_run()
+    results["run"]["generation"] |= SETTINGS | asked
+    published = "; ".join(GENERATION.figure_settings(loaded(results).record)[1:])
+    made = f"context chat; tag no_bias; {words}; max_new_tokens 60; reply whole; seed 0"
+    from_file = "replies from a file, settings unknown; tag no_bias; reply whole"
+    assert published == (from_file if words is None else made)
 
 
 def test_with_too_few_replies_the_reason_is_named():

@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 import torch
 
+from hb_metrics.collect.engines.engine import LikelihoodRequests
+from hb_metrics.collect.engines.served import ServedEngine
 from hb_metrics.collect.scoring.perplexity import score_perplexity
-from hb_metrics.models.served.answers import FIELDS, read_end, read_likelihood
+from hb_metrics.models.served.answers import FIELDS, LEAST, read_end, read_likelihood
 from hb_metrics.models.served.client import Server, TemporaryFault, connected
 from tests.hb_metrics.conftest import sentences, small_model
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
@@ -112,6 +116,17 @@ def test_what_is_not_of_the_texts_tokens_or_not_of_all_is_not_believed(content):
     content = json.loads(json.dumps(content))  # as it comes
     with pytest.raises(TemporaryFault):
         read_likelihood(content, TEXT)
+
+
+def test_a_text_with_an_impossible_token_ends_the_run_at_once(tmp_path):
+    stand_in = StandIn(score=lambda text: (["<s>", text[:3], text[3:]], [None, LEAST, -1.0]))
+    probe = SimpleNamespace(model=MODEL, likelihoods=True, start_token="<s>")
+    requests = LikelihoodRequests(ids=["a"], about=pa.table({"axis": ["ability"]}), texts=[TEXT])
+    with serving(stand_in) as url:
+        engine = ServedEngine(Server(model=MODEL, url=url), probe)
+        with pytest.raises(ValueError, match=r"last error: a token of the text has no probability"):
+            engine.score_into_shards(engine.plan_likelihoods(requests), tmp_path)
+    assert not list(tmp_path.glob("*.parquet"))
 
 
 def test_characters_of_several_tokens_are_counted_by_tokens():

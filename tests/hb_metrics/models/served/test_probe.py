@@ -2,13 +2,14 @@
 
 import asyncio
 import math
+import random
 from dataclasses import asdict, replace
 
 import pytest
 
 from hb_metrics.models.served.client import Server, connected
 from hb_metrics.models.served.probe import changes, probe
-from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
+from tests.hb_metrics.models.served.stand_in import MODEL, WORDS, StandIn, serving
 from tests.hb_metrics.models.served.test_likelihoods import model_score
 
 
@@ -83,6 +84,14 @@ class Counting(StandIn):
         return super().envelope(choice, self.count, *counts)
 
 
+class Rounding(StandIn):
+    """Rounds differently in each answer, so it changes one of 25 words even if it should draw the likeliest."""
+
+    def words(self, prompt, body):
+        words, ended = super().words(prompt, body)
+        return [random.choice(WORDS) if random.random() < 0.04 else word for word in words], ended
+
+
 def rejecting(is_rejected):
     return lambda number, body: {"status": 400, "body": {"error": "not supported"}} if is_rejected(body) else None
 
@@ -100,7 +109,8 @@ def test_a_server_that_does_what_it_is_asked():
         # transformers serve, as long as its model's generation_config has no do_sample
         (StandIn(temperature=0), {"samples": False, "top_p_kept": None, "top_k_kept": None}),
         (StandIn(refuses={"seed"}), {"samples": False, "top_p_kept": None, "top_k_kept": None}),
-        (StandIn(ignores={"temperature"}), {"greedy": False}),
+        (StandIn(ignores={"temperature"}), {"greedy": False, "temperature_kept": False}),
+        (StandIn(faults=rejecting(lambda body: body.get("temperature") == 0)), {"greedy": False}),  # TGI
         # OpenAI's reasoning models, and Anthropic
         (
             StandIn(faults=rejecting(lambda body: body.get("temperature", 1) != 1)),
@@ -198,6 +208,17 @@ def test_samples_at_low_temperature_are_not_taken_for_greedy():
     # 1 probe of 1,000 sees no difference: eight answers of 25 words, each word the likelier of two with p = 0.966.
     with serving(StandIn(temperature=0.3, ignores={"seed"})) as url:
         assert sum(run_probe(url).greedy for _ in range(8)) <= 1
+
+
+def test_a_temperature_counts_as_kept_only_if_it_changes_the_answers():
+    # Of 40 probes each, 1 was wrong.
+    ignoring, rounding = StandIn(temperature=0.7, ignores={"seed"}), Rounding()
+    with serving(ignoring) as url, serving(rounding) as other:
+        assert sum(run_probe(url).temperature_kept for _ in range(4)) <= 1
+        found = [run_probe(other) for _ in range(4)]
+    assert sum(probe.temperature_kept for probe in found) >= 3
+    assert not any(probe.greedy for probe in found)
+    assert len(rounding.requests) / 4 <= 40
 
 
 def test_texts_are_continued_by_a_server_without_chats():
