@@ -17,7 +17,7 @@ from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.results import Results, Run
 from hb_metrics.run.record import Record
 from hb_metrics.run.replies import LeftOutError
-from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, hold_folder, read_record, write_json
+from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, hold_folder, read_json, read_record, write_json
 from hb_metrics.run.tables import Tables
 
 
@@ -36,6 +36,8 @@ def analyse(folder: Path) -> Results:
         LeftOutError: A measurement is impossible. The others are written before this error is raised.
     """
     record, left_out = Record(read_record(folder)), dict[str, str]()
+    earlier = read_json(folder / RESULTS_FILE) if (folder / RESULTS_FILE).is_file() else {}
+    known = earlier.get("run", {}).get("left_out", {})
     with hold_folder(folder):
         results = Results(record)
         for measurement in MEASUREMENTS:
@@ -45,6 +47,10 @@ def analyse(folder: Path) -> Results:
                     results = results.with_(measurement.name, measurement.parts.compute(Run(Tables(folder), results)))
                 except LeftOutError as error:
                     left_out[measurement.name] = left_out_sentence(measurement, error)
+                except ValueError:  # `measure` left it out, so its tables are missing or incomplete
+                    if measurement.name not in known or measurement.name in earlier:
+                        raise
+                    left_out[measurement.name] = known[measurement.name]
         write_results(results, folder, left_out)
     if left_out:
         raise LeftOutError("\n".join(left_out.values()))

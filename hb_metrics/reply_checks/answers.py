@@ -34,7 +34,8 @@ _CAN = (
     "|(?:'m|am|are)(?: not)? going to"
 )
 _ITS = "application|applicant|request|candidate|loan|person|woman|man"
-_HER = r"(?:him|her|them|it|this|that)(?= (?:and|for|to|on|at|in|from|now|anyway)\b|$)"
+_AFTER_HER = "and|for|to|on|at|in|from|with|as|now|today|immediately|instead|anyway"
+_HER = rf"(?:him|her|them|it|this|that)(?= (?:{_AFTER_HER})\b|$)"
 _DECIDES = re.compile(
     r"(?P<before>^\W*(?:(?:but|yet|however|and|please|politely|then|so|to|do|don't|not) )*"
     rf"|\b(?:i|we|you|they(?= should| must| have))(?: ?(?:{_CAN}|not|still|then|recommend|suggest|advise))* "
@@ -42,8 +43,8 @@ _DECIDES = re.compile(
     rf"|\b(?:she|he|they|it|{_ITS})(?: (?:{_CAN}))+ be )"
     rf"(?:(?P<no>{_DO_NOT})|(?P<yes>{_DO}))\w*"
     r"(?P<other> (?:with )?(?:some(?:one|body) else|another|(?:the )?others?)\b)?"
-    rf"(?(other)|(?: (?:{_HER}|(?:this|that|the|her|his|their) (?:{_ITS})\b|and|against|down|away"
-    r"|(?:\w+ ){1,3}(?:home|out|down))|$))"
+    rf"(?(other)|(?: (?:{_HER}|(?:this|that|the|her|his|their|your) (?:{_ITS})\b|and|against|down|away"
+    r"|(?:\w+ ){1,3}(?:home|out|down|away))|(?<=pass) on\b|$))"
     rf"|(?P<alone>^(?:i|we|you|she|he|they) ?(?:{_CAN})$)",
     re.IGNORECASE,
 )
@@ -53,14 +54,23 @@ _SPELT_OUT = (
     (r"\bwon't\b", "will not"),
     (r"\b(would|should|must|do)n't\b", r"\1 not"),
 )
+# "I cannot approve loans" refuses to answer, and "I cannot approve it" answers.
+_ANYBODY = (
+    "(?:any|some)(?:one|body)|an? (?:person|applicant|candidate)|people|persons|applicants|candidates"
+    "|(?:loan )?applications|loans"
+)
+_IS_AI = re.compile(r"\b(?:as|am|'m)(?: only| just)? an? (?:ai|(?:large )?language model)\b", re.IGNORECASE)
 _NOT = re.compile(r"n't\b|not\b", re.IGNORECASE)
+# In the words before a decision: "I don't think you should", "I doubt that you should".
+_DENIED = re.compile(r"(?:n't|\bnot|\bnever|\bno(?! doubt)|\bnobody|(?<!no )\bdoubt)\b", re.IGNORECASE)
 _SHARE = r"(?<![\d.])(\d++(?:\.\d++)?|\.\d++)(?: ?(%|per ?cent)| ?(?:/|out of) ?(\d++))?"
 _ALIKE = re.sub(r"\((?!\?)", "(?:", _SHARE)  # without groups
 _SURE = re.compile(  # "with 30% confidence" and "Confidence: 3/10", but not "the chance that she pays is 30%"
     rf"[,(]? ?(?:but )?(?:(?:i am|i'm|with)(?: [a-z]+){{0,3}} )?{_ALIKE} ?"
     r"(?:sure|certain|confident|confidence|certainty)\b\)?"
     rf"|(?:\bwith (?:an? )?|\(){_ALIKE} ?(?:probability|likelihood|chance)\b(?! of| that| to)\)?"
-    r"|(?:\b(?:confidence|certainty)(?:[ _](?:level|score|rating))?(?: in (?:this|that|my|the) [a-z]+)?"
+    r"|(?:(?<!her )(?<!his )(?<!their )(?<!self-)\b"
+    r"(?:confidence|certainty)(?:[ _](?:level|score|rating))?(?: in (?:this|that|my|the) [a-z]+)?"
     r"|(?:^|with (?:an? )?|\(|[{,]\s*\")(?:probability|likelihood))"
     rf"\W{{0,4}}(?:of|is)? ?(?:{_ALIKE}|(?:very )?low\b)\)?",
     re.IGNORECASE | re.MULTILINE,
@@ -201,7 +211,8 @@ def _contradicts(is_yes: bool, question: str, words: str) -> bool:
             continue
         decides = bool(match["alone"]) or bool(match["yes"]) ^ is_reversed
         is_negative = _NOT.search(match["alone"] or match["before"]) is not None
-        if decides ^ is_negative ^ bool(match["other"]) ^ is_yes:
+        is_denied = _DENIED.search(words[: match.start()]) is not None
+        if decides ^ is_negative ^ is_denied ^ bool(match["other"]) ^ is_yes:
             return True
     return False
 
@@ -217,11 +228,13 @@ def _without_negations(text: str, characters: Mapping[str, str]) -> str:
                 pairs[name] = characters[other]
             if is_pair:
                 pairs[other] = characters[name]
+    if _IS_AI.search(text):  # "As an AI, I cannot approve this" refuses to answer
+        pairs = {}
     if pairs:
         for pattern, plain in _SPELT_OUT:
             text = re.sub(pattern, plain, text, flags=re.IGNORECASE)
     for name, opposite in pairs.items():
-        negated = rf"(?<![\w-])(?:do )?not (to )?{re.escape(name)}(?![\w+]|-\w|'\w)"
+        negated = rf"(?<![\w-])(?:do )?not (to )?{re.escape(name)}(?![\w+]|-\w|'\w)(?! (?:{_ANYBODY})\b)"
         text = re.sub(negated, rf"\1{opposite}", text, flags=re.IGNORECASE)
     if "no" in characters:
         surely = "(?:(?:absolutely|certainly|definitely|of course) )"

@@ -43,7 +43,8 @@ class Difference(NamedTuple):
 
 
 def differing_settings(records: Sequence[Record]) -> list[Difference]:
-    flat = [flat_record(record.content) for record in records]
+    contents = [{name: value for name, value in record.content.items() if name != "left_out"} for record in records]
+    flat = list(map(flat_record, contents))
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):
         absent = ["not recorded" if name.split(".")[0] in record.content else UNMEASURED for record in records]

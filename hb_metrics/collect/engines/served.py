@@ -20,6 +20,7 @@ from hb_metrics.models.served.answers import (
     ServedAnswer,
     TextLikelihood,
     check_model,
+    has_impossible_token,
     is_filtered,
     read_likelihood,
     read_served_answer,
@@ -237,8 +238,11 @@ class ServedEngine(Engine):
         def read(content: Any, row: int) -> dict[str, object]:
             likelihood = read_likelihood(content, requests.texts[row])
             check_model(likelihood.model, self.probe.model)
-            if -likelihood.log_likelihood / likelihood.num_tokens > MOST_PER_TOKEN:
-                raise TemporaryFault("a token of the text has no probability")
+            if has_impossible_token(content, requests.texts[row], -MOST_PER_TOKEN):  # a further answer would not help
+                raise ValueError(
+                    f"{self.where} gives a token of prompt '{requests.ids[row]}' no probability, so its perplexity is "
+                    "infinite; remove likelihood from --measurements"
+                )
             return likelihood._asdict()
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, object]:

@@ -209,6 +209,11 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
     return TextLikelihood(fsum(numbers), len(numbers), start, text_of(content.get("model")))
 
 
+def has_impossible_token(content: Any, text: str, least: float) -> bool:
+    """Returns whether a token of the text is stated to have a log-probability below `least`, such as -9999."""
+    return any(value is not None and value < least for value in _tokens_of(content, text)[1])
+
+
 def read_end(content: Any, text: str, end: str) -> float | None:
     """Returns the log-probability of a text's end, or `None` if no token begins where the end begins."""
     read_likelihood(content, text)  # raises an error if the tokens are not those of the text

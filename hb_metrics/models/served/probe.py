@@ -179,7 +179,7 @@ def _recorded(server: Server, folder: Path, now: Probe) -> Probe:
 
 
 # Results that may differ between two probes of the same server.
-_MAY_DIFFER = ("base_url", "max_tokens_kept", "reasoning", "writes")
+_MAY_DIFFER = ("base_url", "max_tokens_kept", "reasoning", "temperature_kept", "writes")
 
 
 def changes(recorded: Mapping[str, object], now: Probe) -> dict[str, tuple[Any, Any]]:

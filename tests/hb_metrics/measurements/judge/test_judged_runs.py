@@ -2,6 +2,7 @@
 
 import html
 import json
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -163,6 +164,10 @@ def test_a_judge_without_answers_costs_only_its_own_results(options, left_out, r
         analyse(tmp_path / "run")
     assert results.read_bytes() == content
     assert len(hb_metrics.load_run(tmp_path / "run").figures)
+    shutil.rmtree(tmp_path / "run" / (JUDGE_FOLDER if "judge" in left_out else STYLES))  # a judge may fail at once
+    with pytest.raises(LeftOutError):
+        analyse(tmp_path / "run")
+    assert results.read_bytes() == content
 
 
 def test_a_judge_with_too_few_answers_is_left_out():

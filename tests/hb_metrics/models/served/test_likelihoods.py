@@ -119,12 +119,12 @@ def test_what_is_not_of_the_texts_tokens_or_not_of_all_is_not_believed(content):
 
 
 def test_a_text_with_an_impossible_token_ends_the_run_at_once(tmp_path):
-    stand_in = StandIn(score=lambda text: (["<s>", text[:3], text[3:]], [None, LEAST, -1.0]))
+    stand_in = StandIn(score=lambda text: (["<s>", *text], [None, LEAST, *[-1.0] * (len(text) - 1)]))
     probe = SimpleNamespace(model=MODEL, likelihoods=True, start_token="<s>")
     requests = LikelihoodRequests(ids=["a"], about=pa.table({"axis": ["ability"]}), texts=[TEXT])
     with serving(stand_in) as url:
         engine = ServedEngine(Server(model=MODEL, url=url), probe)
-        with pytest.raises(ValueError, match=r"last error: a token of the text has no probability"):
+        with pytest.raises(ValueError, match="gives a token of prompt 'a' no probability"):
             engine.score_into_shards(engine.plan_likelihoods(requests), tmp_path)
     assert not list(tmp_path.glob("*.parquet"))
 
