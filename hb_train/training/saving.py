@@ -45,8 +45,9 @@ def save_tuned_model(
 
 
 def save_whole_model(model: Any, loaded: LoadedModel, folder: Path) -> None:
-    model.config, model.generation_config = model.published_configs
+    model.config, generation_config = model.published_configs
     model.save_pretrained(folder)
+    generation_config.to_json_file(folder / "generation_config.json")  # `save_pretrained` may refuse what models have
     loaded.tokenizer.save_pretrained(folder)
     (folder / "adapter_config.json").unlink(missing_ok=True)
 
