@@ -453,6 +453,12 @@ def change_results(folder, change):
     write_results(folder, results)
 
 
+def forget_debiased(results):
+    """For `change_results`: the noise is unknown, so there are no debiased values and no intervals."""
+    results["generation"]["debiased"] = None
+    results["generation"]["gen_bias"] |= {"noise_floor": None, "intervals": None, "no_intervals": None}
+
+
 def write_tuning_runs(root):
     """Writes folders of a run before tuning and three after, of which the last was tuned without tags.
 

@@ -183,10 +183,9 @@ def same_length_extremes(perplexity: Perplexities, template: str) -> list[Extrem
 
 def beside_paper(bias: LikelihoodBias) -> list[tuple[paper.PrintedLikelihoodBias, list[Figure]]]:
     """Returns the paper's tables for templates of this run, with the shares of both."""
-    tables = []
+    tables, testable = [], testable_axes(vars(bias))
     for table in paper.PRINTED.likelihood_bias:
-        by_axis = {axis: bias.by_axis_and_template[axis] for axis in testable_axes(vars(bias))}
-        ours = {axis: values.get(table.template) for axis, values in by_axis.items()}
+        ours = {axis: bias.by_axis_and_template[axis].get(table.template) for axis in testable}
         if any(value is not None for value in ours.values()):
             rows = [
                 Figure(axis_label(axis), ours.get(axis), "share", printed={table.model: printed})

@@ -43,9 +43,8 @@ _UNFINISHED = ("The cat sat on the", "I went to the shop and")
 _SAME = 0.05  # the largest difference that rounding can cause between two log-likelihoods of a text
 _SAMPLED: Mapping[str, object] = {"temperature": 1.0}
 _LOWEST: Mapping[str, object] = {"temperature": 0.01}  # some servers reject 0, or use their default for it
-_CLEARLY = (
-    2.5  # the smallest accepted ratio of the words that answers share at a low temperature and at a temperature of 1
-)
+# The smallest accepted ratio of the words that answers share at a low temperature and at a temperature of 1.
+_CLEARLY = 2.5
 _TRIES = 3  # the maximum number of tries per request; it is small so that a wrong address is detected soon
 _SELDOM = 0.005  # the largest accepted number of differences per word between answers that should be the same
 _SINGLE = "max_tokens"

@@ -18,6 +18,7 @@ from hb_metrics.run.tables import Tables
 from tests.hb_metrics.made_results import (
     add_decisions,
     change_results,
+    forget_debiased,
     full_run,
     loaded,
     read_results,
@@ -83,11 +84,7 @@ def test_the_overview_has_every_figure_of_every_run(tuning_runs, tmp_path):
 
 
 def test_a_run_without_debiasing_is_compared_by_plain_values(copied, tmp_path):
-    def nothing_known(results):
-        results["generation"]["debiased"] = None
-        results["generation"]["gen_bias"] |= {"noise_floor": None, "intervals": None, "no_intervals": None}
-
-    change_results(copied[1], nothing_known)
+    change_results(copied[1], forget_debiased)
 
     page = compared(copied[:2], tmp_path, NAMES[:2])
     text = overview_markdown(copied[:2], NAMES[:2])

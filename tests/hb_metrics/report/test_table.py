@@ -14,7 +14,7 @@ from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.report.changes import run_changes
-from tests.hb_metrics.made_results import change_results
+from tests.hb_metrics.made_results import change_results, forget_debiased
 
 NAMES = ["one_model", "100% other"]
 
@@ -56,11 +56,7 @@ def test_all_formats_have_the_same_figures(runs):
 def test_a_plain_value_is_not_called_debiased(made_runs, tmp_path):
     copied = [shutil.copytree(folder, tmp_path / folder.name) for folder in made_runs]
 
-    def nothing_known(results):
-        results["generation"]["debiased"] = None
-        results["generation"]["gen_bias"] |= {"noise_floor": None, "intervals": None, "no_intervals": None}
-
-    change_results(copied[1], nothing_known)
+    change_results(copied[1], forget_debiased)
     of_runs = [read_run(folder) for folder in copied]
     rows = json.loads(table(of_runs, ["a", "b"], "json", "axis"))
     biases = {row["figure"]: row["value"] for row in rows if row["run"] == "a" and "Full Gen Bias" in row["figure"]}
