@@ -53,7 +53,8 @@ def _figures(folder: Path) -> dict[str, Any]:
     """Reads all figures of a model, which were measured for one bias type."""
     run = read_json(folder / "bias" / RESULTS_FILE)
     (bias,) = run["reddit"]["by_bias_type"].values()
-    figures = {**bias, "lmp": run["reddit"]["lmp"], "dialogue": run.get("dialogue", {}).get("perplexity")}
+    figures: dict[str, Any] = {}
     for path in (folder / "dst" / "dst.json", folder / "crg" / "crg.json"):
         figures |= read_json(path) if path.is_file() else {}
-    return figures
+    # These come last, because crg.json describes its own dialogues under "dialogue".
+    return {**figures, **bias, "lmp": run["reddit"]["lmp"], "dialogue": run.get("dialogue", {}).get("perplexity")}

@@ -9,6 +9,7 @@ import pytest
 from hb_dataset.dialogue_pairs import DialoguePairs
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import load_model
+from hb_train.debias_table import write_debias_table
 from hb_train.response_generation import (
     CRG_FILE,
     encode_responses,
@@ -35,10 +36,10 @@ def options(model, pairs, folder, *more):
 
 
 def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path):
-    main(options(pitying_model, pairs_file, tmp_path / "before", "--learning_rate", "1e-9"))
+    main(options(pitying_model, pairs_file, tmp_path / "before" / "crg", "--learning_rate", "1e-9"))
     taught = ("--learning_rate", "3e-3", "--num_train_epochs", "10", "--per_device_train_batch_size", "16")
-    main(options(pitying_model, pairs_file, tmp_path / "after", *taught))
-    before, after = (json.loads((tmp_path / name / CRG_FILE).read_text()) for name in ("before", "after"))
+    main(options(pitying_model, pairs_file, tmp_path / "after" / "crg", *taught))
+    before, after = (json.loads((tmp_path / name / "crg" / CRG_FILE).read_text()) for name in ("before", "after"))
     assert after["bleu_4"] > before["bleu_4"] + 10
     assert after["meteor_exact_stem"] > before["meteor_exact_stem"] + 10
     assert after["num_responses"] == 11
@@ -48,6 +49,13 @@ def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path):
     far = ("--learning_rate", "1e30", "--optim", "sgd", "--max_grad_norm", "0")
     with pytest.raises(SystemExit, match="training diverged: the score of a token"):
         main(options(pitying_model, pairs_file, tmp_path / "diverged", *far))
+    # The table of a comparison reads the file as it is.
+    (tmp_path / "after" / "bias").mkdir()
+    bias = {"reddit": {"by_bias_type": {"gender": {"t": 2.0}}, "lmp": 31.2}, "dialogue": {"perplexity": 54.7}}
+    (tmp_path / "after" / "bias" / "results.json").write_text(json.dumps(bias))
+    write_debias_table(tmp_path, ["after"])
+    row = (tmp_path / "table.md").read_text().splitlines()[2]
+    assert row.startswith(f"| after | +2.00 | 31.2 | 54.7 | {after['bleu_4']:.2f} | {after['meteor_exact_stem']:.2f} |")
 
 
 def test_a_prompt_and_all_its_replies_are_in_one_split():
