@@ -98,6 +98,9 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     engine = LocalEngine(loaded)
     layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
     decoding, _ = engine.decoding("greedy", "first_line", max_new_tokens=arguments.max_new_tokens)
+    prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
+    requests = make_requests(prompts, decoding=decoding, layout=layout, seed=training_args.seed)
+    plan = engine.plan_replies(requests)  # before the training, because a prompt may be too long for the model
     description = {
         **training_description(arguments, training_args, loaded),
         "dialogue": dialogue.description(),
@@ -113,12 +116,9 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     trainer = ReplySFTTrainer(model=loaded.model, args=training_args, train_dataset=train, processing_class=tokenizer)
     trainer.train()
     trained_model(trainer).eval()
-    prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
-    requests = make_requests(prompts, decoding=decoding, layout=layout, seed=training_args.seed)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies left by an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    plan = engine.plan_replies(requests)
     try:
         replies = engine.reply(plan, folder / REPLIES)
     except ValueError as error:

@@ -58,6 +58,12 @@ def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path):
     assert row.startswith(f"| after | +2.00 | 31.2 | 54.7 | {after['bleu_4']:.2f} | {after['meteor_exact_stem']:.2f} |")
 
 
+def test_prompts_that_are_too_long_are_refused_before_the_training(pitying_model, pairs_file, tmp_path):
+    with pytest.raises(SystemExit, match=r"the model accepts only .* tokens, but prompt .* may need more"):
+        main(options(pitying_model, pairs_file, tmp_path / "crg", "--max_new_tokens", "1000"))
+    assert not (tmp_path / "crg").exists()
+
+
 def test_a_prompt_and_all_its_replies_are_in_one_split():
     names = [str(index) for index in range(60)]
     dialogue = DialoguePairs(names, [f"prompt {index % 25}" for index in range(60)], names, "here", {})
