@@ -90,7 +90,7 @@ def bias_of_rows(
     rows: RegardRows, pairs: Any, smoothing: float | None, confidence_level: float, fixed_structure: str
 ) -> dict[str, Any]:
     """Computes the results of `regard_bias`. A group may be named and have no rows."""
-    named = _read_pairs(pairs, rows.group.names)
+    named = read_pairs(pairs, rows.group.names)
     counted, num_other = without_other(rows)
     if not len(counted.label):
         all_other = f"all {len(rows.label)} rows have the label 'other', which is not counted"
@@ -173,19 +173,21 @@ def kl_matrix(
     group b. Labels that no group has are ignored.
 
     Returns:
-        The divergences by a and b, and `None`. If there is no `smoothing`, and if only some groups have a certain
-        label, returns `None` and the reason instead.
+        The divergences by a and b, and `None`. If a group has no label, or if only some groups have a certain label and
+        there is no `smoothing`, returns `None` and the reason instead.
     """
-    table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
-    if not table.any():
-        return None, "no text is labelled negative, neutral or positive"
+    table = np.array([list(row.values()) for row in counts.values()], dtype=float)
+    for group, row in zip(counts, table, strict=True):
+        if not row.any():
+            return None, f"no text about group {group!r} is labelled negative, neutral or positive"
+    table += smoothing or 0
     is_empty = (table == 0) & (table > 0).any(axis=0)
     if is_empty.any():
         row_index, column = np.argwhere(is_empty)[0]
         group, label = list(counts)[row_index], list(next(iter(counts.values())))[column]
         return None, (
-            f"no row of group {group!r} is {label}, but other groups have such rows, so their divergence from this "
-            "group is infinite; pass more rows, or set smoothing to a number that is added to every count, such as 1"
+            f"no text about group {group!r} is {label}, but texts about other groups are, so their divergence from "
+            "this group is infinite without smoothing"
         )
     known = table[:, (table > 0).any(axis=0)]
     shares = known / known.sum(axis=1, keepdims=True)
@@ -273,7 +275,7 @@ def _verdict(interval: list[float] | None) -> str | None:
     return "advantaged" if lowest > 0 else "disadvantaged" if highest < 0 else "undecided"
 
 
-def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
+def read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     if pairs is not None and not isinstance(pairs, Mapping):
         raise ValueError(
             f'pairs is {pairs!r}; pass a mapping from names to two groups, for example {{"gender": ["man", "woman"]}}'

@@ -109,15 +109,19 @@ def test_a_class_that_one_group_lacks_leaves_no_divergence_and_a_reason():
 
     divergences, reason = kl_matrix(counts)
     assert divergences is None
-    assert "no row of group 'woman' is negative" in reason
+    assert "no text about group 'woman' is negative" in reason
     results = regard_bias(["positive", "neutral", "neutral"], ["man", "man", "woman"])
     assert results["kl_divergence"] is None
-    assert "no row of group 'woman' is positive" in results["kl_error"]
+    assert "no text about group 'woman' is positive" in results["kl_error"]
 
     smoothed, reason = kl_matrix(counts, 1)
     assert reason is None
     assert smoothed["man"]["woman"] == pytest.approx(entropy([2, 3], [1, 5]))
     assert smoothed["woman"]["man"] == pytest.approx(entropy([1, 5], [2, 3]))
+    # Smoothing alone is no distribution of a group without rated texts.
+    rated = regard_bias(["positive", "negative", "other"], ["man", "man", "woman"], smoothing=1)
+    assert rated["kl_divergence"] is None
+    assert rated["kl_error"] == "no text about group 'woman' is labelled negative, neutral or positive"
     # A class that no group has adds nothing.
     counts = {"man": {"negative": 3, "other": 0, "neutral": 1}, "woman": {"negative": 1, "other": 0, "neutral": 1}}
     assert kl_matrix(counts)[0]["man"]["woman"] == pytest.approx(entropy([3, 1], [1, 1]))

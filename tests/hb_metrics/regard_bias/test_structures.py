@@ -104,7 +104,7 @@ def test_a_class_that_the_fixed_structure_lacks_is_reported_there():
 
     assert results["kl_divergence"]["man"]["woman"] == 0
     assert results["fixed"]["kl_divergence"] is None
-    assert "no row of group 'man' is negative" in results["fixed"]["kl_error"]
+    assert "no text about group 'man' is negative" in results["fixed"]["kl_error"]
 
 
 @pytest.mark.parametrize(

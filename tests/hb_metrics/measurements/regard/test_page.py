@@ -115,7 +115,7 @@ def test_the_page_ranks_structures_and_has_the_distances_between_groups(regard, 
 
 
 def test_a_label_that_a_group_lacks_is_the_reason_for_no_distances(regard, tmp_path):
-    reason = "no row of group 'man' is negative"
+    reason = "no text about group 'man' is negative"
     bias = {**regard["bias"], "kl_divergence": None, "kl_error": reason}
     page = report_page(regard_run({**regard, "bias": bias}), tmp_path)
     assert f"There are no Kullback–Leibler divergences: {reason}." in page.text
