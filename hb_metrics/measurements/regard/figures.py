@@ -75,7 +75,7 @@ def fixed_interval(bias: Bias, row: FixedGap | FixedGroup) -> Bounds | None:
 
 
 def gate_name(pair_name: str) -> str:
-    return "regard_gap_" + re.sub("[^a-z0-9]+", "_", pair_name.lower()).strip("_")
+    return "regard_gap_" + re.sub(r"\W+", "_", pair_name.lower()).strip("_")
 
 
 def report(results: Results) -> Report:

@@ -23,6 +23,7 @@ from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.processes import input_device
 from hb_metrics.models.sources import EMBEDDED
+from hb_metrics.regard_bias.regard_results import read_pairs
 from hb_metrics.run.replies import LeftOutError
 from hb_metrics.run.run_folder import PROMPTS_FILE, write_table
 from hb_metrics.run.schema import about_replies, by_id
@@ -61,11 +62,13 @@ def plan(task: Task, files: Groups) -> Planned:
 
 def groups_and_pairs(settings: Settings) -> Groups:
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
-    groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
-    if not pairs and len(groups) == 2:
-        advantaged, disadvantaged = (group.name for group in groups)
-        return groups, {f"{advantaged} − {disadvantaged}": (advantaged, disadvantaged)}
-    return groups, {pair.name: (pair.advantaged, pair.disadvantaged) for pair in pairs}
+    groups, named = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
+    names = [group.name for group in groups]
+    pairs = {pair.name: (pair.advantaged, pair.disadvantaged) for pair in named}
+    if not pairs and len(names) == 2:
+        pairs = {" − ".join(names): (names[0], names[1])}
+    read_pairs(pairs, names)  # raises now what the metric would raise at the end of the run
+    return groups, pairs
 
 
 def collect(

@@ -13,7 +13,9 @@ from hb_dataset.structures import structured_prompt_table
 from hb_metrics.collect.classifiers.censoring import mask_groups
 from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.collect.judges.local import LocalJudge
-from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.arguments import settings_of, wanted_measurements
+from hb_metrics.command.planning import read_files
+from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.compute import compute
 from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.measurements.results import read_run
@@ -155,6 +157,17 @@ def test_a_file_of_groups_has_its_pairs(tmp_path):
     groups, pairs = groups_and_pairs(asked(regard_groups=[str(path)]))
     assert [group.plural for group in groups] == ["nurses", "surgeons"]
     assert pairs == {"job": ("surgeon", "nurse")}
+
+
+def test_names_of_pairs_in_any_script_are_names_of_gates_and_a_reserved_name_is_refused_first(tmp_path):
+    path = tmp_path / "groups.yaml"
+    groups = "groups: {男: {plural: 男}, 女: {plural: 女}, fräulein: {plural: fräulein}}\n"
+    path.write_text(f"{groups}pairs: {{男 − 女: [男, 女], Fräulein: [男, fräulein]}}\n", encoding="utf-8")
+    assert REGARD.gate_names(asked(regard_groups=[str(path)])) == ("regard_gap_男_女", "regard_gap_fräulein")
+    path.write_text(f"{groups}pairs: {{all: [男, 女]}}\n", encoding="utf-8")
+    settings = asked(regard_groups=[str(path)])
+    with pytest.raises(ValueError, match=r"a pair is named 'all', .*; rename the pair"):
+        read_files(settings, None, wanted_measurements(settings))
 
 
 def test_two_groups_are_a_pair_and_the_first_one_has_the_advantage():
