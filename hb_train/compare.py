@@ -183,7 +183,8 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     for name in ("before", *options.methods):
         model = options.model
         if name != "before":
-            model = folder / name / "model"
+            # Its name contains the model's, from which measurements recognise a DialoGPT without a chat template.
+            model = folder / name / f"{Path(options.model).resolve().name}-{name}"
             given = ["--method", name, *data, "--model_name_or_path", options.model, "--output_dir", model, *trust]
             given += ["--per_device_train_batch_size", "16", *options.debias_args]
             steps.append(["hb_train.debias", *given])

@@ -1,7 +1,7 @@
 r"""Debiases a causal language model on phrases of a bias type (Barikeri et al., 2021, section 4).
 
     accelerate launch hb_train/debias.py --method hd --bias_type religion1 --reddit_folder RedditBias \
-        --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
+        --model_name_or_path microsoft/DialoGPT-small --output_dir models/DialoGPT-small-hd
 
 The methods `lmd`, `add` and `hd` train on stereotypical phrases about the minoritized group (text_t1). They minimise
 λ_LM·L_LM + λ_D·L_D, the weighted sum of the language modelling loss and a debiasing loss. The method `cda` trains on

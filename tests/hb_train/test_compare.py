@@ -4,12 +4,15 @@ import copy
 import json
 from importlib import import_module
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from hb_metrics.measurements.awareness import work as awareness_work
 from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_metrics.models import sources
+from hb_metrics.models.contexts import detect_context
+from hb_metrics.models.loading import load_model
 from hb_train import compare, side_effects
 from hb_train.debias import main as debias
 from hb_train.tune import main as tune
@@ -194,11 +197,21 @@ def test_each_method_is_debiased_and_its_costs_measured(noted, monkeypatch):
     runs = [str(folder / run / "bias") for run in ("before", "lmd", "cda")]
     assert noted.values("measure", "--output_dir") == runs
     assert written == [(folder, ("before", "lmd", "cda"))]
-    models = ["embedded", str(folder / "lmd" / "model"), str(folder / "cda" / "model")]
+    models = ["embedded", str(folder / "lmd" / "embedded-lmd"), str(folder / "cda" / "embedded-cda")]
     assert noted.values("measure", "--model") == models
     assert noted.values("response_generation", "--model_name_or_path") == models
     assert noted.values("dialog_state_tracking", "--model_name_or_path") == []  # no dialogues were set
     assert noted.values("debias", "--lambda_d") == ["50", "50"]
+
+
+def test_a_debiased_model_reads_prompts_as_the_model_before(noted, monkeypatch, save_small_model, tmp_path):
+    monkeypatch.setattr(compare, "write_debias_table", lambda *of: None)
+    before = copytree(save_small_model("gpt2"), tmp_path / "DialoGPT-small-joker")
+    debias(["--compare", "--model", str(before), "--methods", "lmd", "--output_dir", str(tmp_path / "runs")])
+    _, after = noted.values("measure", "--model")
+    copytree(before, after)
+    loaded = [load_model(str(folder)) for folder in (before, after)]
+    assert [detect_context(model.model, model.tokenizer)[0] for model in loaded] == ["dialogpt", "dialogpt"]
 
 
 @pytest.mark.parametrize(
