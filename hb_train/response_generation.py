@@ -19,7 +19,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import MISSING, asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +40,7 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.scoring.reply_scoring import encode_dialogue
 from hb_metrics.measurements.settings import check_least, option
 from hb_metrics.models.chats import DEFAULT_CHAT
-from hb_metrics.models.contexts import reply_end
+from hb_metrics.models.contexts import encode_messages, reply_end
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import LoadedModel
 from hb_metrics.run.run_folder import REPLIES
@@ -99,8 +99,11 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig) -> None:
     layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
     decoding, _ = engine.decoding("greedy", "first_line", max_new_tokens=arguments.max_new_tokens)
     prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
-    requests = make_requests(prompts, decoding=decoding, layout=layout, seed=training_args.seed)
+    requests = make_requests(prompts, decoding=decoding, layout=layout, seed=training_args.seed, max_reasoning_tokens=0)
     plan = engine.plan_replies(requests)  # before the training, because a prompt may be too long for the model
+    # As in training, the model does not think first.
+    contexts = encode_messages(requests.messages, loaded, layout.context, chat=layout.chat, thought=False)
+    plan = replace(plan, contexts=contexts, thoughts=None, ends=replace(plan.ends, thoughts=None))
     description = {
         **training_description(arguments, training_args, loaded),
         "dialogue": dialogue.description(),
@@ -163,8 +166,8 @@ def encode_responses(
 ) -> tuple[Dataset, int, int]:
     """Encodes contexts and responses, of which only the responses are learnt.
 
-    If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
-    `max_length`. Such a response would leave little room for the context, and would be truncated in generation.
+    If a context is too long, its beginning is cut. A row is dropped if its response has at least half of
+    `max_length` tokens. Such a response would leave little room for the context, and would be truncated in generation.
 
     Returns:
         The rows, the number of cut contexts, and the number of dropped rows.

@@ -4,6 +4,7 @@ import json
 import math
 import random
 
+import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset.dialogue_pairs import DialoguePairs
@@ -20,6 +21,7 @@ from hb_train.response_generation import (
     split_pairs,
 )
 from hb_train.training.encoding import IGNORED
+from tests.hb_metrics.chat_models import answer_to, trained_chat_model, trained_prompts
 from tests.hb_metrics.conftest import encode_contexts
 from tests.hb_train.conftest import ANSWER, WARNINGS_OF_TRL, learn, pitying_tokenizer
 
@@ -62,6 +64,20 @@ def test_prompts_that_are_too_long_are_refused_before_the_training(pitying_model
     with pytest.raises(SystemExit, match=r"the model accepts only .* tokens, but prompt .* may need more"):
         main(options(pitying_model, pairs_file, tmp_path / "crg", "--max_new_tokens", "1000"))
     assert not (tmp_path / "crg").exists()
+
+
+def test_a_model_that_thinks_responds_as_it_is_trained_to_without_a_thought(tmp_path):
+    model, tokenizer = trained_chat_model("qwen3")
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    prompts = trained_prompts().to_pylist()
+    rows = [{"prompt": prompt["text"], "reply": answer_to(prompt)} for prompt in prompts]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    fewer = ("--num_pairs", str(len(rows)), "--num_test", "3", "--max_new_tokens", "40", "--learning_rate", "1e-9")
+    main(options(tmp_path / "model", tmp_path / "pairs.jsonl", tmp_path / "crg", *fewer))
+    answers = {answer_to(prompt).split("\n")[0] for prompt in prompts}
+    for row in pq.read_table(tmp_path / "crg" / "replies").to_pylist():
+        assert (row["reply"] in answers, row["reasoning"], row["num_reasoning_tokens"]) == (True, None, 0)
 
 
 def test_a_prompt_and_all_its_replies_are_in_one_split():
