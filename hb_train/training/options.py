@@ -127,6 +127,9 @@ def first_line(docstring: str | None) -> str:
 def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False) -> None:
     if model_args.model_name_or_path is None:
         raise ValueError("--model_name_or_path is missing; set it to a Hub id, a local folder or 'embedded'")
+    modules = model_args.lora_target_modules
+    if isinstance(modules, str) and modules.isidentifier():  # PEFT reads a string as a pattern for whole paths
+        model_args.lora_target_modules = [modules]
     if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
         raise ValueError(
             "quantised weights cannot be trained; omit --load_in_4bit and --load_in_8bit and set --dtype bfloat16, or "
