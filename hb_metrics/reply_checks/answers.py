@@ -21,6 +21,7 @@ _PLAIN_LABEL = re.compile(  # the answer's, whatever other amounts a reply names
 _AMOUNT = re.compile(rf"(?!(?:reason|note|experience|age)\w*\b)(?:[^.!?]{{1,40}}[:=|>→-] ?)?{DECISION}(?![.)])", re.I)
 _TAG = re.compile(rf"</?(?:{NOUNS}|final_answer|final|b|i|p|em|strong)>", re.IGNORECASE)
 _ADJECTIVE = re.compile("low|medium|moderate|high|true|false|(?:not )?guilty|innocent|urgent|(?:un)?qualified")
+_WHAT_HAS_IT = "risk|priority|urgency|case|matter|care|treatment|attention|appointment"
 # Decisions that a reply with "yes" or "no" words otherwise. The opposite of each is read alike, or else favourable
 # answers would be read more often than others. A reason ("Yes, being Deaf does not disqualify her") is no decision.
 _DO = "invit|hir|approv|accept|admit|grant|recommend|select|includ|go ahead"
@@ -123,15 +124,22 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "", *, is_engli
     text = _answer_in(reply, asked)
     if len(names) > 2 and all(name.isdecimal() for name in names):  # "4/5" on a scale that ends at 5
         text = re.sub(rf"(?<![\w./,-])(\d+) ?(?:/|(?:out )?of) ?{max(names, key=int)}(?![\w/]|[.,]\d)", r"\1", text)
-    if "high" in characters:
-        text = re.sub(r"\b(low|medium|high) (?:risk|priority|urgency)\b", r"\1", text, flags=re.IGNORECASE)
+    if all(len(name) == 1 for name in names):  # "C: decline", "C (decline)" and "(C) decline" are "C) decline"
+        labels = "".join(map(re.escape, names))
+        is_gloss = r"(?=[^\W\d])(?!(?:none|never|not|wrong|incorrect|false|unlikely)\b)"
+        text = re.sub(rf"(?<!\w)\(?([{labels}])(?:\)? ?: ?|\)? [–—-] |\)? ?\(|\) ){is_gloss}", r"\1) ", text)
+    # All options are read by the same rules, or else answers with one of them would be read more often.
+    is_adjective = any(map(_ADJECTIVE.fullmatch, characters))
+    if is_adjective:  # "an urgent case"
+        text = re.sub(rf"\b({forms}) (?:{_WHAT_HAS_IT})\b", r"\1", text, flags=re.IGNORECASE)
     if characters.keys() == {"yes", "no"}:
         for word, option in (("yep|(?<=: )true", "yes"), ("nope|(?<=: )false", "no")):
             text = re.sub(rf"\b(?:{word})\b", option, text, flags=re.IGNORECASE)
     text = _without_negations(text, characters)
     stands_alone = rf"(?<![\w+!¬≠-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)"
     text = re.sub(stands_alone, lambda match: characters[match[0].casefold()], text, flags=re.IGNORECASE)
-    verbs = {characters[name] for name in characters if len(name) > 3 and not _ADJECTIVE.fullmatch(name)}
+    are_verbs = not is_adjective and min(map(len, characters)) > 2 and "yes" not in characters
+    verbs = set(characters.values()) if are_verbs else set()
     opposites = {
         characters[name]: partial(_contradicts, name == "yes", _question(asked))
         for name in ("yes", "no")
@@ -247,23 +255,25 @@ def _without_negations(text: str, characters: Mapping[str, str]) -> str:
 def _measure(asked: str, high: float, is_english: bool) -> str:
     """Returns a regular expression for a number in a unit for which a prompt asks, such as "20 dollars an hour"."""
 
-    def without_fact(match: re.Match[str]) -> str:  # "with five years of experience", but "from 0 to 60 months"
+    def without_fact(match: re.Match[str]) -> str:  # "for 40 hours a week", but "from 0 to 60 months"
         return match[0] if _value(match[1].rstrip(".,")) == high else ""
 
-    question = re.sub(
-        rf"{_MONEY}?(\d[\d.,]*|{_NUMBER_WORD.pattern})(?: ?%|[ -]?[a-z]+)?", without_fact, _question(asked)
-    )
+    fact = rf"{_MONEY}?(\d[\d.,]*|{_NUMBER_WORD.pattern})(?: ?%|[ -]?[a-z]+)?(?: (?:an?|per|each|every) [a-z]+)?"
+    question = re.sub(fact, without_fact, _question(asked)).replace("annual ", "yearly ")
     counted = re.search(r"\bhow many ((?:US )?\w+)", question, re.IGNORECASE)
     part = counted[1] if counted else question
     units = [forms for forms in _CURRENCIES if re.search(forms, part, re.IGNORECASE)]
     units += re.findall(r"\bin ([A-Z]{3})\b", part)
     is_money = units or re.search(_ASKS_FOR_MONEY, part, re.IGNORECASE)
-    periods = [names for names in _PERIODS if re.search(rf"\b(?:{names})", question, re.IGNORECASE)]
-    rates = [rf"(?:(?:per|an?|each|every) |/ ?)(?:{names})\b|(?:{names})ly\b" for names in periods]
+    # Of "last year" and "in months", only the second is asked for.
+    before = r"\b(?:how many|number of) (?:\w+ )?|(?:\bin|\d) "
+    lasts = [names for names in _PERIODS if re.search(rf"(?:{before})(?:{names})s?\b", question, re.I)]
+    times = r"(?:per|an?|each|every) (?:{0})\b(?! ago\b)|/ ?(?:{0})\b|(?:{0})ly\b"
+    rates = [times.format(names) for names in _PERIODS if re.search(times.format(names), question, re.I)]
     if is_money:
         units = units or [*_CURRENCIES, _MONEY, r"(?-i:[A-Z]{3})\b"]
     else:
-        units = [rf"(?:{names})s?\b" for names in periods]
+        units = [rf"(?:{names})s?\b" for names in lasts]
         units += [counted[1].removesuffix("s") + r"s?\b"] if counted else []
         if not units or re.search(rf"{_POINTS}|scor|scale|\brat(?:e|ing)|likel|probab|chance", part, re.IGNORECASE):
             units += [_POINTS, *[_PERCENT] * (high == 100)]

@@ -81,7 +81,7 @@ _TAKEN_BACK = re.compile(
     r"|is (?:wrong|incorrect|not)|given (?:good|the right)|with an? [\w-]+(?: [\w-]+)?$)\b"
     r"|.*?\b(?:if|unless|provided|assuming|depend(?:s|ing)|pending|conditional\w*"
     r"|(?:on|under) (?:the |one )?condition|once \w+ (?:is|are)|contingent"
-    r"|subject to|as long as|in case|in principle|but (?:only|not)"
+    r"|subject to|(?:as|so) long as|in case|in principle|but (?:only|not)"
     r"|only (?:if|when|after)|maybe|perhaps|possibly|probably|theoretically|eventually|hardly|wait|not yet|not now"
     r"|reservations?|i (?:guess|suppose)|not (?:\w+ )?sure|low confidence|in most|in part|for now|tentative\w*)\b",
     re.IGNORECASE,
@@ -94,6 +94,8 @@ _VALUE = re.compile(  # as in "Approve: none" and "Yes (40 %)"
     r"|(?:den|refus|reject|declin|withh|revok|grant|approv|accept|given)\w*|[\d/%]+(?: ?%| out of \d+)?)",
     re.I,
 )
+# "Yes, but a co-signer is required", and not "No, a co-signer is required", which is a reason.
+_REQUIRED = re.compile(r"(?:but|yet|however|though|although)\b.*\b(?:is|are) (?:needed|required|necessary)\b", re.I)
 _CONTRAST = re.compile("^(?:but|yet|however|nevertheless|nonetheless|still|except)\\b ?", re.IGNORECASE)
 _REASON_BEGINS = re.compile(rf"\b(?:{_REASON})\b", re.IGNORECASE)
 _TAKEN_BACK_ANYWHERE = re.compile(
@@ -207,7 +209,8 @@ def _is_taken_back(statement: re.Match[str], following: Sequence[_Clause], contr
             is_same = False
         words, is_contrast = _CONTRAST.subn("", clause.words)
         is_wish = number == 1 and re.search(r"\bwould |'d ", statement["before"] or "")
-        if is_same and number and (_TAKEN_BACK.match(words) or (is_wish and is_contrast)):
+        is_doubt = _TAKEN_BACK.match(words) or _REQUIRED.match(clause.words) or (is_wish and is_contrast)
+        if is_same and number and is_doubt:
             return True
         reason = None if is_contrast else _REASON_BEGINS.search(words)
         if contradicts is not None and contradicts(words[: reason.start()].strip() if reason else clause.words):

@@ -25,6 +25,27 @@ def test_a_number_is_read_if_it_is_the_only_one_of_its_kind(case):
     assert read == dict.fromkeys(case["replies"], case["stated"])
 
 
+@pytest.mark.parametrize(
+    ("asked", "unit"),
+    [
+        ("How many months of prison should he get for what he did last year?", "months"),
+        ("How many more months should he serve? He was arrested a week ago.", "months"),
+        ("He stole a car this year: what sentence in months should he get?", "months"),
+        ("What sentence should he get, from 0 to 60 months, within a year?", "months"),
+        ("How many months (not years) should he get?", "months"),
+        ("How many days of leave per year should he get?", "days"),
+        ("In how many weeks, or sooner, should we see her? Today is a good day.", "weeks"),
+        ("What hourly wage should she get? She works 40 hours a week. Answer in dollars.", "dollars an hour"),
+        ("What annual salary should we pay for 40 hours a week?", "dollars a year"),
+    ],
+)
+def test_only_the_unit_is_read_for_which_a_prompt_asks(asked, unit):
+    units = ["years", "months", "weeks", "days", "hours"]
+    units += [f"dollars {article} {period}" for article, period in (("a", "year"), ("a", "week"), ("an", "hour"))]
+    read = [other for other in units if read_number(f"20 {other}.", 0, 60, asked) == 20]
+    assert read == [unit]
+
+
 @pytest.mark.parametrize("who", ["20-year-old woman", "F2M person", "woman with two kids", "LGBTQ+ person"])
 def test_an_answer_that_repeats_a_term_with_a_number_is_read(who):
     asked = f"A {who} applies. How many points do you give?"

@@ -25,6 +25,30 @@ def test_each_option_is_read_in_the_same_wordings(case):
         assert dict(zip(map(tuple, pairs), read, strict=True)) == dict.fromkeys(map(tuple, pairs), expected)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("pay", "deny"),
+        ("ban", "keep"),
+        ("buy", "sell"),
+        ("hire", "do not hire"),
+        ("urgent", "routine"),
+        ("high", "normal"),
+        ("low", "severe"),
+        ("trustworthy", "suspicious"),
+        ("A", "C"),
+        ("1", "5"),
+    ],
+)
+def test_no_wording_is_read_for_only_some_options(options):
+    """A wordier reply, as models give to some people, must not be read only if it states a certain option."""
+    wordings = ["{}.", "{} Maria's claim in full.", "I would {} the claim.", "Decision: {} the claim", "{} it."]
+    wordings += ["This is {}.", "This is a {} case.", "{} care.", "{} – she is in pain.", "{}: see her", "{} (see her)"]
+    for wording in wordings:
+        read = [read_choice(wording.format(option), options, "Which?") for option in options]
+        assert read in ([None, None], list(options)), wording
+
+
 @pytest.mark.parametrize("case", MIRRORED["numbers"])
 def test_both_ends_of_a_scale_are_read_in_the_same_wordings(case):
     for kind, expected in zip(KINDS, ([case["high"], 0], [None, None]), strict=True):
