@@ -82,7 +82,7 @@ class _GroupEntry:
 
 
 # In YAML, `woman:` alone has the value "".
-_Entry = Annotated[_GroupEntry, BeforeValidator(lambda value: {} if value in ("", "~", "null") else value)]
+_Entry = Annotated[_GroupEntry, BeforeValidator(lambda value: {} if value in ("", None) else value)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)

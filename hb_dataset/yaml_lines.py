@@ -47,7 +47,7 @@ def load_with_lines(path: Path) -> tuple[Any, dict[tuple, int]]:
     """Loads a YAML file, and the line of each value.
 
     The keys of the second result are tuples such as `("terms", 0, "note")`. Lines are counted from 1. Scalars remain as
-    written ("no" is text).
+    written ("no" is text), except null and ~ without quotes, which programs write for absent values.
 
     Raises:
         FaultsError: The file is not valid YAML, is too large or too deep, or contains a key twice.
@@ -70,7 +70,7 @@ def load_with_lines(path: Path) -> tuple[Any, dict[tuple, int]]:
             return mapping
         if isinstance(node, yaml.SequenceNode):
             return [plain(item, (*keys, index)) for index, item in enumerate(node.value)]
-        return node.value
+        return None if node.value in ("null", "~") and not node.style else node.value
 
     text = _read(path)
     try:

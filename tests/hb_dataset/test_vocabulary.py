@@ -201,10 +201,11 @@ def test_wrong_entries_of_next_are_reported_with_their_lines(tmp_path, after_oth
 # --- what is not a fault ----------------------------------------------------------------------------------------------
 
 
-def test_words_that_yaml_takes_for_something_else_stay_text(tmp_path):
-    terms = "".join(f"  - term: calm{row}\n    note: {word}\n" for row, word in enumerate(("no", "null", "1_000")))
+def test_only_null_without_quotes_is_no_text(tmp_path):
+    notes = {"no": "no", '"null"': "null", "1_000": "1_000", "null": None, "~": None}
+    terms = "".join(f"  - term: calm{row}\n    note: {word}\n" for row, word in enumerate(notes))
     folder = write_vocabulary(tmp_path, appended("mood.yaml", terms))
-    assert [term.note for term in read_vocabulary(folder).descriptors] == [None, "no", "null", "1_000"]
+    assert [term.note for term in read_vocabulary(folder).descriptors] == [None, *notes.values()]
 
 
 def test_an_entry_has_its_own_source_before_that_of_its_file(tmp_path):
