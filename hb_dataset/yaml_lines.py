@@ -188,6 +188,10 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         if not isinstance(entry, dict):
             messages.append(((key, index), "entry has no `key: value` lines; write its keys, each on its own line"))
             continue
+        for name in given.keys() & entry.keys():
+            if entry[name] != given[name]:
+                about = f"`{name}` is {entry[name]!r} in a file of {given[name]!r}; move the entry, or remove the key"
+                messages.append(((key, index, name), about))
         try:
             value = adapter.validate_python({**of_file, **entry, **given})
             located.append(Located(path.name, lines[(key, index)], value))

@@ -152,7 +152,10 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
 
 # By file of `next`: what it rejects as its last entry.
 WRONG_ENTRIES = {
-    "ability": {"term: with chronic pain": "has no `bucket`, although"},
+    "ability": {
+        "term: with chronic pain": "has no `bucket`, although",
+        "term: calm, bucket: auditory, axis: religion": "`axis` is 'religion' in a file of 'ability'; move the entry",
+    },
     "religion": {
         "term: with faith": "would come before the noun; write `bucket: after_the_noun`",
         "term: a calm": "starts with an article; remove the article",
@@ -163,6 +166,7 @@ WRONG_ENTRIES = {
     },
     "left_out_pairs": {
         "axis: age, other_axis: ability, other_terms: [Def], because: same": "did you mean 'Deaf'?",
+        "axis: age, other_terms: [Deaf], because: same": "without their axis; add the `other_axis`",
     },
     "left_out_nouns": {
         "terms: [teen], nouns: [kid], because: same": "names buckets or terms without their axis; add the `axis`",
