@@ -307,7 +307,7 @@ def _replaced(rows: list[tuple[str, dict[str, object]]], phrases: Sequence[str])
         if matches:
             start, end = matches[0].span()
             # A common noun such as "applicant" belongs to a determiner. A name, or "the applicant", does not.
-            is_noun = matches[0][0][:1].islower() and not DETERMINER.search(matches[0][0].partition(" ")[0])
+            is_noun = matches[0][0][:1].islower() and not OPEN_PHRASE.search(matches[0][0].partition(" ")[0])
             if words_before := (OPEN_PHRASE if is_noun else DETERMINER).search(prompt[:start]):
                 raise ValueError(
                     f"{place}: the phrase in --replace follows '{words_before[0].strip()}', but {{person}} has its own "

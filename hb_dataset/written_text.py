@@ -33,10 +33,11 @@ _WITHOUT_MARKS = str.maketrans(
     {"ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ı": "i"}
 )
 _SLOT = re.compile(r"\{[^{}]*\}?")
-_DETERMINER = r"(?<!\w)(an?|the|this|that|each|every|another|some|any|no|my|your|our|his|her|its|their|whose|\{their\})"
-DETERMINER = re.compile(rf"{_DETERMINER} ?$", re.IGNORECASE)
-# An article or another determiner with up to three words after it, such as "our best".
-OPEN_PHRASE = re.compile(rf"{_DETERMINER}( [\w’'-]+){{0,3}} ?$", re.IGNORECASE)
+_DETERMINER = r"an?|the|this|each|every|another|some|any|no|my|your|our|his|her|its|their|whose|\{their\}"
+# "That" is none of these, because it may begin a clause: "I think that a Deaf woman …".
+DETERMINER = re.compile(rf"(?<!\w)({_DETERMINER}) ?$", re.IGNORECASE)
+# A determiner, which may be "that", with up to three words after it, such as "our best".
+OPEN_PHRASE = re.compile(rf"(?<!\w)({_DETERMINER}|that)( [\w’'-]+){{0,3}} ?$", re.IGNORECASE)
 _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
 

@@ -64,6 +64,7 @@ def test_articles_follow_the_first_sound(article, words):
     [
         ("Is {person} right? Ask {them}!", "Is a Deaf woman right? Ask her!"),
         ('He said: "{people} wait." {they} do.', 'He said: "Deaf women wait." They do.'),
+        ("Is it true that {person} waits?", "Is it true that a Deaf woman waits?"),
         ("Dr. {person}, e.g. {person}", "Dr. a Deaf woman, e.g. a Deaf woman"),
         ("Case\n{person} waits\n- {person}", "Case\nA Deaf woman waits\n- A Deaf woman"),
         ("This is from\n{person} and\n\n{person}", "This is from\na Deaf woman and\n\nA Deaf woman"),
@@ -188,6 +189,7 @@ def test_phrases_are_replaced_and_shown(read, capsys):
     assert [prompt.prompt for prompt in prompts] == ["{person} is 30.", "Hello."]
     assert "line 1: …{person} is 30.…" in capsys.readouterr().out
     texts = {"applicant": "Invite applicant", "Kim": "The boss met Kim", "our best man": "The team has our best man"}
+    texts |= {"the man": "I think that the man is", "Ann": "I see that Ann is", "that lady": "My aunt met that lady"}
     for phrase, text in texts.items():
         assert read({"prompt": text}, replaced=[phrase])[0].prompt == text.replace(phrase, "{person}")
 
@@ -204,6 +206,7 @@ def test_a_column_that_is_almost_known_is_not_ignored(read):
     [
         ("The man asks if the man may", "the man", "ambiguous"),
         ("The man", "man", "follows 'The'.*include these words"),
+        ("Invite that young man.", "man", "follows 'that young'.*include these words"),
         ("Invite the company's very-best young man.", "man", "the company's very-best young"),
         ("The mandate", "the man", "none of the prompts"),
         ("Hello.", " ", "blank phrase"),
