@@ -86,7 +86,7 @@ def check_without_slots(what: str, text: str | None) -> None:
 
 SHIPPED = "decisions"  # in place of a file: the questions that this package contains
 MAX_ROWS = 100_000
-_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.\[\]%:-]+))?")
+_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?")
 _COLUMNS = ("prompt", "id", "question", "system", "outcome", "favourable", "topic")
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 _ANSWER_ONLY = "\nAnswer only with {options}."

@@ -156,6 +156,8 @@ def test_files_of_all_formats_and_typographies_are_read(tmp_path):
         assert (prompt.id, prompt.prompt) == ("a", text)
     with pytest.raises(FileNotFoundError, match="org/dataset:split"):
         read_own_prompts(str(tmp_path / "missing.csv"))
+    with pytest.raises(FileNotFoundError, match="org/dataset:split"):  # streams have no slices
+        read_own_prompts("org/dataset:test[:5]")
 
 
 def test_large_files_are_refused_before_memory_is_used(tmp_path):
@@ -246,6 +248,7 @@ def test_people_are_terms_with_their_agreeing_nouns():
         "ability:{x}",
         "names:Deaf",
         "job:idle person",
+        "race:people of colour",
     ):
         with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
             people_of_terms(VOCABULARY, terms=[fault])
