@@ -311,7 +311,11 @@ def own_rows(prompts: Sequence[OwnPrompt]) -> pa.Table:
     more = list(dict.fromkeys(name for prompt in prompts for name in prompt.more))
     rows = []
     for prompt in prompts:
-        others = {name: None if value is None else str(value) for name, value in prompt.more.items()}
+        # Texts of other columns are only kept, so half a letter in them is no fault.
+        others = {
+            name: None if value is None else str(value).encode(errors="replace").decode()
+            for name, value in prompt.more.items()
+        }
         rows.append({**prompt.written, "id": prompt.id, "prompt": prompt.prompt, "question": prompt.question, **others})
     return pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in (*_COLUMNS, *more)]))
 

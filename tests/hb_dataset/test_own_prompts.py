@@ -95,7 +95,7 @@ def test_rows_have_defaults_and_keep_other_columns(read):
     first, second, third = read(
         {"prompt": "Hire {person}?", "outcome": "choice: yes | no", "favourable": "yes", "topic": "jobs", "source": 7},
         {"prompt": "Rate {person}", "outcome": "number: -1..2.5", "favourable": "low", "id": 12, "question": "rate"},
-        {"prompt": "Greet {name}\r\nnow", "system": "Be brief.", "topic": " "},
+        {"prompt": "Greet {name}\r\nnow", "system": "Be brief.", "topic": " ", "source": "\ud800"},
     )
     assert (first.id, first.question, first.topic, first.more) == ("row-1", "row-1", "jobs", {"source": 7})
     assert first.prompt == "Hire {person}?\nAnswer only with {options}."
@@ -106,6 +106,7 @@ def test_rows_have_defaults_and_keep_other_columns(read):
     limits = [{"prompt": f"Rate {{person}} {row}.", "outcome": f"number: {of}"} for row, of in enumerate(LIMITS)]
     rows = [first, second, third, *read(*limits)]
     stored = stored_prompts(own_rows(rows))
+    assert [prompt.more["source"] for prompt in stored[:3]] == ["7", None, "?"]
     assert [prompt.outcome for prompt in stored[3:]] == [Scale(1e-5, 1, True), Scale(0, 1e15, True)]
     for row, again in zip(rows, stored, strict=True):
         for name in ("id", "prompt", "question", "system", "outcome", "topic"):
