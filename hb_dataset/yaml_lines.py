@@ -70,7 +70,8 @@ def load_with_lines(path: Path) -> tuple[Any, dict[tuple, int]]:
             return mapping
         if isinstance(node, yaml.SequenceNode):
             return [plain(item, (*keys, index)) for index, item in enumerate(node.value)]
-        return None if node.value in ("null", "~") and not node.style else node.value
+        is_plain = isinstance(node, yaml.ScalarNode) and not node.style
+        return None if is_plain and node.value in ("null", "~") else node.value
 
     text = _read(path)
     try:
