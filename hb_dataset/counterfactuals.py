@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, get_args
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
 from hb_dataset.command_line import check_known
 from hb_dataset.matching import SPACE, plain_text, squeezed, words_pattern
+from hb_dataset.noun_phrases import article_by_sound
 
 Mode = Literal["word", "published"]
 
@@ -155,7 +156,8 @@ def _with_case_of(model: str, words: str) -> str:
 
 
 def _article(article: str, old: str, new: str) -> str:
-    was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
+    # In lower case, because capital letters may be emphasis and no abbreviation.
+    was_an, is_an = (article_by_sound(words.lower()) == "an" for words in (old, new))
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article
     changed = "an" if is_an else "a"

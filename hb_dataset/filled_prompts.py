@@ -204,7 +204,9 @@ def _own_term(vocabulary: Vocabulary, written: str) -> Descriptor:
             return replace(known[0], axis=axis)
         first = term.split(" ")[0].lower()
         own = Descriptor(axis=axis, term=term, bucket=AFTER_THE_NOUN if follows_noun(term) else None)
-        if not _NO_BEGINNING.fullmatch(first) and not own.ends_in(vocabulary.nouns):
+        nouns = {word for noun in vocabulary.nouns for word in (noun.noun, noun.plural)}
+        is_phrase = first != term.lower() and first in nouns  # "people of color"
+        if not _NO_BEGINNING.fullmatch(first) and not is_phrase and not own.ends_in(vocabulary.nouns):
             return own
     except ValueError:  # pydantic's message would not name the option
         pass

@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from hb_dataset.prompt_columns import NAMES_AXIS, PROMPT_SCHEMA, content_digest
 from hb_dataset.slots import SINGULAR_SLOT
-from hb_dataset.table_files import read_table
+from hb_dataset.table_files import read_table, text_in
 from hb_dataset.yaml_lines import (
     STRICT_KEYS,
     Fault,
@@ -38,11 +38,12 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     """Reads and checks a list of names.
 
     Args:
-        path: A CSV file with the columns `name` and `group`. `None` means this package's own list.
+        path: A CSV, JSON Lines or Parquet file with the columns `name` and `group`, or a YAML file like this package's
+            own list, which `None` means.
 
     Raises:
         FaultsError: The list has faults. The message lists each fault with its line.
-        ValueError: The file is not a CSV file with these columns.
+        ValueError: The file has no such format, or lacks a column.
         OSError: The file cannot be read.
     """
     path = NAMES_FILE if path is None else Path(path)
@@ -82,7 +83,8 @@ def _read_table_of_names(path: Path, faults: list[Fault]) -> list[Located]:
     for place, row in read_table(path, ("name",), ("group",)):
         line = int(place.rpartition(" ")[2])
         try:
-            plain = {key: value.replace("’", "'") if isinstance(value, str) else value for key, value in row.items()}
+            texts = {column: text_in(place, row, column) for column in row}
+            plain = {column: text.replace("’", "'") for column, text in texts.items() if text is not None}
             located.append(Located(path.name, line, PersonName(**plain)))
         except ValidationError as error:
             for detail in error.errors(include_url=False):

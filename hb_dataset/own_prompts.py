@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from hb_dataset.command_line import did_you_mean
 from hb_dataset.table_files import SUFFIXES, column_error, filled_text_in, read_table, text_in
-from hb_dataset.written_text import DETERMINER, OPEN_PHRASE
+from hb_dataset.written_text import DETERMINER, OPEN_PHRASE, starts_sentence
 
 PRONOUN_SLOTS = ("they", "them", "their", "theirs", "themself")
 PERSON_SLOTS = ("person", "people", "name")
@@ -34,12 +34,6 @@ SLOTS = (*PERSON_SLOTS, *PRONOUN_SLOTS, "options")
 _SLOT = re.compile(rf"\{{({'|'.join(SLOTS)})\}}")
 _BRACES = re.compile(r"(\{\{|\}\}|\{[^{}]*\})")
 GENDERED = re.compile(r"\b(s?he|him|his|hers?|himself|herself)\b", re.IGNORECASE)
-# After an abbreviation, or a line that ends in one of these words or signs, a sentence continues.
-_CONTINUES = re.compile(
-    r"(\b(e\.g|i\.e|vs|etc|cf|approx|Mr|Mrs|Ms|Mx|Dr|Prof|St)\.|[,;–—-]|"
-    r"\b(an?|the|is|are|was|were|from|by|with|and|or|of|for|to|that|than|about|as|like|who|whether|if|because))$"
-)
-_OPENING = " \t\"'“‘«([*_>#•-"
 
 
 class _Piece(NamedTuple):
@@ -73,7 +67,7 @@ def parsed_prompt(prompt: str) -> ParsedPrompt:
             raise ValueError(f"has {shown}, which is not a slot; use {allowed}, and {{{{ and }}}} for single braces")
         if slot == "person" and (determiner := DETERMINER.search(before)):
             raise ValueError(f"has '{determiner[1]} {{person}}', but {{person}} has its own article; omit the word")
-        pieces.append(_Piece(slot, True, _starts_sentence(before)))
+        pieces.append(_Piece(slot, True, starts_sentence(before)))
         before += "{their}" if slot == "their" else "x"
     slots = frozenset(piece.text for piece in pieces if piece.is_slot)
     people = slots.intersection(PERSON_SLOTS)
@@ -90,20 +84,9 @@ def check_without_slots(what: str, text: str | None) -> None:
         raise ValueError(f"{what} has '{slot[0]}', but only prompts are filled; write this part in the prompt")
 
 
-def _starts_sentence(before: str) -> bool:
-    text = before.rstrip(_OPENING)
-    if not text.strip():
-        return True
-    line_ends = text.rstrip() != text
-    text = text.rstrip().rstrip("\"'”’»)]*_")
-    if _CONTINUES.search(text):
-        return "\n\n" in before[len(text) :]
-    return line_ends or (text[-1:] in ".!?…" and before[-1:] in _OPENING)
-
-
 SHIPPED = "decisions"  # in place of a file: the questions that this package contains
 MAX_ROWS = 100_000
-_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.\[\]%:-]+))?")
+_HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?")
 _COLUMNS = ("prompt", "id", "question", "system", "outcome", "favourable", "topic")
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 _ANSWER_ONLY = "\nAnswer only with {options}."
@@ -307,7 +290,7 @@ def _replaced(rows: list[tuple[str, dict[str, object]]], phrases: Sequence[str])
         if matches:
             start, end = matches[0].span()
             # A common noun such as "applicant" belongs to a determiner. A name, or "the applicant", does not.
-            is_noun = matches[0][0][:1].islower() and not DETERMINER.search(matches[0][0].partition(" ")[0])
+            is_noun = matches[0][0][:1].islower() and not OPEN_PHRASE.search(matches[0][0].partition(" ")[0])
             if words_before := (OPEN_PHRASE if is_noun else DETERMINER).search(prompt[:start]):
                 raise ValueError(
                     f"{place}: the phrase in --replace follows '{words_before[0].strip()}', but {{person}} has its own "
@@ -328,7 +311,11 @@ def own_rows(prompts: Sequence[OwnPrompt]) -> pa.Table:
     more = list(dict.fromkeys(name for prompt in prompts for name in prompt.more))
     rows = []
     for prompt in prompts:
-        others = {name: None if value is None else str(value) for name, value in prompt.more.items()}
+        # Texts of other columns are only kept, so half a letter in them is no fault.
+        others = {
+            name: None if value is None else str(value).encode(errors="replace").decode()
+            for name, value in prompt.more.items()
+        }
         rows.append({**prompt.written, "id": prompt.id, "prompt": prompt.prompt, "question": prompt.question, **others})
     return pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in (*_COLUMNS, *more)]))
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.command_line import did_you_mean
-from hb_dataset.noun_phrases import agreeing, first_letter_article, noun_phrase, plural_noun_phrase
+from hb_dataset.noun_phrases import agreeing, article_by_sound, noun_phrase, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary_entries import DEFAULT_NOUN, Article, Descriptor, PersonNoun, Vocabulary
 from hb_dataset.yaml_lines import (
@@ -36,7 +36,7 @@ class PromptGroup:
         singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
         axis: The axis of the vocabulary term from which the group was made, or `None` if there is no such term.
-        article: "a" or "an". Needed only if the first letter is misleading.
+        article: "a" or "an". Needed only if `article_by_sound` is wrong.
     """
 
     name: str
@@ -53,7 +53,7 @@ class PromptGroup:
     @property
     def indefinite(self) -> str:
         """Returns the singular with its article: `"a gay person"`, `"an elderly woman"`."""
-        return f"{self.article or first_letter_article(self.singular)} {self.singular}"
+        return f"{self.article or article_by_sound(self.singular)} {self.singular}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class _GroupEntry:
 
 
 # In YAML, `woman:` alone has the value "".
-_Entry = Annotated[_GroupEntry, BeforeValidator(lambda value: {} if value in ("", "~", "null") else value)]
+_Entry = Annotated[_GroupEntry, BeforeValidator(lambda value: {} if value in ("", None) else value)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
@@ -98,8 +98,8 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     Args:
         path: A YAML file. `None` means the paper's six groups and three pairs. Under the key `groups`, each name can
             have three keys: `singular` (default: the name), `plural` (default: derived from the person noun at the end
-            of the name), and `article` (needed only if the first letter is misleading). Under the optional key `pairs`,
-            each name has the value `[advantaged, disadvantaged]`.
+            of the name), and `article` (default: by the first sound). Under the optional key `pairs`, each name has
+            the value `[advantaged, disadvantaged]`.
 
     Raises:
         FileNotFoundError: There is no such file.

@@ -23,6 +23,7 @@ from hb_dataset.vocabulary_entries import (
     Template,
     Vocabulary,
 )
+from hb_dataset.written_text import starts_sentence
 
 # The number of hexadecimal digits that represent the noun phrase in an id. Ids of intersections have more digits,
 # because there are five million phrases.
@@ -56,7 +57,7 @@ def prompt_table(
     phrases: list[str] = []
     phrase_ids: list[str] = []
     # A phrase has up to four forms: singular and plural, each at the start of a sentence and inside it.
-    form_of = [(entry.plural, not entry.parts[0]) for entry in templates]
+    form_of = [(entry.plural, starts_sentence(entry.parts[0])) for entry in templates]
     forms = sorted(set(form_of))
     for plural, starts in forms:
         for of_descriptor, of_noun in pairs:
@@ -135,15 +136,16 @@ def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequenc
         for template in templates:
             written = phrase.plural if template.plural else phrase.noun_phrase
             prefix, suffix = template.parts
+            shown = at_sentence_start(written) if starts_sentence(prefix) else written
             key = (phrase.axis, phrase.noun_phrase, phrase.plural, template.template)
             rows.append(
                 {
                     "id": content_digest(*key)[:_ID_DIGITS],
-                    "text": f"{prefix}{written if prefix else at_sentence_start(written)}{suffix}",
+                    "text": f"{prefix}{shown}{suffix}",
                     "axis": phrase.axis,
                     "descriptor": phrase.term,
                     "preference": phrase.preference,
-                    "noun_phrase": written if prefix else at_sentence_start(written),
+                    "noun_phrase": shown,
                     "plural": template.plural,
                     "template": template.template,
                 }

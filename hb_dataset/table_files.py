@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,17 @@ _COMPRESSIONS = (".gz", ".bz2", ".zst")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
-def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> list[tuple[str, dict[str, Any]]]:
+def read_table(
+    path: Path,
+    *needed: tuple[str, ...],
+    strict: bool = True,
+    is_kept: Callable[[str, Mapping[str, object]], bool] = lambda place, row: True,
+) -> list[tuple[str, dict[str, Any]]]:
     """Reads the rows of a table, each with its place for error messages. The suffix determines the format.
 
     Each item of `needed` lists the possible names of one column. All rows contain the first of these names that is a
-    column of the file. A text file has only the column `text`. Unless `strict` is true, CSV files may be in Latin-1
+    column of the file. Only rows for which `is_kept` is true are checked and returned. A text file has only the column
+    `text`. Unless `strict` is true, CSV files may be in Latin-1
     instead of UTF-8.
     """
     inner = path.with_suffix("") if path.suffix in _COMPRESSIONS else path
@@ -45,7 +51,7 @@ def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> lis
     else:
         raise ValueError(f"'{path}' does not end in one of {', '.join(SUFFIXES)}; save it in one of these formats")
     unit = "row" if suffix == ".parquet" else "line"
-    placed = [(f"'{path}', {unit} {number}", row) for number, row in rows]
+    placed = [(place, row) for number, row in rows if is_kept(place := f"'{path}', {unit} {number}", row)]
     for names in needed:
         name = column_of(names, columns)
         if name is None:
@@ -61,7 +67,7 @@ def column_of(names: Iterable[str], columns: Collection[str]) -> str | None:
 
 
 def text_in(place: str, row: Mapping[str, object], column: str) -> str | None:
-    """Returns a text, or `None` if the cell is empty. A number is the text that CSV files have: "70" or "0.5"."""
+    """Returns a text, or `None` if the cell is blank. A number is the text that CSV files have: "70" or "0.5"."""
     value = row.get(column)
     if isinstance(value, Number) and not isinstance(value, bool):
         value = None if value != value else str(value).removesuffix(".0")
@@ -69,12 +75,12 @@ def text_in(place: str, row: Mapping[str, object], column: str) -> str | None:
         raise invalid(place, row, column, "a text")
     if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise invalid(place, row, column, "a text without unpaired surrogates")
-    return value
+    return value if value and value.strip() else None
 
 
 def filled_text_in(place: str, row: Mapping[str, object], column: str) -> str:
     value = text_in(place, row, column)
-    if value is None or not value.strip():
+    if value is None:
         raise ValueError(f"{place}: {column} is blank; write the text, or remove the row")
     return value
 

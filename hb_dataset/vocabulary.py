@@ -238,6 +238,8 @@ def _left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> I
         yield from _selector_faults(located, descriptors)
         if located.entry.other_axis is not None:
             yield from _selector_faults(located, descriptors, "other_")
+        elif located.entry.other_buckets or located.entry.other_terms:
+            yield located.fault("entry names other buckets or terms without their axis; add the `other_axis`")
 
 
 def _left_out_noun_faults(

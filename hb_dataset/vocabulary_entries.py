@@ -40,9 +40,9 @@ def _slot_fault(template: str) -> str | None:
     if slots not in ([SINGULAR_SLOT], [PLURAL_SLOT]):
         return f"has {' and '.join(slots) or 'no slot'}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}"
     determiner = DETERMINER.search(template.partition("{")[0])
-    # "I think that a Deaf woman …" is a sentence, and so is "These Deaf women …".
+    # "These Deaf women …" is a sentence.
     wrong = {"a", "an", "another", "each", "every", "this"} if slots == [PLURAL_SLOT] else None
-    if determiner is None or determiner[1].lower() == "that" or (wrong and determiner[1].lower() not in wrong):
+    if determiner is None or (wrong and determiner[1].lower() not in wrong):
         return None
     return f"has '{determiner[1]} {slots[0]}', but {SINGULAR_SLOT} has its own article; omit the word"
 

@@ -33,10 +33,17 @@ _WITHOUT_MARKS = str.maketrans(
     {"ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ı": "i"}
 )
 _SLOT = re.compile(r"\{[^{}]*\}?")
-_DETERMINER = r"(?<!\w)(an?|the|this|that|each|every|another|some|any|no|my|your|our|his|her|its|their|whose|\{their\})"
-DETERMINER = re.compile(rf"{_DETERMINER} ?$", re.IGNORECASE)
-# An article or another determiner with up to three words after it, such as "our best".
-OPEN_PHRASE = re.compile(rf"{_DETERMINER}( [\w’'-]+){{0,3}} ?$", re.IGNORECASE)
+_DETERMINER = r"an?|the|this|each|every|another|some|any|no|my|your|our|his|her|its|their|whose|\{their\}"
+# "That" is none of these, because it may begin a clause: "I think that a Deaf woman …".
+DETERMINER = re.compile(rf"(?<!\w)({_DETERMINER}) ?$", re.IGNORECASE)
+# A determiner, which may be "that", with up to three words after it, such as "our best".
+OPEN_PHRASE = re.compile(rf"(?<!\w)({_DETERMINER}|that)( [\w’'-]+){{0,3}} ?$", re.IGNORECASE)
+# After an abbreviation, or a line that ends in one of these words or signs, a sentence continues.
+_CONTINUES = re.compile(
+    r"(\b(e\.g|i\.e|vs|etc|cf|approx|Mr|Mrs|Ms|Mx|Dr|Prof|St)\.|[,;–—-]|"
+    r"\b(an?|the|is|are|was|were|from|by|with|and|or|of|for|to|that|than|about|as|like|who|whether|if|because))$"
+)
+_OPENING = " \t\"'“‘«([*_>#•-"
 _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
 
@@ -44,6 +51,18 @@ def unaccented(text: str) -> str:
     """Returns Latin letters without marks: "José" becomes "Jose", and "Łukasz" becomes "Lukasz"."""
     letters = unicodedata.normalize("NFD", text.translate(_WITHOUT_MARKS))
     return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
+
+
+def starts_sentence(before: str) -> bool:
+    """Returns whether a sentence or a line begins after a text."""
+    text = before.rstrip(_OPENING)
+    if not text.strip():
+        return True
+    line_ends = text.rstrip() != text
+    text = text.rstrip().rstrip("\"'”’»)]*_")
+    if _CONTINUES.search(text):
+        return "\n\n" in before[len(text) :]
+    return line_ends or (text[-1:] in ".!?…" and before[-1:] in _OPENING)
 
 
 def is_invisible(character: str) -> bool:

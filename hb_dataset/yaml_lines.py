@@ -47,7 +47,7 @@ def load_with_lines(path: Path) -> tuple[Any, dict[tuple, int]]:
     """Loads a YAML file, and the line of each value.
 
     The keys of the second result are tuples such as `("terms", 0, "note")`. Lines are counted from 1. Scalars remain as
-    written ("no" is text).
+    written ("no" is text), except null and ~ without quotes, which programs write for absent values.
 
     Raises:
         FaultsError: The file is not valid YAML, is too large or too deep, or contains a key twice.
@@ -70,7 +70,8 @@ def load_with_lines(path: Path) -> tuple[Any, dict[tuple, int]]:
             return mapping
         if isinstance(node, yaml.SequenceNode):
             return [plain(item, (*keys, index)) for index, item in enumerate(node.value)]
-        return node.value
+        is_plain = isinstance(node, yaml.ScalarNode) and not node.style
+        return None if is_plain and node.value in ("null", "~") else node.value
 
     text = _read(path)
     try:
@@ -188,6 +189,10 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         if not isinstance(entry, dict):
             messages.append(((key, index), "entry has no `key: value` lines; write its keys, each on its own line"))
             continue
+        for name in given.keys() & entry.keys():
+            if entry[name] != given[name]:
+                about = f"`{name}` is {entry[name]!r} in a file of {given[name]!r}; move the entry, or remove the key"
+                messages.append(((key, index, name), about))
         try:
             value = adapter.validate_python({**of_file, **entry, **given})
             located.append(Located(path.name, lines[(key, index)], value))

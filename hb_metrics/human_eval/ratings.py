@@ -2,7 +2,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_dataset.table_files import filled_text_in, invalid, json_lines, number_in
+from hb_dataset.table_files import filled_text_in, invalid, json_lines, number_in, text_in
 from hb_metrics.human_eval.study import Study
 
 FIELDS = ("study", "rater", "task", "choice")  # pages also write `session`, `question` and `seconds`
@@ -103,7 +103,7 @@ def _task_and_line(
         raise ValueError(f"{place}: study is {of_study!r}, but the study's id is '{study}'; pass files of one study")
     if task not in questions:
         raise ValueError(f"{place}: task is {task!r}, which is not in the study; write an id from the exported tasks")
-    if row.get("question", questions[task]) != questions[task]:
+    if (text_in(place, row, "question") or questions[task]) != questions[task]:
         raise ValueError(f"{place}: question is {row['question']!r}, but the task's question is '{questions[task]}'")
     numbers = range(1, num_choices + 1)
     allowed = f"{' or '.join(map(str, numbers))}, the number of the chosen button"
@@ -123,8 +123,7 @@ def _check_one_person(row: dict[str, Any], line: Line, people: dict[tuple[str, s
     names in earlier lines.
     """
     rater = line.rater
-    if "session" in row:
-        session = filled_text_in(line.place, row, "session")
+    if session := text_in(line.place, row, "session"):
         if people.setdefault(("browser of", rater), session) != session:
             raise ValueError(f"{line.place}: rater {rater!r} used two browsers; keep only one of the files")
         other = people.setdefault(("rater with browser", session), rater)

@@ -53,7 +53,7 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
     """Reads a file with the columns `id` and `reply`. The other columns of `GivenReply` are optional."""
     given = []
     for place, row in _rows(path, "reply", "id", "reply"):
-        value = str(row.get("truncated")).lower().removesuffix(".0")
+        value = str(row.get("truncated")).strip().lower().removesuffix(".0")
         truncated = {"true": True, "1": True, "false": False, "0": False}.get(value)
         if truncated is None and value not in ("none", "nan", ""):
             raise invalid(place, row, "truncated", "true or false")
@@ -176,8 +176,8 @@ def _whole_number(place: str, row: Mapping[str, object], column: str, least: int
 
 def _rows(path: str | Path, wanted: str, *needed: str) -> list[tuple[str, dict[str, object]]]:
     """Returns the place and the content of each row with a `wanted` answer."""
-    rows = read_table(Path(path), *((name,) for name in needed))
-    kept = [(place, row) for place, row in rows if row.get("wanted") in (None, "", wanted)]
+    columns = ((name,) for name in needed)
+    kept = read_table(Path(path), *columns, is_kept=lambda place, row: text_in(place, row, "wanted") in (None, wanted))
     if not kept:
         raise ValueError(f"'{path}' has no rows; pass a file with a row for each exported prompt")
     return kept

@@ -14,7 +14,7 @@ from hb_dataset.filled_prompts import default_noun_rows, fill, own_prompt_table,
 from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompts import config_vocabulary, find_config, load_table, measured_configs
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.table_files import filled_text_in
+from hb_dataset.table_files import text_in
 from hb_dataset.vocabulary_entries import Vocabulary
 from hb_train.tuning.group_rows import GroupRow
 from hb_train.tuning.swap import Swap, shared_spans, stems, swap_term
@@ -176,8 +176,8 @@ def draw_anchors(number: int, *, seed: int) -> list[AnsweredPrompt]:
 def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) -> list[AnsweredPrompt]:
     """Draws anchors from a file of prompts. A slot is filled with a person, who is drawn for each anchor.
 
-    If the file has the column `reply`, an anchor's reply comes from the file, and its slots are filled with the same
-    person. Otherwise, `reply` is `None`.
+    If the column `reply` of the file is not blank, an anchor's reply comes from the file, and its slots are filled with
+    the same person. Otherwise, `reply` is `None`.
     """
     prompts, people = read_own_prompts(file), default_noun_rows(people_of_terms(vocabulary))
     if named := next((prompt.id for prompt in prompts if prompt.kind == "name"), None):
@@ -187,12 +187,11 @@ def own_anchors(file: str, vocabulary: Vocabulary, number: int, *, seed: int) ->
     for index in range(number):
         prompt = prompts[order[index % len(prompts)]]
         person = people[int(seeded_generator(seed, "anchors", str(index)).integers(len(people)))]
-        reply = None
-        if prompt.more.get("reply") is not None:
-            place = f"'{file}', prompt '{prompt.id}'"
-            reply = filled_text_in(place, prompt.more, "reply")
+        place = f"'{file}', prompt '{prompt.id}'"
+        reply = text_in(place, prompt.more, "reply")
+        if reply is not None and prompt.kind != "cue":
             try:
-                reply = reply if prompt.kind == "cue" else fill(replace(prompt, prompt=reply), person)
+                reply = fill(replace(prompt, prompt=reply), person)
             except ValueError as error:
                 raise ValueError(f"{place}: reply {error}") from None
         anchors.append(AnsweredPrompt(f"anchor-{index}", fill(prompt, person), prompt.system, reply))

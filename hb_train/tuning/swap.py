@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from hb_dataset.matching import plain_text
-from hb_dataset.noun_phrases import at_sentence_start, first_letter_article
+from hb_dataset.noun_phrases import article_by_sound, at_sentence_start
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Vocabulary
 from hb_metrics.collect.classifiers.censoring import mention_pattern
 
@@ -61,7 +61,7 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
         article = re.search(r"\b(an?) $", plain.text[end:start], re.IGNORECASE)
         if article:
             given = target.article if target.placement == "before" else None
-            wanted = given or first_letter_article(text)
+            wanted = given or article_by_sound(text)
             if article[1].lower() != wanted:
                 start = end + article.start(1)
                 text = f"{at_sentence_start(wanted) if article[1][0].isupper() else wanted} {text}"

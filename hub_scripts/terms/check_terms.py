@@ -34,7 +34,6 @@ from hb_dataset.versions import (
 )
 from hb_dataset.vocabulary import (
     MAX_WORDS_BEFORE,
-    VOCABULARIES,
     is_version,
     read_vocabulary,
     with_article,
@@ -89,12 +88,12 @@ def check(folder: Path, against: str | None = None) -> Report:
         if is_unread and path.is_dir():  # the reader of a vocabulary reports other folders
             faults.append(Fault(path.name, 1, "is a folder, but a vocabulary consists of files; remove the folder"))
     faults += frozen_faults(folder)
-    if folder.resolve().parent == VOCABULARIES:
-        for read, place in ((read_names, ".."), (decision_rows, "../../decisions")):
+    for read, file in ((read_names, "../names.yaml"), (decision_rows, "../../decisions/questions.yaml")):
+        if is_version(folder) and (folder / file).is_file():  # a pull request's check has only the vocabulary
             try:
-                read()
+                read(folder / file)
             except FaultsError as error:
-                faults += [fault._replace(file=f"{place}/{fault.file}") for fault in error.faults]
+                faults += [fault._replace(file=file) for fault in error.faults]
     entries, vocabulary = read_folder(folder), None
     try:
         vocabulary = read_vocabulary(folder)

@@ -46,6 +46,8 @@ def specification(*pairs, two_way=False, kept=()):
         # the article follows
         (ISLAM, "an islamic hat, An Islamic hat, AN ISLAMIC HAT", "a christian hat, A Christian hat, A CHRISTIAN HAT"),
         (specification(TargetPair(t1="cat", t2="owl")), "A cat, a  cat, data cat", "An owl, an  owl, data owl"),
+        (specification(TargetPair(t1="user", t2="owner")), "A user, a USER", "An owner, an OWNER"),
+        (specification(TargetPair(t1="european", t2="asian")), "a European", "an Asian"),
         # both sides, where the pair's own t1 is there
         (GENDER, "women sing better than men", "men sing better than women"),
         (GENDER, "men sing", None),

@@ -38,8 +38,9 @@ def test_a_list_of_ones_own(tmp_path):
         ("name,group\nA,X\nB,Y\na,Y\n", r"1 fault .*\.csv:\n.*:4: name 'a' is already in mine.csv line 2; remove"),
         ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names from fewer than two groups"),
         ("name,group\nAda,White\nBo,White \n", "mine.csv:3: group has unnecessary white space; write 'White'"),
-        ("name,group\nAda,A\nBo,\n", "mine.csv:3: group is empty"),
-        ('\nname,group\n\n"A\nda",A\nBo,\n', "mine.csv:6: group is empty"),
+        ("name,group\nAda,A\nBo, \n", "mine.csv:3: entry has no `group`"),
+        ('\nname,group\n\n"A\nda",A\nBo,\n', "mine.csv:6: entry has no `group`"),
+        ("name,group,,age\nAda,A,,\nBo,B,,7\n", "mine.csv:3: unknown key 'age'"),
         ("name,group\n" + "Ada,A\n" * 10_001, "has more than 10,000 names"),
         ("name,group\nAda,White\nBo,Black\nCy,white\n", "mine.csv:4: group 'white' is 'White' in an earlier line"),
     ],
@@ -54,5 +55,5 @@ def test_a_list_that_cannot_be_used_is_refused(content, message, tmp_path):
 def test_json_lines_have_no_header(tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"name": "Ada", "group": "A"}\n\n{"name": "Bo", "group": ""}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"mine\.jsonl:3: group is empty"):
+    with pytest.raises(ValueError, match=r"mine\.jsonl:3: entry has no `group`"):
         read_names(path)

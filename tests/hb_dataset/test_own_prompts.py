@@ -64,6 +64,7 @@ def test_articles_follow_the_first_sound(article, words):
     [
         ("Is {person} right? Ask {them}!", "Is a Deaf woman right? Ask her!"),
         ('He said: "{people} wait." {they} do.', 'He said: "Deaf women wait." They do.'),
+        ("Is it true that {person} waits?", "Is it true that a Deaf woman waits?"),
         ("Dr. {person}, e.g. {person}", "Dr. a Deaf woman, e.g. a Deaf woman"),
         ("Case\n{person} waits\n- {person}", "Case\nA Deaf woman waits\n- A Deaf woman"),
         ("This is from\n{person} and\n\n{person}", "This is from\na Deaf woman and\n\nA Deaf woman"),
@@ -94,7 +95,7 @@ def test_rows_have_defaults_and_keep_other_columns(read):
     first, second, third = read(
         {"prompt": "Hire {person}?", "outcome": "choice: yes | no", "favourable": "yes", "topic": "jobs", "source": 7},
         {"prompt": "Rate {person}", "outcome": "number: -1..2.5", "favourable": "low", "id": 12, "question": "rate"},
-        {"prompt": "Greet {name}\r\nnow", "system": "Be brief.", "topic": " "},
+        {"prompt": "Greet {name}\r\nnow", "system": "Be brief.", "topic": " ", "source": "\ud800"},
     )
     assert (first.id, first.question, first.topic, first.more) == ("row-1", "row-1", "jobs", {"source": 7})
     assert first.prompt == "Hire {person}?\nAnswer only with {options}."
@@ -105,6 +106,7 @@ def test_rows_have_defaults_and_keep_other_columns(read):
     limits = [{"prompt": f"Rate {{person}} {row}.", "outcome": f"number: {of}"} for row, of in enumerate(LIMITS)]
     rows = [first, second, third, *read(*limits)]
     stored = stored_prompts(own_rows(rows))
+    assert [prompt.more["source"] for prompt in stored[:3]] == ["7", None, "?"]
     assert [prompt.outcome for prompt in stored[3:]] == [Scale(1e-5, 1, True), Scale(0, 1e15, True)]
     for row, again in zip(rows, stored, strict=True):
         for name in ("id", "prompt", "question", "system", "outcome", "topic"):
@@ -155,6 +157,8 @@ def test_files_of_all_formats_and_typographies_are_read(tmp_path):
         assert (prompt.id, prompt.prompt) == ("a", text)
     with pytest.raises(FileNotFoundError, match="org/dataset:split"):
         read_own_prompts(str(tmp_path / "missing.csv"))
+    with pytest.raises(FileNotFoundError, match="org/dataset:split"):  # streams have no slices
+        read_own_prompts("org/dataset:test[:5]")
 
 
 def test_large_files_are_refused_before_memory_is_used(tmp_path):
@@ -188,6 +192,7 @@ def test_phrases_are_replaced_and_shown(read, capsys):
     assert [prompt.prompt for prompt in prompts] == ["{person} is 30.", "Hello."]
     assert "line 1: …{person} is 30.…" in capsys.readouterr().out
     texts = {"applicant": "Invite applicant", "Kim": "The boss met Kim", "our best man": "The team has our best man"}
+    texts |= {"the man": "I think that the man is", "Ann": "I see that Ann is", "that lady": "My aunt met that lady"}
     for phrase, text in texts.items():
         assert read({"prompt": text}, replaced=[phrase])[0].prompt == text.replace(phrase, "{person}")
 
@@ -204,6 +209,7 @@ def test_a_column_that_is_almost_known_is_not_ignored(read):
     [
         ("The man asks if the man may", "the man", "ambiguous"),
         ("The man", "man", "follows 'The'.*include these words"),
+        ("Invite that young man.", "man", "follows 'that young'.*include these words"),
         ("Invite the company's very-best young man.", "man", "the company's very-best young"),
         ("The mandate", "the man", "none of the prompts"),
         ("Hello.", " ", "blank phrase"),
@@ -243,6 +249,7 @@ def test_people_are_terms_with_their_agreeing_nouns():
         "ability:{x}",
         "names:Deaf",
         "job:idle person",
+        "race:people of colour",
     ):
         with pytest.raises(ValueError, match=rf"term '{re.escape(fault)}'.*'ability:hearing'"):
             people_of_terms(VOCABULARY, terms=[fault])

@@ -1,6 +1,6 @@
 import pytest
 
-from hb_dataset.prompt_groups import GroupPair, find_groups, read_groups
+from hb_dataset.prompt_groups import GroupPair, PromptGroup, find_groups, read_groups
 from hb_dataset.yaml_lines import FaultsError
 
 
@@ -60,6 +60,8 @@ pairs:
     (nurse, driver), pairs = read_groups(write(tmp_path, text))
     assert (nurse.name, nurse.singular, nurse.indefinite) == ("nurses", "nurse", "a nurse")
     assert driver.indefinite == "an Uber driver"
+    assert find_groups("unmarried woman")[0][0].indefinite == "an unmarried woman"
+    assert PromptGroup("students", "university student", "university students").indefinite == "a university student"
     assert pairs == (GroupPair("work", "nurses", "uber"),)
 
 

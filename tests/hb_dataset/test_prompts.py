@@ -8,7 +8,9 @@ import yaml
 
 from hb_dataset import descriptor_noun_spans, load_table
 from hb_dataset import vocabulary as vocabulary_module
+from hb_dataset.prompt_table import prompt_table, standalone_table
 from hb_dataset.prompts import version_configs
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, StandaloneNounPhrase, Template
 
 V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
 
@@ -117,3 +119,17 @@ def test_spans_count_characters_and_not_bytes(v1):
     spans = descriptor_noun_spans(table).tolist()
     cut = {text[start:end] for text, (start, end) in zip(table["text"].to_pylist(), spans, strict=True)}
     assert cut == {"Bahá'í woman", "Bahá'í women"}
+
+
+def test_a_noun_phrase_has_a_capital_where_a_sentence_begins():
+    texts = {
+        "Listen. {noun_phrase} is here.": "Listen. A tall woman is here.",
+        '"{plural_noun_phrase} rule", I said': '"Tall women rule", I said',
+        "I wrote: {plural_noun_phrase} rule.": "I wrote: tall women rule.",
+        "Hi, e.g. {noun_phrase}.": "Hi, e.g. a tall woman.",
+    }
+    templates = [Template(template=template) for template in texts]
+    noun, term = PersonNoun(noun="woman", plural="women"), Descriptor(axis="body_type", term="tall")
+    assert prompt_table([term], [noun], templates)["text"].to_pylist() == [*texts.values()]
+    phrase = StandaloneNounPhrase(axis="body_type", noun_phrase="a tall woman", plural="tall women")
+    assert standalone_table([phrase], templates)["text"].to_pylist() == [*texts.values()]

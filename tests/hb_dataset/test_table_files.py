@@ -5,6 +5,7 @@ import json
 import os
 import re
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,8 +14,11 @@ from hb_dataset import table_files
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import read_names
+from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.table_files import number_in, read_table, text_in
+from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.run.answer_files import read_log_probabilities_file, read_replies_file
+from hb_train.tuning.own_rows import own_anchors
 
 ROWS = [("How are you?", "Fine, and you?"), ("Tell me.\nNow.", ' "One"'), ("And then?", "好。")]
 
@@ -50,6 +54,23 @@ READERS = {
     "names": (read_names, ("name", "group")),
     "frequencies": (read_frequencies, ("axis", "descriptor", "per_million")),
 }
+# The needed and the optional columns of files.
+OPTIONAL = {
+    "replies": (read_replies_file, "id reply", "text num_tokens truncated turn reasoning wanted"),
+    "log-probabilities": (read_log_probabilities_file, "id log_probability num_tokens", "text wanted"),
+    "names": (read_names, "name group", "note source Unnamed"),
+    "prompts": (lambda path: read_own_prompts(str(path)), "prompt", "id question system outcome favourable topic"),
+    "anchors": (lambda path: own_anchors(str(path), read_vocabulary(), 2, seed=0), "prompt", "reply system"),
+}
+CELLS = {
+    "id": ["a", "b"],
+    "reply": ["Hi.", "No."],
+    "log_probability": [-5.25, -6.5],
+    "num_tokens": [3, 4],
+    "name": ["Ada", "Bo"],
+    "group": ["A", "B"],
+    "prompt": ["Hello!", "Who?"],
+}
 VALUES = {"log_probability": -5.25, "num_tokens": 3, "per_million": 7}
 
 
@@ -66,6 +87,31 @@ def test_rows_that_lack_a_value_or_have_two_are_refused(reader, tmp_path):
         path.write_text(f"{json.dumps(row)}\n\n{twice}\n")
         with pytest.raises(ValueError, match=rf"line 3 .*the key '{missing}' occurs twice; remove one"):
             read(path)
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_a_blank_cell_of_an_optional_column_is_no_value(name, tmp_path):
+    read, needed, optional = OPTIONAL[name]
+    paths = [tmp_path / f"a{suffix}" for suffix in (".csv", ".jsonl", ".parquet")]
+
+    def content(table):
+        table.to_csv(paths[0], index=False)
+        table.to_json(paths[1], orient="records", lines=True)
+        table.to_parquet(paths[2])
+        return [re.sub(r"'/\S+', (line|row) \d", "", repr(read(path))) for path in paths]
+
+    table = pd.DataFrame({column: CELLS[column] for column in needed.split()})
+    expected = content(table)
+    for blank in ("", "  ", None, float("nan")):
+        assert content(table.assign(**dict.fromkeys(optional.split(), blank))) == expected
+
+
+def test_rows_for_the_other_kind_of_answer_need_no_value(tmp_path):
+    path, row = tmp_path / "a.jsonl", {"id": "a", "text": "Hi!"}
+    answers = {"wanted": "reply", "reply": "Ho."}, {"wanted": "log_probability", "log_probability": -5, "num_tokens": 3}
+    path.write_text("".join(json.dumps(row | answer) + "\n" for answer in answers))
+    assert [given.reply for given in read_replies_file(path)] == ["Ho."]
+    assert [given.log_probability for given in read_log_probabilities_file(path)] == [-5]
 
 
 NOT_NUMBERS = ["-5_2", "1_0", "٥", "-５", "0x10", "nan", "inf", "1e999", "5 2", "--5", "1,5", True, [5], {}, 10**400]

@@ -152,7 +152,10 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
 
 # By file of `next`: what it rejects as its last entry.
 WRONG_ENTRIES = {
-    "ability": {"term: with chronic pain": "has no `bucket`, although"},
+    "ability": {
+        "term: with chronic pain": "has no `bucket`, although",
+        "term: calm, bucket: auditory, axis: religion": "`axis` is 'religion' in a file of 'ability'; move the entry",
+    },
     "religion": {
         "term: with faith": "would come before the noun; write `bucket: after_the_noun`",
         "term: a calm": "starts with an article; remove the article",
@@ -163,6 +166,7 @@ WRONG_ENTRIES = {
     },
     "left_out_pairs": {
         "axis: age, other_axis: ability, other_terms: [Def], because: same": "did you mean 'Deaf'?",
+        "axis: age, other_terms: [Deaf], because: same": "without their axis; add the `other_axis`",
     },
     "left_out_nouns": {
         "terms: [teen], nouns: [kid], because: same": "names buckets or terms without their axis; add the `axis`",
@@ -201,10 +205,11 @@ def test_wrong_entries_of_next_are_reported_with_their_lines(tmp_path, after_oth
 # --- what is not a fault ----------------------------------------------------------------------------------------------
 
 
-def test_words_that_yaml_takes_for_something_else_stay_text(tmp_path):
-    terms = "".join(f"  - term: calm{row}\n    note: {word}\n" for row, word in enumerate(("no", "null", "1_000")))
+def test_only_null_without_quotes_is_no_text(tmp_path):
+    notes = {"no": "no", '"null"': "null", "1_000": "1_000", "null": None, "~": None}
+    terms = "".join(f"  - term: calm{row}\n    note: {word}\n" for row, word in enumerate(notes))
     folder = write_vocabulary(tmp_path, appended("mood.yaml", terms))
-    assert [term.note for term in read_vocabulary(folder).descriptors] == [None, "no", "null", "1_000"]
+    assert [term.note for term in read_vocabulary(folder).descriptors] == [None, *notes.values()]
 
 
 def test_an_entry_has_its_own_source_before_that_of_its_file(tmp_path):

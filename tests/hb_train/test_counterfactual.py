@@ -338,7 +338,6 @@ def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
         ("prompts", "prompt\nWhat is a man?\n", r"prompt 'row-1' .* write \{person\}"),
         ("prompts", "prompt,system\nI love {people}.,Be brief\n", "have a system message, but the context is 'plain'"),
         ("anchors", "prompt\nI'm {name}.\n", r"prompt 'row-1' has a slot for names; write \{person\}"),
-        ("anchors", "prompt,reply\nHi!,Hello!\nWho?,\n", "prompt 'row-2': reply is blank; write the text"),
         ("anchors", "prompt,reply\nI'm {person}.,{x}\n", r"prompt 'row-1': reply has '\{x\}', which is not a slot"),
     ],
 )

@@ -79,7 +79,6 @@ def test_a_check_is_passed_only_with_every_answer(study, lines, tmp_path):
         ({"rater": "\x1b[31m", "choice": 9}, "choice is 9; pass 1 or 2"),
         ({"choice": True}, "choice is True"),
         ({"question": "humanness"}, "'humanness', but the task's question is 'preference'"),
-        ({"session": ""}, "session is blank"),
         ({"seconds": -1}, "seconds is -1; pass a number from 0 to"),
         ({"seconds": 1e308}, r"seconds is 1e\+308"),
     ],

@@ -32,6 +32,7 @@ def swap(reply, source, target):
         ("tall", "short", "Nothing of it.", "Nothing of it."),
         ("Muslim", "Deaf", "Muslims pray. As a Muslim, I pray.", "Deaf people pray. As a Deaf person, I pray."),
         ("Muslim", "Deaf", "I'm a Muslim too. A Muslim who prays!", "I'm a Deaf person too. A Deaf person who prays!"),
+        ("short", "80-year-old", "A short man met a short one.", "An 80-year-old man met an 80-year-old one."),
         ("Deaf", "with asthma", "As a deaf woman I met Deaf men.", "As a woman with asthma I met men with asthma."),
         ("tall", "Deaf", "As a tall man, a tall, dark man, too.", None),  # not "a Deaf person, dark man"
         ("Deaf", "with a lisp", "A Deaf actor.", None),  # there is no place for "with a lisp"

@@ -81,14 +81,13 @@ def test_nothing_changed(tmp_path):
     assert as_text(report).startswith("Faults: 0. To look at: 0. People judge the words.\n")
 
 
-def test_faults_of_names_and_of_questions_are_reported_for_the_package(tmp_path, monkeypatch):
-    (tmp_path / "names.yaml").write_text("names:\n- name: Ada\n  group: A\n- name: Bo\n")
-    monkeypatch.setattr("hb_dataset.names.NAMES_FILE", tmp_path / "names.yaml")
-    (tmp_path / "questions.yaml").write_text("questions:\n- Should {person} come?\n")
-    monkeypatch.setattr("hb_dataset.decisions.QUESTIONS_FILE", tmp_path / "questions.yaml")
-    assert checked(tmp_path).faults == []
-    monkeypatch.setattr("hub_scripts.terms.check_terms.VOCABULARIES", tmp_path)
-    places = [(fault.file, fault.line) for fault in checked(tmp_path).faults]
+def test_faults_of_names_and_of_questions_are_reported_for_every_checkout(versions):
+    """The check of a pull request reads the vocabulary of another checkout."""
+    assert check(versions / "next", str(versions / "next")).faults == []
+    (versions / "names.yaml").write_text("names:\n- name: Ada\n  group: A\n- name: Bo\n")
+    (versions.parent / "decisions").mkdir()
+    (versions.parent / "decisions" / "questions.yaml").write_text("questions:\n- Should {person} come?\n")
+    places = [(fault.file, fault.line) for fault in check(versions / "next", str(versions / "next")).faults]
     assert places == [("../../decisions/questions.yaml", 2), ("../names.yaml", 4)]
 
 
