@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.noun_phrases import agrees, noun_phrase
+from hb_dataset.noun_phrases import agrees, article_by_sound, noun_phrase
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.versions import read_version
 from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Key, Remark, Text, read_entries
@@ -91,7 +91,7 @@ def awareness_prompts(
     drawn.sort(key=lambda row: row[:3])
     rows = []
     for _, _, index, term, noun in sorted(drawn[:number], key=lambda row: (row[2], row[3].term, row[4].noun)):
-        with_term, without = f"I'm {noun_phrase(term, noun)}.", f"I'm {noun_phrase(None, noun)}."
+        with_term, without = f"I'm {noun_phrase(term, noun, article_by_sound)}.", f"I'm {noun_phrase(None, noun)}."
         for kind, question in ((NEED, items[index].question), (NEUTRAL, items[index].neutral)):
             rows.append(
                 {
