@@ -111,6 +111,19 @@ def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, promp
             find_source(str(folder))
 
 
+def test_a_folder_with_an_adapter_and_the_config_of_its_base_is_an_adapter(save_adapter):
+    base, folder, wrapped = save_adapter("llama")
+    alone = load_model(str(folder))
+    expected = alone.model.state_dict()
+    wrapped.config.save_pretrained(folder)  # as some trainers do
+    beside = load_model(str(folder))
+    assert (beside.name, beside.digest, beside.adapter.name) == (str(base), alone.digest, str(folder))
+    assert all(torch.equal(weights, expected[key]) for key, weights in beside.model.state_dict().items())
+    wrapped.merge_and_unload().save_pretrained(folder)  # transformers would add the adapter once more
+    with pytest.raises(ValueError, match=r"contains both a model and an adapter; .* remove adapter_config\.json"):
+        load_model(str(folder))
+
+
 def with_new_tokens(base):
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new1>", "<new2>"])
