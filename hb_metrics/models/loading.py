@@ -86,9 +86,10 @@ def load_tokenizer(
     kind = model_kind(config)
     adapter = find_adapter(source)
     if adapter is not None and file_of(adapter.name, TOKENIZER_CONFIG_FILE, adapter.revision):
-        tokenizer = tokenizer_from(adapter.name, adapter.name, revision=adapter.revision)
+        hub: dict[str, Any] = {"source": adapter.name, "name": adapter.name, "revision": adapter.revision}
     else:
-        tokenizer = tokenizer_from(source.model, source.name, revision=revision, trust_remote_code=trust_remote_code)
+        hub = {"source": source.model, "name": source.name, "revision": revision}
+    tokenizer = tokenizer_from(**hub, trust_remote_code=trust_remote_code)
     return LoadedTokenizer(
         tokenizer=tokenizer,
         config=config,
@@ -185,7 +186,7 @@ def read_config(
         raise
     except Exception as error:  # a damaged file may raise any error
         if "trust_remote_code" in str(error):
-            raise OSError(f"{sought} '{name}' contains code; if you trust it, set --trust_remote_code true") from error
+            raise _contains_code(f"{sought} '{name}'") from error
         raise OSError(
             f"{sought} '{name}' does not exist, or its config.json is damaged; pass '{EMBEDDED}', a local folder with "
             f"a config.json, or the id of a {sought} on the Hub (which needs a connection, or an earlier download). "
@@ -194,6 +195,10 @@ def read_config(
     if not trust_remote_code:
         _reject_hub_code(config, f"{sought} '{name}'")
     return config, digest, revision
+
+
+def _contains_code(what: str) -> OSError:
+    return OSError(f"{what} contains code; if you trust it, set --trust_remote_code true")
 
 
 def _reject_hub_code(config: PreTrainedConfig, what: str) -> None:
@@ -221,6 +226,8 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
         if isinstance(tokenizer.chat_template, str):
             tokenizer.chat_template = without_tag(tokenizer.chat_template)  # prompts get their tag before the template
     except Exception as error:  # a file of the wrong form may raise any error
+        if "trust_remote_code" in str(error):
+            raise _contains_code(f"the tokenizer of '{name}'") from error
         raise OSError(
             f"the tokenizer of '{name}' cannot be loaded; save it with save_pretrained. {_reason(error)}"
         ) from error

@@ -124,6 +124,22 @@ def test_a_folder_with_an_adapter_and_the_config_of_its_base_is_an_adapter(save_
         load_model(str(folder))
 
 
+def test_code_of_the_tokenizer_of_an_adapter_runs_only_if_it_is_trusted(save_adapter, get_small_model):
+    base, folder, _ = save_adapter("llama")
+    tokenizer = get_small_model("llama")[1]
+    tokenizer.save_pretrained(folder)
+    (folder / "own.py").write_text("from transformers import *\n\nclass Own(PreTrainedTokenizerFast):\n    pass\n")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    own = {"auto_map": {"AutoTokenizer": [None, "own.Own"]}, "tokenizer_class": "Own"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | own))
+    source = find_source(str(base), adapter=str(folder))
+    with pytest.raises(OSError, match=r"the tokenizer of '.*' contains code; if you trust it, set --trust_remote_code"):
+        load_model(source)
+    loaded = load_model(source, trust_remote_code=True).tokenizer
+    assert type(loaded).__name__ == "Own"
+    assert loaded("Hi there.")["input_ids"] == tokenizer("Hi there.")["input_ids"]
+
+
 def with_new_tokens(base):
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new1>", "<new2>"])
