@@ -30,7 +30,7 @@ from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from hb_metrics.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
 from hb_metrics.models.chats import without_tag
 from hb_metrics.models.float32 import quantization_of
-from hb_metrics.models.memory import is_out_of_memory
+from hb_metrics.models.memory import first_line, is_out_of_memory
 from hb_metrics.models.sources import EMBEDDED, Source, file_of, find_source, identify
 
 # These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
@@ -252,7 +252,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
         if (Path(source) / "generation_config.json").is_file():
             GenerationConfig.from_pretrained(source)  # raises errors that a model's `from_pretrained` ignores
     except (OSError, ValueError, TypeError) as error:
-        raise OSError(f"generation_config.json of '{name}' is not valid; correct it. {_first_line(error)}") from error
+        raise OSError(f"generation_config.json of '{name}' is not valid; correct it. {first_line(error)}") from error
     try:
         model, loading = auto_class.from_pretrained(source, output_loading_info=True, **settings)
     except UnpicklingError as error:
@@ -262,7 +262,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     except Exception as error:  # damaged or missing files may raise any error
         if is_out_of_memory(error):
             raise MemoryError(
-                f"there is not enough memory to load model '{name}' ({_first_line(error)}); use a machine or device "
+                f"there is not enough memory to load model '{name}' ({first_line(error)}); use a machine or device "
                 "with more memory, or several devices (device_map auto), start fewer processes per machine, or load "
                 "the weights as bfloat16 (dtype)"
             ) from error
@@ -319,9 +319,4 @@ def _other_head(what: str) -> ValueError:
 
 def _reason(error: Exception) -> str:
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used."
-    return f"{_first_line(error)} {offline if constants.HF_HUB_OFFLINE else ''}".strip()
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines and not isinstance(error, KeyError) else repr(error)
+    return f"{first_line(error)} {offline if constants.HF_HUB_OFFLINE else ''}".strip()

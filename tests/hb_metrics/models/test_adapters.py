@@ -207,6 +207,17 @@ def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapte
     assert "\n" not in str(raised.value)
 
 
+def test_an_adapter_that_memory_does_not_hold_fits_its_model(save_adapter, monkeypatch):
+    base, folder, _ = save_adapter("llama")
+
+    def run_out(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.")
+
+    monkeypatch.setattr(peft, "load_peft_weights", run_out)
+    with pytest.raises(MemoryError, match=r"not enough memory to load the adapter .* \(CUDA out of memory"):
+        load_model(find_source(str(base), adapter=str(folder)))
+
+
 def test_virtual_tokens_are_refused(save_adapter):
     config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
     base, folder, _ = save_adapter("llama", config)
