@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -116,7 +117,10 @@ def spread_of_rows(
 
 def shortened(rows: np.ndarray) -> np.ndarray:
     """Returns rows with the same products with each other, and with at most as many columns as there are rows."""
-    return rows if len(rows) > rows.shape[1] else np.linalg.qr(rows.T, mode="r").T
+    if len(rows) > rows.shape[1]:
+        return rows
+    triangle: Any = np.linalg.qr(rows.T, mode="r")  # numpy's types lack this mode
+    return triangle.T
 
 
 def trace_of_product(residuals: np.ndarray, others: np.ndarray) -> float:
