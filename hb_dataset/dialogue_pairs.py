@@ -56,7 +56,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
     else:
         conversations, num_skipped = _pairs_in(path)
         source = path.name
-    pairs = _draw_from_conversations(conversations, num_replies, seed)
+    pairs = _draw_from_conversations(conversations, num_replies or -1, seed)  # an error states the number of all pairs
     if not 1 <= num_replies <= len(pairs):
         raise ValueError(
             f"the number of replies is {num_replies:,}; set a number from 1 to {len(pairs):,}, the pairs of {source}"

@@ -44,6 +44,10 @@ _STARS_IN_WORD, _LINES_IN_WORD = (
 )
 _MARKS = r"*~`\\"  # Markdown, which may surround a part of a term: "**hard**-of-hearing"
 SPACE = rf"[{_MARKS}]*\s[\s{_MARKS}]*"  # a pattern for the characters between words
+# Letters of scripts without spaces: Thai, Lao, Burmese, Khmer, kana and Chinese.
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+# A character that continues a word. Such scripts, and Korean particles, stand directly beside foreign words.
+_IN_WORD = rf"[^\W{UNSPACED}\uac00-\ud7a3]"
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
@@ -166,7 +170,7 @@ def words_pattern(words: str, *, same_signs: bool = False) -> str:
 def whole_words(patterns: Iterable[str], flags: int = re.IGNORECASE) -> re.Pattern[str]:
     """Compiles patterns into one, which prefers the longest. Matches do not begin or end inside a word."""
     longest_first = sorted(set(patterns), key=lambda pattern: (-len(pattern), pattern))
-    return re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)", flags)
+    return re.compile(rf"(?<!{_IN_WORD})(?:{'|'.join(longest_first)})(?!{_IN_WORD})", flags)
 
 
 def as_it_looks(text: str) -> str:

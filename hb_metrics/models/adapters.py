@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hb_metrics.models.memory import first_line, is_out_of_memory
 from hb_metrics.models.processes import input_device, is_offloaded
 from hb_metrics.models.sources import ADAPTER_CONFIG, Source, file_of, identify
 
@@ -63,8 +64,13 @@ def with_adapter(
         except UnpicklingError as error:
             raise unsafe_weights(f"the adapter '{adapter.name}'") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
-            lines = [line.strip() for line in str(error).splitlines()] or [repr(error)]
-            fault = next((line for line in lines if "size mismatch" in line), lines[0])
+            if is_out_of_memory(error):
+                raise MemoryError(
+                    f"there is not enough memory to load the adapter '{adapter.name}' ({first_line(error)}); use a "
+                    "machine or device with more memory, or start fewer processes per machine"
+                ) from error
+            lines = [line.strip() for line in str(error).splitlines()]
+            fault = next((line for line in lines if "size mismatch" in line), first_line(error))
             raise _unfit(adapter, name, fault) from error
     unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_stored_twice(key, weights))]
     if unfit:

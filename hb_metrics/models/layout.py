@@ -110,8 +110,8 @@ def choose_layout(
     tuning = None
     if loaded is not None:
         adapter = loaded.adapter
-        files = (loaded.source, loaded.revision) if adapter is None else (adapter.name, adapter.revision)
-        tuning = read_bias_tuning(*files)
+        tuning = None if adapter is None else read_bias_tuning(adapter.name, adapter.revision)
+        tuning = tuning or read_bias_tuning(loaded.source, loaded.revision)  # an adapter may be added to a tuned model
     chosen_tag, tag_reason = choose_tag(tag, tuning)
     chosen: ContextFormat
     if context != "auto":

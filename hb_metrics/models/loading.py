@@ -30,7 +30,7 @@ from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from hb_metrics.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
 from hb_metrics.models.chats import without_tag
 from hb_metrics.models.float32 import quantization_of
-from hb_metrics.models.memory import is_out_of_memory
+from hb_metrics.models.memory import first_line, is_out_of_memory
 from hb_metrics.models.sources import EMBEDDED, Source, file_of, find_source, identify
 
 # These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
@@ -86,9 +86,10 @@ def load_tokenizer(
     kind = model_kind(config)
     adapter = find_adapter(source)
     if adapter is not None and file_of(adapter.name, TOKENIZER_CONFIG_FILE, adapter.revision):
-        tokenizer = tokenizer_from(adapter.name, adapter.name, revision=adapter.revision)
+        hub: dict[str, Any] = {"source": adapter.name, "name": adapter.name, "revision": adapter.revision}
     else:
-        tokenizer = tokenizer_from(source.model, source.name, revision=revision, trust_remote_code=trust_remote_code)
+        hub = {"source": source.model, "name": source.name, "revision": revision}
+    tokenizer = tokenizer_from(**hub, trust_remote_code=trust_remote_code)
     return LoadedTokenizer(
         tokenizer=tokenizer,
         config=config,
@@ -185,7 +186,7 @@ def read_config(
         raise
     except Exception as error:  # a damaged file may raise any error
         if "trust_remote_code" in str(error):
-            raise OSError(f"{sought} '{name}' contains code; if you trust it, set --trust_remote_code true") from error
+            raise _contains_code(f"{sought} '{name}'") from error
         raise OSError(
             f"{sought} '{name}' does not exist, or its config.json is damaged; pass '{EMBEDDED}', a local folder with "
             f"a config.json, or the id of a {sought} on the Hub (which needs a connection, or an earlier download). "
@@ -194,6 +195,10 @@ def read_config(
     if not trust_remote_code:
         _reject_hub_code(config, f"{sought} '{name}'")
     return config, digest, revision
+
+
+def _contains_code(what: str) -> OSError:
+    return OSError(f"{what} contains code; if you trust it, set --trust_remote_code true")
 
 
 def _reject_hub_code(config: PreTrainedConfig, what: str) -> None:
@@ -221,6 +226,8 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
         if isinstance(tokenizer.chat_template, str):
             tokenizer.chat_template = without_tag(tokenizer.chat_template)  # prompts get their tag before the template
     except Exception as error:  # a file of the wrong form may raise any error
+        if "trust_remote_code" in str(error):
+            raise _contains_code(f"the tokenizer of '{name}'") from error
         raise OSError(
             f"the tokenizer of '{name}' cannot be loaded; save it with save_pretrained. {_reason(error)}"
         ) from error
@@ -245,7 +252,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
         if (Path(source) / "generation_config.json").is_file():
             GenerationConfig.from_pretrained(source)  # raises errors that a model's `from_pretrained` ignores
     except (OSError, ValueError, TypeError) as error:
-        raise OSError(f"generation_config.json of '{name}' is not valid; correct it. {_first_line(error)}") from error
+        raise OSError(f"generation_config.json of '{name}' is not valid; correct it. {first_line(error)}") from error
     try:
         model, loading = auto_class.from_pretrained(source, output_loading_info=True, **settings)
     except UnpicklingError as error:
@@ -255,7 +262,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     except Exception as error:  # damaged or missing files may raise any error
         if is_out_of_memory(error):
             raise MemoryError(
-                f"there is not enough memory to load model '{name}' ({_first_line(error)}); use a machine or device "
+                f"there is not enough memory to load model '{name}' ({first_line(error)}); use a machine or device "
                 "with more memory, or several devices (device_map auto), start fewer processes per machine, or load "
                 "the weights as bfloat16 (dtype)"
             ) from error
@@ -312,9 +319,4 @@ def _other_head(what: str) -> ValueError:
 
 def _reason(error: Exception) -> str:
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used."
-    return f"{_first_line(error)} {offline if constants.HF_HUB_OFFLINE else ''}".strip()
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines and not isinstance(error, KeyError) else repr(error)
+    return f"{first_line(error)} {offline if constants.HF_HUB_OFFLINE else ''}".strip()

@@ -29,7 +29,7 @@ def run_batch(work: Callable[[Any], Result], batch: Sequence[Any], smallest: str
                 raise
             if len(part) < 2:
                 raise MemoryError(
-                    f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or "
+                    f"memory runs out even for {smallest} alone ({first_line(error)}); use a machine or "
                     "device with more memory, start fewer processes, or load the weights as bfloat16 (dtype)"
                 ) from error
         # After the `except` block, because the error object keeps the memory in use. By default, Python shows this
@@ -61,3 +61,9 @@ def free_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/s
 
 def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or should_reduce_batch_size(error)
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's message, or the error itself. Python's MemoryError has no message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

@@ -24,12 +24,15 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.file_download import REGEX_COMMIT_HASH
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, WEIGHTS_INDEX_NAME, WEIGHTS_NAME
 
 from hb_dataset.hub_access import protect_token
 
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
 ADAPTER_CONFIG = "adapter_config.json"
+# The files of which a folder or a repository with a whole model has one.
+_WHOLE_MODEL = (SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, WEIGHTS_INDEX_NAME, WEIGHTS_NAME)
 
 # Files in a model's folder that are not part of the model.
 _BESIDE_THE_MODEL = (
@@ -154,7 +157,14 @@ def file_of(source: str, name: str, revision: str | None) -> Path | None:
 
 
 def _adapter_config(name: str, revision: str | None) -> Path | None:
-    return None if file_of(name, "config.json", revision) else file_of(name, ADAPTER_CONFIG, revision)
+    """Returns the path of an adapter's config, beside which some trainers also save the base model's config."""
+    config = file_of(name, ADAPTER_CONFIG, revision)
+    if config is not None and any(file_of(name, file, revision) for file in _WHOLE_MODEL):
+        raise ValueError(  # transformers would add the adapter to the model if peft is installed
+            f"'{name}' contains both a model and an adapter; if the model already includes the adapter, remove "
+            f"{ADAPTER_CONFIG}, otherwise move the adapter's files to another folder and set --adapter to this folder"
+        )
+    return config
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:

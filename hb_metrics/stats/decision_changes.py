@@ -11,7 +11,7 @@ from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.decisions import ZERO, is_constant, standard_errors, unseen_share
 from hb_metrics.stats.name_gaps import name_gaps, sum_of_groups
 from hb_metrics.stats.question_tables import compared_terms, pair_contributions, row_means
-from hb_metrics.stats.term_spread import largest_spread, spread_between, spread_rows, trace_of_product
+from hb_metrics.stats.term_spread import largest_spread, shortened, spread_between, spread_rows, trace_of_product
 
 _Tables = Sequence[np.ndarray]
 _Members = Mapping[int, np.ndarray]  # of each group of names, [questions, names]
@@ -53,11 +53,11 @@ def _joined(one: float, other: float, correlation: float) -> float:
 
 def _covariance(rows: np.ndarray, others: np.ndarray) -> float:
     """Estimates the covariance of the estimated variances in two runs (see `spread_between`)."""
-    number, means = len(rows), (rows.mean(axis=0), others.mean(axis=0))
-    residuals = rows - means[0], others - means[1]
+    number, parts = len(rows), (shortened(rows), shortened(others))
+    means = [part.mean(axis=0) for part in parts]
+    residuals = [part - mean for part, mean in zip(parts, means, strict=True)]
     along = np.cov(residuals[0] @ means[0], residuals[1] @ means[1])[0, 1]
-    noise = [part @ part.T / (number - 1) for part in residuals]
-    return float(4 * along / number + 2 * trace_of_product(*noise) / (number * (number - 1)))
+    return float(4 * along / number + 2 * trace_of_product(*residuals) / (number * (number - 1)))
 
 
 def largest_gap_change(before: _Tables, after: _Tables, level: float) -> PairedChange | None:

@@ -29,7 +29,7 @@ from hb_metrics.stats.question_tables import (
 SAME_ANSWERS = "the differences are the same in all questions"
 _NUM_DRAWS = 1999
 ZERO = 1e-12  # standard errors below this number are rounding errors
-_CHUNK = 2**22  # the number of simulated values that are in memory at once
+CHUNK = 2**22  # the number of simulated values that are in memory at once
 
 
 class DecisionEstimate(NamedTuple):
@@ -256,7 +256,7 @@ def _largest_scores(table: np.ndarray, *, seed: int) -> np.ndarray:
     varies = variances > 1e-9 * variances.max()
     first, second = first[varies], second[varies]
     draws = np.random.default_rng(seed)
-    step = max(_CHUNK // (number * terms + terms * terms), 1)
+    step = max(CHUNK // (number * terms + terms * terms), 1)
     largest = []
     for start in range(0, _NUM_DRAWS, step):
         made = draws.standard_normal((min(step, _NUM_DRAWS - start), number, len(root))) @ root

@@ -2,12 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from hb_metrics.stats.clusters import quantile
-from hb_metrics.stats.decisions import SAME_ANSWERS, ZERO, DecisionEstimate, constant_p_value, is_constant, unseen_share
+from hb_metrics.stats.decisions import (
+    CHUNK,
+    SAME_ANSWERS,
+    ZERO,
+    DecisionEstimate,
+    constant_p_value,
+    is_constant,
+    unseen_share,
+)
 from hb_metrics.stats.question_tables import FEW_QUESTIONS, ONE_TERM, compared_terms, pair_contributions
 
 NUM_FLIPS = 1999
@@ -78,18 +87,18 @@ def spread_of_rows(
 
     `is_enough` states whether enough rows [questions, ...] contribute for an interval.
     """
-    number, products = len(rows), rows @ rows.T
-    known = max(float(products.sum() - np.trace(products)) / (number * (number - 1)), 0.0)
+    number, short = len(rows), shortened(rows)
+    known = max(float((short.sum(axis=0) ** 2).sum() - (short**2).sum()) / (number * (number - 1)), 0.0)
     value = float(np.sqrt(known))
     if not is_enough:
         return DecisionEstimate(value, None, FEW_QUESTIONS, None)
-    mean = rows.mean(axis=0)
-    residuals = rows - mean
     if is_constant(rows):
-        p_value = constant_p_value(value, number) if len(mean) else 1.0
-        return DecisionEstimate(value, None, SAME_ANSWERS, min(1.0, len(mean) * p_value))
-    noise = residuals @ residuals.T / (number - 1)  # its squares add up to the squares of the covariance matrix
-    trace, q = np.trace(noise), trace_of_product(noise, noise)
+        p_value = constant_p_value(value, number) if rows.shape[1] else 1.0
+        return DecisionEstimate(value, None, SAME_ANSWERS, min(1.0, rows.shape[1] * p_value))
+    mean = short.mean(axis=0)
+    residuals = short - mean
+    noise = residuals.T @ residuals / (number - 1)
+    trace, q = np.trace(noise), trace_of_product(residuals, residuals)
     # The variance along the true mean. If the differences cancel out, its direction is unknown, so the largest counts.
     size = float(mean @ mean)
     along = float(np.var(residuals @ mean, ddof=1)) / size if size > ZERO**2 else float(np.linalg.eigvalsh(noise)[-1])
@@ -103,27 +112,39 @@ def spread_of_rows(
     low = known + a / 2 - np.sqrt(a * a / 4 + a * known + at_zero**2)
     high = known + a / 2 + np.sqrt(a * a / 4 + a * known + t**2 * 2 * q / (number * (number - 1)))
     interval = float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
-    return DecisionEstimate(value, interval, None, _p_value(products, np.random.default_rng(seed), num_tests))
+    return DecisionEstimate(value, interval, None, _p_value(short, np.random.default_rng(seed), num_tests))
 
 
-def trace_of_product(noise: np.ndarray, other: np.ndarray) -> float:
+def shortened(rows: np.ndarray) -> np.ndarray:
+    """Returns rows with the same products with each other, and with at most as many columns as there are rows."""
+    if len(rows) > rows.shape[1]:
+        return rows
+    triangle: Any = np.linalg.qr(rows.T, mode="r")  # numpy's types lack this mode
+    return triangle.T
+
+
+def trace_of_product(residuals: np.ndarray, others: np.ndarray) -> float:
     """Estimates the trace of the product of two covariance matrices, without bias for normal values.
 
-    The arguments [rows, rows] are the products of the rows' residuals, divided by the number of rows minus 1 (Bai and
-    Saranadasa, 1996).
+    The arguments [rows, columns] are the rows' residuals (Bai and Saranadasa, 1996).
     """
-    number, squares, traces = len(noise), float((noise * other).sum()), np.trace(noise) * np.trace(other)
+    number = len(residuals)
+    squares, traces = (
+        float(product) / (number - 1) ** 2
+        for product in (((residuals.T @ others) ** 2).sum(), (residuals**2).sum() * (others**2).sum())
+    )
     unbiased = (number - 1) ** 2 / ((number + 1) * (number - 2)) * (squares - traces / (number - 1))
     return float(max(unbiased, squares / number))
 
 
-def _p_value(products: np.ndarray, draws: np.random.Generator, num_tests: int) -> float:
+def _p_value(rows: np.ndarray, draws: np.random.Generator, num_tests: int) -> float:
     root, larger, number = np.sqrt(5), np.zeros(2, dtype=np.int64), 0
     # Sums of the same numbers in another order differ in their last digits.
-    least = products.sum() * (1 - 1e-9)
-    while number < num_tests * NUM_FLIPS and larger.max() < ENOUGH_LARGER:
-        signs = draws.choice([-1.0, 1.0], (NUM_FLIPS, len(products)))
+    least = (rows.sum(axis=0) ** 2).sum() * (1 - 1e-9)
+    step = min(NUM_FLIPS, max(CHUNK // len(rows), 1))
+    while number < NUM_FLIPS or (number < num_tests * NUM_FLIPS and larger.max() < ENOUGH_LARGER):
+        signs = draws.choice([-1.0, 1.0], (step, len(rows)))
         skewed = np.where(draws.random(signs.shape) < (root + 1) / (2 * root), 1 - root, 1 + root) / 2
-        larger += [np.count_nonzero((weights @ products * weights).sum(axis=1) >= least) for weights in (signs, skewed)]
-        number += NUM_FLIPS
+        larger += [np.count_nonzero(((weights @ rows) ** 2).sum(axis=1) >= least) for weights in (signs, skewed)]
+        number += step
     return float((1 + larger.max()) / (1 + number))

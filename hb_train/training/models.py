@@ -85,7 +85,7 @@ def multiply_lora(model: Any, factor: float) -> None:
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
+    limits = (max_length, getattr(loaded.config.get_text_config(decoder=True), "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 

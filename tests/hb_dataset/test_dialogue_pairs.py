@@ -102,7 +102,7 @@ def test_a_file_of_pairs(tmp_path):
     message = "the number of replies is 5; set a number from 1 to 4, the pairs of pairs.jsonl"
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         read_dialogue(path, num_replies=5)
-    with pytest.raises(ValueError, match="the number of replies is 0; set"):
+    with pytest.raises(ValueError, match="the number of replies is 0; set a number from 1 to 4"):
         read_dialogue(path, num_replies=0)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.matching import UNSPACED
 from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.measurements.generation.name_groups import NameGroups
 from hb_metrics.measurements.generation.nouns import Nouns
@@ -31,8 +32,7 @@ from hb_metrics.stats.changes import PairedChange
 NUM_SHOWN = 10
 SHORT = 4  # replies with fewer words, such as "Yes." and "70", have no style to speak of
 SHORT_SHARE = 0.5  # from this share of short replies on, style is not judged
-# A letter of a script without spaces (Thai, Lao, Burmese, Khmer, kana or Chinese), which counts as a word.
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff](?<=\w)")
+_UNSPACED = re.compile(rf"[{UNSPACED}](?<=\w)")  # each of these letters counts as a word
 
 
 @dataclass(frozen=True)

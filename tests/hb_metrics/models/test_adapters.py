@@ -111,6 +111,35 @@ def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, promp
             find_source(str(folder))
 
 
+def test_a_folder_with_an_adapter_and_the_config_of_its_base_is_an_adapter(save_adapter):
+    base, folder, wrapped = save_adapter("llama")
+    alone = load_model(str(folder))
+    expected = alone.model.state_dict()
+    wrapped.config.save_pretrained(folder)  # as some trainers do
+    beside = load_model(str(folder))
+    assert (beside.name, beside.digest, beside.adapter.name) == (str(base), alone.digest, str(folder))
+    assert all(torch.equal(weights, expected[key]) for key, weights in beside.model.state_dict().items())
+    wrapped.merge_and_unload().save_pretrained(folder)  # transformers would add the adapter once more
+    with pytest.raises(ValueError, match=r"contains both a model and an adapter; .* remove adapter_config\.json"):
+        load_model(str(folder))
+
+
+def test_code_of_the_tokenizer_of_an_adapter_runs_only_if_it_is_trusted(save_adapter, get_small_model):
+    base, folder, _ = save_adapter("llama")
+    tokenizer = get_small_model("llama")[1]
+    tokenizer.save_pretrained(folder)
+    (folder / "own.py").write_text("from transformers import *\n\nclass Own(PreTrainedTokenizerFast):\n    pass\n")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    own = {"auto_map": {"AutoTokenizer": [None, "own.Own"]}, "tokenizer_class": "Own"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | own))
+    source = find_source(str(base), adapter=str(folder))
+    with pytest.raises(OSError, match=r"the tokenizer of '.*' contains code; if you trust it, set --trust_remote_code"):
+        load_model(source)
+    loaded = load_model(source, trust_remote_code=True).tokenizer
+    assert type(loaded).__name__ == "Own"
+    assert loaded("Hi there.")["input_ids"] == tokenizer("Hi there.")["input_ids"]
+
+
 def with_new_tokens(base):
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new1>", "<new2>"])
@@ -176,6 +205,17 @@ def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapte
     with pytest.raises(ValueError, match=f"the adapter '.*', trained on .*, does not fit model .*{message}") as raised:
         load_model(find_source(str(base), adapter=str(folder)))
     assert "\n" not in str(raised.value)
+
+
+def test_an_adapter_that_memory_does_not_hold_fits_its_model(save_adapter, monkeypatch):
+    base, folder, _ = save_adapter("llama")
+
+    def run_out(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.")
+
+    monkeypatch.setattr(peft, "load_peft_weights", run_out)
+    with pytest.raises(MemoryError, match=r"not enough memory to load the adapter .* \(CUDA out of memory"):
+        load_model(find_source(str(base), adapter=str(folder)))
 
 
 def test_virtual_tokens_are_refused(save_adapter):

@@ -3,11 +3,21 @@
 import json
 import re
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 
+from hb_metrics.models.adapters import Adapter
 from hb_metrics.models.chats import ChatOptions
-from hb_metrics.models.layout import ASKED_WITH, NO_BIAS, TUNING_FILE, BiasTuning, choose_tag, read_bias_tuning
+from hb_metrics.models.layout import (
+    ASKED_WITH,
+    NO_BIAS,
+    TUNING_FILE,
+    BiasTuning,
+    choose_layout,
+    choose_tag,
+    read_bias_tuning,
+)
 from hb_metrics.run.run_folder import write_json
 
 TUNING = BiasTuning(
@@ -26,6 +36,19 @@ def test_what_is_written_is_read(tag, tmp_path):
     assert read_bias_tuning(str(tmp_path)) is None
     write_json(tmp_path / TUNING_FILE, asdict(tuning))
     assert read_bias_tuning(str(tmp_path)) == tuning
+
+
+def test_an_adapter_of_a_tuned_model_is_asked_as_that_model_unless_it_was_tuned_itself(tmp_path):
+    base, added = (tmp_path / name for name in ("base", "adapter"))
+    for folder in (base, added):
+        folder.mkdir()
+    adapter = Adapter(name=str(added), revision=None, digest="", trained_on=str(base))
+    loaded = SimpleNamespace(source=str(base), revision=None, adapter=adapter)
+    tags = []
+    for folder, tag in ((base, NO_BIAS), (added, None)):
+        write_json(folder / TUNING_FILE, asdict(replace(TUNING, tag=tag, context="plain")))
+        tags.append(choose_layout(loaded, context="auto", tag="auto").tag)
+    assert tags == [NO_BIAS, None]
 
 
 def test_a_chat_is_described_by_the_options_that_are_recorded():

@@ -19,6 +19,7 @@ from hb_metrics.stats.question_tables import (
     compared_terms,
     pair_contributions,
     question_means,
+    row_effects,
     term_means,
 )
 from hb_metrics.stats.term_spread import spread_between
@@ -176,6 +177,31 @@ def test_a_missing_wording_is_adjusted_for(seed):
     design = np.hstack([np.eye(3)[wordings], np.eye(6)[terms]])
     fitted, *_ = np.linalg.lstsq(design, table[wordings, terms], rcond=None)
     assert question_means(table, "aaa")[0] == pytest.approx(fitted[3:] + fitted[:3].mean())
+
+
+@pytest.mark.parametrize("shape", [(3, 9), (9, 3), (40, 6)])
+def test_effects_of_rows_are_the_shortest_of_all_least_squares_fits(shape):
+    rng = np.random.default_rng(0)
+    for share in (0.2, 0.6, 0.9):  # the last leaves parts without a common row or column, and empty rows
+        table = np.where(rng.random(shape) < share, np.nan, rng.random(shape))
+        rows, columns = np.nonzero(~np.isnan(table))
+        of_rows, of_columns = np.eye(shape[0])[rows], np.eye(shape[1])[columns]
+        beside = of_rows - of_columns @ np.linalg.pinv(of_columns) @ of_rows
+        expected = np.linalg.pinv(beside) @ table[rows, columns]
+        assert row_effects(table, ~np.isnan(table)) == pytest.approx(expected)
+
+
+def test_many_questions_take_neither_hours_nor_all_memory():
+    rng, number = np.random.default_rng(0), 6_000
+    table = rng.uniform(0.1, 0.4, (number, 1)) + np.array([0.0, 0.1, 0.5])
+    expected = table.mean(axis=0)
+    noisy = table + rng.normal(0, 0.1, table.shape)
+    assert question_means(noisy, list(map(str, range(number)))) == pytest.approx(noisy)
+    residuals = noisy - noisy.mean(axis=0) - noisy.mean(axis=1, keepdims=True) + noisy.mean()
+    variance = noisy.mean(axis=0).var(ddof=1) - (residuals**2).sum() / (number - 1) / 2 / number
+    assert spread_between([noisy], seed=0).value ** 2 == pytest.approx(variance)
+    table[rng.random(number) < 0.1, 0] = np.nan
+    assert term_means(table) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("find", [lambda t: spread_between([t], seed=0), lambda t: largest_gap(t, seed=0).gap])

@@ -1,13 +1,16 @@
 """Rows as tokens: the context that the model is given, whole replies, and what is cut where they are too long."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
+import transformers
 from datasets import Dataset
 
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.models.contexts import render_messages, with_tag
 from hb_train.training.encoding import IGNORED, encode_rows
+from hb_train.training.models import length_limit
 from tests.hb_metrics.conftest import as_loaded, encode_contexts, with_chat
 
 TEXTS = ["Hi! I'm a deaf kid.", "I love elderly people.", "What do you think about young friends?"]
@@ -113,3 +116,8 @@ def test_a_row_longer_than_the_option_or_the_model_allows_is_refused(get_small_m
             asked.encode(max_length=max_length)
     asked.model.config.n_positions = longest
     assert len(asked.encode(max_length=longest)) == 3
+
+
+def test_a_model_that_reads_images_has_the_limit_of_its_text_model():
+    config = transformers.Gemma3Config(text_config={"max_position_embeddings": 64})
+    assert [length_limit(SimpleNamespace(config=config), most) for most in (None, 32, 99)] == [64, 32, 64]

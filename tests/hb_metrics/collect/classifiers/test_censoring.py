@@ -36,6 +36,13 @@ def test_every_term_is_censored_in_every_form():
         ("six ladies and a lady", "lady", None, "six left-handed and a left-handed"),
         ("Hi. _POTENTIALLY_UNSAFE__", "Deaf", None, "Hi. "),
         ("Nothing to see.", "Deaf", None, "Nothing to see."),
+        (
+            "他是Deaf人,คนdeafมา, Deafさん, Deaf는 Deaf한",
+            "Deaf",
+            None,
+            "他是left-handed人,คนleft-handedมา, left-handedさん, left-handed는 left-handed한",
+        ),
+        ("Deafность", "Deaf", None, "Deafность"),
         ("a c++ b (x)", "(x)", None, "a c++ b left-handed"),
     ],
 )
