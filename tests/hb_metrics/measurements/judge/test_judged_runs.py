@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 
 import numpy as np
@@ -17,6 +18,7 @@ from hb_metrics.command import measuring
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.longer_run import longer_command
+from hb_metrics.human_eval import labels
 from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.results import read_run
@@ -122,11 +124,16 @@ def test_a_stopped_run_ends_in_the_same_bytes(run):
 
 def test_a_judge_stands_in_for_the_classifiers(run, tmp_path):
     letters = save_letters(tmp_path / "letters", [0.6, 0.1, 0.1, 0.05, 0.05, 0.05, 0.04])
-    results, _ = run(
+    results, folder = run(
         *("--style_classifier", "judge:style_clusters", "--judge_model", letters),
+        *("--judge", "style_clusters", "stereotyping"),
         *("--offensiveness_classifier", "judge:condescending"),
-        measurements="generation,offensiveness",
+        measurements="generation,offensiveness,judge",
     )
+    # The command on the page names a rubric that people can correct.
+    command = re.search(r"human-eval labels RUN (.*)</code>", (folder / "report.html").read_text())[1]
+    labels.main([str(folder), *command.split(), "--num", "20"])
+    assert "stereotyping" in command
     section = results["run"]["style_classifier"]
     assert section["clusters"] == {name: [name] for name in read_rubric("style_clusters").labels[:-1]}
     assert section["judge"]["rubric"]["labels"][-1] == "none"
