@@ -83,7 +83,14 @@ def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
 
 
 class LeftOutError(ValueError):
-    """A measurement is impossible, for example because its judge fails. The run's other measurements are possible."""
+    """A measurement is impossible, for example because its judge fails. The run's other measurements are possible.
+
+    `partial` contains the measurement's possible results, or is `None`.
+    """
+
+    def __init__(self, message: str, partial: object = None) -> None:
+        super().__init__(message)
+        self.partial = partial
 
 
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:

@@ -12,7 +12,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.plurals import terms_of_prompts
-from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.record import CONFIDENCE_LEVEL, Judge
 from hb_metrics.run.replies import (
     LeftOutError,
     RatedReplies,
@@ -31,13 +31,13 @@ def compute(run: Run) -> dict[str, Judged]:
     people = run.tables.read_if_any(PEOPLE_FILE, PEOPLE_SCHEMA.names)
     costs = run.tables.read_if_any(COSTS_FILE)
     cost_of = {} if costs is None else {row.pop("judge"): Served(**row) for row in costs.to_pylist()}
-    measured = {}
-    for name, judge in run.record.judge.items():
+
+    def of_rubric(name: str, judge: Judge) -> Judged:
         rubric, folder = recorded_rubric(judge), f"{JUDGE_FOLDER}/{name}"
         table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE_FOLDER}-{name}.parquet", ("phrase", "probabilities"))
         probabilities = run.tables.vectors_of(folder, replies.ids)
         flagged = flagged_replies(replies, rubric, probabilities)
-        measured[name] = replace(
+        return replace(
             judged_results(replies, rubric, probabilities),
             num_cut_for_judge=run.tables.num_truncated(folder),
             num_suspected=num_suspected,
@@ -45,6 +45,15 @@ def compute(run: Run) -> dict[str, Judged]:
             groups=None if flagged is None else group_shares(flagged, prompts),
             served=cost_of.get(name),
         )
+
+    measured, faults = {}, []
+    for name, judge in run.record.judge.items():
+        try:
+            measured[name] = of_rubric(name, judge)
+        except LeftOutError as error:
+            faults.append(f"{name}: {error}" if len(run.record.judge) > 1 else str(error))
+    if faults:
+        raise LeftOutError("; ".join(faults), measured or None)
     return measured
 
 

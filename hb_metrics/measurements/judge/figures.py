@@ -105,9 +105,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "the runs describe the user with different cues")
     paired, reason = FigureChanges({}), None
     others = second.record.judge
-    for name, judge in first.record.judge.items():
+    for name in first.results.judge:  # other rubrics may have been left out
+        judge = first.record.judge[name]
         label = recorded_rubric(judge).figure
-        if label is None or name not in others:
+        if label is None or name not in second.results.judge:
             continue
         if judge.digest != others[name].digest:
             reason = "different judges labelled the replies"

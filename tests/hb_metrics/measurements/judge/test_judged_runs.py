@@ -177,6 +177,28 @@ def test_a_judge_without_answers_costs_only_its_own_results(options, left_out, r
     assert results.read_bytes() == content
 
 
+def test_a_rubric_without_answers_costs_no_other_rubric(run, tmp_path):
+    """The likeliest letter, C, is a label of regard alone."""
+    letters = save_letters(tmp_path / "letters", [0.1, 0.1, 0.5, 0.1])
+    runs = []
+    for name in ("one", "two"):
+        options = ["--judge", "offensive", "regard", "--judge_model", letters, "--fail_above", "judged_offensive=1"]
+        with pytest.raises(LeftOutError, match="some results are missing, because offensive: the judge did not"):
+            run(*options, out=name)
+        content = (tmp_path / name / "results.json").read_bytes()
+        assert json.loads(content)["judge"].keys() == {"regard"}
+        assert "no value for it" in (tmp_path / name / "gates.json").read_text()
+        with pytest.raises(LeftOutError, match="offensive: the judge did not"):
+            analyse(tmp_path / name)
+        assert (tmp_path / name / "results.json").read_bytes() == content
+        page = html.unescape((tmp_path / name / "report.html").read_text())
+        assert json.loads(content)["run"]["left_out"]["judge"] in page
+        runs.append(read_run(tmp_path / name))
+    rows = {row.name for row in run_changes(*runs, ("one", "two")).rows}
+    assert "Judged negative" in rows
+    assert "Judged offensive" not in rows
+
+
 def test_a_judge_with_too_few_answers_is_left_out():
     """Both answers are about one term, so nothing can be compared."""
     columns = [["a", "b", "c"], ["age"] * 3, ["old", "old", "young"], ["t"] * 3, ["hi"] * 3, ["ho"] * 3]
