@@ -87,7 +87,7 @@ def report(results: Results) -> Report:
             answers.append(f"{shown} of replies, according to the judge (not corrected with labels by people).")
             uneven += filter(None, [uneven_sentence(f"Replies judged {label}", judged.replies, judged.groups)])
     # Only the share of a counted label can be corrected.
-    counted = next((rubric["name"] for rubric in rubrics if rubric["judged"].replies is not None), None)
+    counted = next((name for name, judged in results.judge.items() if judged.replies is not None), None)
     context = {"rubrics": rubrics, "counted": counted}
     embedded = any(section.is_embedded for section in sections.values())
     return Report(
