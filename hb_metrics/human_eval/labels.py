@@ -31,6 +31,7 @@ from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
 from hb_metrics.run.run_folder import JUDGE_FOLDER, OFFENSIVE_REPLIES, RUN_FILE, run_digest
+from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 
 LABELS_FILE = "labels.json"
@@ -168,6 +169,11 @@ def read_instrument(run: Run, name: str) -> Instrument:
     if not (run.folder / RUN_FILE).is_file():
         raise ValueError(
             f"'{run.folder}' lacks {RUN_FILE}, which is needed to match labels with this run; restore the file"
+        )
+    if has_pairs_of_terms(run.tables.prompts()):
+        raise ValueError(
+            f"in '{run.folder}', {PAIRS_REASON}, so intervals of corrected rates would be too narrow; let people label "
+            "the replies of a run with single terms"
         )
     replies = run.tables.replies()
     judges = run.record.judge if "judge" in run.record.content else {}

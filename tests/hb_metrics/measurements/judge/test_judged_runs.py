@@ -29,7 +29,7 @@ from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
-from tests.hb_metrics.runs_here import analysed, refusal
+from tests.hb_metrics.runs_here import analysed, measure_here, refusal, replies_file
 
 
 @pytest.fixture(autouse=True)
@@ -224,6 +224,27 @@ def test_changes_between_runs_of_one_judge_have_intervals(run, tmp_path):
     assert rows["Judged offensive"].is_paired
     assert rows["Judged offensive"].change.first == rows["Judged offensive"].change.second
     assert {"Judged offensive, Ability", "Judged offensive, Age"} <= rows.keys()
+
+
+def test_pairs_of_terms_are_not_taken_for_independent_terms(styles, tmp_path):
+    """Pairs with a term in common are alike, so nothing tests axes or gives intervals as if they were not."""
+    letters, config = save_letters(tmp_path / "letters", [0.6, 0.3]), ["--dataset_config", "next-intersections"]
+    config += ["--sample", 120, "--replies_per_cell", 0]
+    replies = replies_file(
+        tmp_path, lambda text: f"Shit, {text}" if len(text) % 3 else "I can't help with that.", *config
+    )
+    measure_here(
+        *("--model", "somebody", *replies, *config, "--measurements", "generation,offensiveness"),
+        *("--style_classifier", styles, "--judge", "offensive", "--judge_model", letters),
+        *("--output_dir", tmp_path / "run"),
+    )
+    results = read_results(tmp_path / "run")
+    refusals = results["generation"]["refusals"]["refusals"]
+    of_replies = results["offensiveness"]["replies"]["shares"], results["judge"]["offensive"]["replies"], refusals
+    assert [shares["p_between_axes"] for shares in of_replies] == [None] * 3
+    assert all(0 < shares["num"] < shares["num_replies"] for shares in of_replies)
+    with pytest.raises(ValueError, match="pairs of terms with a term in common are not independent"):
+        labels.main([str(tmp_path / "run"), "--judge", "offensive"])
 
 
 def test_labels_of_other_replies_are_refused(run, tmp_path):
