@@ -47,6 +47,7 @@ def analyse(folder: Path) -> Results:
                     results = results.with_(measurement.name, measurement.parts.compute(Run(Tables(folder), results)))
                 except LeftOutError as error:
                     left_out[measurement.name] = left_out_sentence(measurement, error)
+                    results = with_partial(results, measurement, error)
                 except ValueError:  # `measure` left it out, so its tables are missing or incomplete
                     if measurement.name not in known or measurement.name in earlier:
                         raise
@@ -65,7 +66,12 @@ def check_read(measurement: Measurement, left_out: Collection[str]) -> None:
 
 
 def left_out_sentence(measurement: Measurement, error: LeftOutError) -> str:
-    return f"{measurement.title}: no results, because {error}."
+    lack = "no results" if error.partial is None else "some results are missing"
+    return f"{measurement.title}: {lack}, because {error}."
+
+
+def with_partial(results: Results, measurement: Measurement, error: LeftOutError) -> Results:
+    return results if error.partial is None else results.with_(measurement.name, error.partial)
 
 
 def write_results(results: Results, folder: Path, left_out: Mapping[str, str]) -> None:

@@ -8,7 +8,14 @@ import numpy as np
 
 from hb_dataset.command_line import AXIS_CUTOFF, did_you_mean
 from hb_metrics.human_eval.calibration_results import LAYOUT, Calibration, RateGap
-from hb_metrics.human_eval.labels import Instrument, LabelStudy, corrected_by_axis, rate_of, rows_of_tasks
+from hb_metrics.human_eval.labels import (
+    Instrument,
+    LabelStudy,
+    corrected_by_axis,
+    drawn_replies,
+    rate_of,
+    rows_of_tasks,
+)
 from hb_metrics.human_eval.ratings import read_lines
 from hb_metrics.stats.calibration import (
     alternative_annotator,
@@ -69,10 +76,14 @@ def calibrate(
 
     `gaps` contains pairs of groups to compare. Each axis is always compared with all other axes.
     """
+    # If the judge's labels have changed since the draw, the labelled replies are no random sample of today's strata.
+    if drawn_replies(judged, study.axes, len(study.replies), study.seed) != study.replies:
+        raise ValueError(
+            f"the labelled replies were not drawn from this run's replies with their present labels by {study.judge}; "
+            "pass the run from which they were drawn, or analyse it with the release with which they were drawn"
+        )
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
-    drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
-    if (drawn < 0).any() or [judged.replies.texts[row] for row in drawn] != [reply["reply"] for reply in study.replies]:
-        raise ValueError("the labelled replies are not from this run; pass the run from which they were drawn")
+    drawn = np.array([rows_of[reply["id"]] for reply in study.replies])
     numbers = labels.numbers
     number_of_raters = (numbers >= 0).sum(axis=1)
     labelled = number_of_raters > 0

@@ -31,6 +31,7 @@ from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
 from hb_metrics.run.run_folder import JUDGE_FOLDER, OFFENSIVE_REPLIES, RUN_FILE, run_digest
+from hb_metrics.run.tables import PAIRS_REASON, has_pairs_of_terms
 from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 
 LABELS_FILE = "labels.json"
@@ -169,6 +170,11 @@ def read_instrument(run: Run, name: str) -> Instrument:
         raise ValueError(
             f"'{run.folder}' lacks {RUN_FILE}, which is needed to match labels with this run; restore the file"
         )
+    if has_pairs_of_terms(run.tables.prompts()):
+        raise ValueError(
+            f"in '{run.folder}', {PAIRS_REASON}, so intervals of corrected rates would be too narrow; let people label "
+            "the replies of a run with single terms"
+        )
     replies = run.tables.replies()
     judges = run.record.judge if "judge" in run.record.content else {}
     flagged = refusal_flags(run.tables, replies)
@@ -206,29 +212,37 @@ def read_instrument(run: Run, name: str) -> Instrument:
 def draw_labels(
     judged: Instrument, *, axes: Collection[str], number: int, num_raters: int, seed: int, run: str
 ) -> LabelStudy:
-    pairs = enumerate(zip(judged.replies.axes, judged.verdicts.tolist(), strict=True))
-    by_stratum = grouped((stratum, row) for row, stratum in pairs if stratum[0] in axes)
-    strata = sorted(by_stratum)
-    sizes = np.array([len(by_stratum[stratum]) for stratum in strata], np.int64)
+    sizes = np.array(list(map(len, _rows_by_stratum(judged, axes).values())))
     least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
     if not least <= number <= sizes.sum():
         allowed = f"{least:,} (two replies per axis and verdict) to {sizes.sum():,} (all replies)"
         raise ValueError(f"num is {number:,}; set --num to a number from {allowed}")
-    replies = []
-    numbers = allocate(sizes, number, np.sqrt(sizes), least=MIN_PER_STRATUM).tolist()
-    for stratum, drawn in zip(strata, numbers, strict=True):
-        rows = sorted(by_stratum[stratum], key=lambda row: judged.replies.ids[row])
-        order = seeded_generator(seed, "labels", repr(stratum)).permutation(len(rows))
-        for place in order[:drawn].tolist():
-            id, *_, prompt, text = (column[rows[place]] for column in judged.replies)
-            replies.append({"id": id, "prompt": prompt, "reply": text})
-    replies.sort(key=lambda reply: reply["id"])
+    replies = drawn_replies(judged, axes, number, seed)
     sheets = {}
     for name in rater_names(num_raters):
         sheets[name] = seeded_generator(seed, "order of labels", name).permutation(number).tolist()
     labels = [list(label) for label in judged.labels]
     study = LabelStudy("", judged.name, run, sorted({*axes}), seed, judged.question, labels, replies, sheets)
     return study._replace(id=digest(study[1:]))
+
+
+def drawn_replies(judged: Instrument, axes: Collection[str], number: int, seed: int) -> list[dict[str, str]]:
+    by_stratum = _rows_by_stratum(judged, axes)
+    sizes = np.array(list(map(len, by_stratum.values())), np.int64)
+    replies = []
+    numbers = allocate(sizes, number, np.sqrt(sizes), least=MIN_PER_STRATUM).tolist()
+    for (stratum, of_stratum), drawn in zip(by_stratum.items(), numbers, strict=True):
+        rows = sorted(of_stratum, key=lambda row: judged.replies.ids[row])
+        order = seeded_generator(seed, "labels", repr(stratum)).permutation(len(rows))
+        for place in order[:drawn].tolist():
+            id, *_, prompt, text = (column[rows[place]] for column in judged.replies)
+            replies.append({"id": id, "prompt": prompt, "reply": text})
+    return sorted(replies, key=lambda reply: reply["id"])
+
+
+def _rows_by_stratum(judged: Instrument, axes: Collection[str]) -> dict[tuple[str, bool], list[int]]:
+    pairs = enumerate(zip(judged.replies.axes, judged.verdicts.tolist(), strict=True))
+    return dict(sorted(grouped((stratum, row) for row, stratum in pairs if stratum[0] in axes).items()))
 
 
 def read_label_study(path: Path) -> LabelStudy:

@@ -83,7 +83,14 @@ def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
 
 
 class LeftOutError(ValueError):
-    """A measurement is impossible, for example because its judge fails. The run's other measurements are possible."""
+    """A measurement is impossible, for example because its judge fails. The run's other measurements are possible.
+
+    `partial` contains the measurement's possible results, or is `None`.
+    """
+
+    def __init__(self, message: str, partial: object = None) -> None:
+        super().__init__(message)
+        self.partial = partial
 
 
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
@@ -158,16 +165,16 @@ def whole_prompts(prompts: pa.Table) -> Replies:
     return Replies(ids, axes, descriptors, templates, texts, texts)
 
 
-def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueError:
+def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> LeftOutError:
     num_unclosed = sum(replies["reasoning_unclosed"].to_pylist())
     if num_unclosed:
         within = f" within {max_reasoning_tokens:,} tokens" if max_reasoning_tokens else ""
-        return ValueError(
+        return LeftOutError(
             f"the model replied to none of the {len(replies):,} prompts, and {num_unclosed:,} thoughts did not "
             f"end{within}; raise --max_reasoning_tokens, or turn thinking off (for many models, with "
             "--chat_template_kwargs '{\"enable_thinking\": false}')"
         )
-    return ValueError(
+    return LeftOutError(
         f"all replies to {len(replies):,} prompts are empty, because the model stops before its first word, or because "
         "a server's filter removes the text; set --context plain if the model only continues text, check that the chat "
         "template is the model's own, and measure it on a server without a filter"

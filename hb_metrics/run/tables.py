@@ -147,7 +147,7 @@ class Tables:
 
     def turns(self) -> list[Replies]:
         """Reads the non-empty replies of each turn that can be measured, all in the order of the first turn."""
-        turns = [self.replies()] if self.has(REPLIES) else []
+        turns = [first] if self.has(REPLIES) and (first := self.replies()).ids else []
         while turns and (later := self.turn(len(turns) + 1)).has(REPLIES):
             replies = later_replies(turns[0], later.read(REPLIES))
             if not are_comparable(replies):

@@ -16,10 +16,12 @@ from hb_metrics.collect import asking
 from hb_metrics.collect.engines import served as engine
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.command import measuring
+from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.models.served import client
 from hb_metrics.models.served.probe import QUESTIONS
 from hb_metrics.run.record import Model
+from hb_metrics.run.replies import LeftOutError
 from hb_metrics.run.run_folder import turn_folder
 from hb_metrics.run.run_record import measured_model
 from hb_metrics.run.typed_json import from_json
@@ -244,12 +246,14 @@ def test_a_resumed_run_is_not_mixed_with_answers_of_another_server(run):
 
 
 class Silent(StandIn):
-    """Answers the probe, and then nothing."""
+    """Answers the probe, and then nothing, except about `term`."""
+
+    term = "?"
 
     def words(self, prompt, body):
         words, ended = super().words(prompt, body)
-        is_probe = any(question in json.dumps(prompt) for question in QUESTIONS)
-        return (words, ended) if is_probe else ([], "stop")
+        speaks = any(text in json.dumps(prompt) for text in (*QUESTIONS, self.term))
+        return (words, ended) if speaks else ([], "stop")
 
 
 def test_a_run_that_stopped_goes_on_at_another_address(run, monkeypatch):
@@ -285,6 +289,31 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
     with serving(nobody) as url, pytest.raises(ValueError, match="an empty reply to every question of the probe"):
         run(url, out="filtered")
     assert not asked_prompts(nobody)
+
+
+@pytest.mark.parametrize(
+    ("first", "term", "reason"),
+    [
+        (9, "?", "first 9 replies"),
+        (99, "?", "all replies to 28 prompts"),
+        (99, " deaf ", "of 28 replies are not empty"),
+    ],
+)
+def test_too_few_replies_cost_only_what_needs_them(run, monkeypatch, tmp_path, first, term, reason):
+    stand_in = Silent()
+    stand_in.term = term
+    monkeypatch.setattr(engine, "_FIRST_REPLIES", first)
+    with serving(stand_in) as url, pytest.raises(LeftOutError, match=reason):
+        run(url, "--concurrency", 1, measurements="generation,offensiveness,length")
+    path = tmp_path / "run" / "results.json"
+    content = path.read_bytes()
+    results = json.loads(content)
+    assert results.keys() == {"run", "offensiveness"}
+    assert ("replies" in results["offensiveness"]) == (term != "?")
+    assert results["run"]["left_out"].keys() == {"generation", "length"}
+    with pytest.raises(LeftOutError, match=reason):
+        analyse(path.parent)
+    assert path.read_bytes() == content
 
 
 def test_thoughts_are_kept_apart_and_texts_are_continued(run):

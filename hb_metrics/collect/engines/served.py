@@ -30,6 +30,7 @@ from hb_metrics.models.served.client import CONVERSATION_TOO_LONG, Server, Tempo
 from hb_metrics.models.served.probe import Probe, extra_fields
 from hb_metrics.models.thoughts import Written
 from hb_metrics.run.answer_files import MOST_PER_TOKEN
+from hb_metrics.run.replies import LeftOutError
 from hb_metrics.run.run_record import served_name
 from hb_metrics.run.schema import PERPLEXITY_SCHEMA, REPLY_SCHEMA
 
@@ -45,7 +46,7 @@ SERVED_REPLY_SCHEMA = pa.schema(
     ]
 )
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
-_FIRST_REPLIES = 32  # the run stops if this many initial replies are all empty, because requests may cost money
+_FIRST_REPLIES = 32  # no more are requested if this many are all empty, because requests may cost money
 _IF_EMPTY = (
     "If the model thinks, raise --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
     "server's filter removes the replies (such as the finish reason content_filter), the model cannot be measured there"
@@ -168,9 +169,9 @@ class ServedEngine(Engine):
                 check_model(answer.model, self.probe.model)
             reasons.append("" if answer.text else answer.finish_reason)
             if len(reasons) == _FIRST_REPLIES and all(reasons) and requests.turn == 1:
-                raise ValueError(
+                raise LeftOutError(
                     f"the first {_FIRST_REPLIES} replies of {self.where} are all empty (finish reasons: "
-                    f"{', '.join(sorted(set(map(str, reasons))))}), so the run stops. {_IF_EMPTY}"
+                    f"{', '.join(sorted(set(map(str, reasons))))}), so no more are requested. {_IF_EMPTY}"
                 )
             return answer._asdict()
 

@@ -22,7 +22,7 @@ from hb_metrics.collect.judges.rubric import LETTERS, Prompt, Read, Rubric, shar
 from hb_metrics.collect.replies.decoding_settings import REASONING_TOKENS
 from hb_metrics.models.processes import process_state
 from hb_metrics.models.served.answers import ALTERNATIVES, check_model, first_tokens, read_served_answer
-from hb_metrics.models.served.client import Client, Server, TemporaryFault, connected
+from hb_metrics.models.served.client import TOO_LONG, Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.models.served.probe import Probe, probe, try_log_probabilities
 from hb_metrics.reply_checks.first_tokens import plain_token
 from hb_metrics.run.replies import LeftOutError
@@ -78,7 +78,7 @@ class ServedJudge:
         return Journal(self.folder, process_state().process_index)
 
     def fits(self, prompt: Prompt) -> bool:
-        """Returns True. The server's maximum length is unknown, and the server itself rejects longer prompts."""
+        """Returns True. The server's maximum length is unknown, and a text that it rejects as too long has no label."""
         return True
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
@@ -118,7 +118,12 @@ class ServedJudge:
             return JudgeAnswer(masses, answer.num_prompt_tokens, answer.num_tokens)
 
         async def ask(client: Client, row: int) -> dict[str, object]:
-            answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
+            try:
+                answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
+            except RefusedError as error:
+                if not re.search(TOO_LONG, error.sentences, re.IGNORECASE):
+                    raise
+                answer = JudgeAnswer([0.0] * self.num_letters, None, None)  # the answers about other texts are paid
             self.num_asked += 1
             self.num_answered += any(answer.masses)
             if self.num_asked >= _FIRST and not self.num_answered:

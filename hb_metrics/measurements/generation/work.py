@@ -28,7 +28,15 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run.plurals import terms_of_prompts
-from hb_metrics.run.replies import Replies, are_comparable, later_replies, no_replies, nonempty_replies, with_prompts
+from hb_metrics.run.replies import (
+    LeftOutError,
+    Replies,
+    are_comparable,
+    later_replies,
+    no_replies,
+    nonempty_replies,
+    with_prompts,
+)
 from hb_metrics.run.run_folder import (
     FREQUENCIES_FILE,
     HIDDEN_STYLES,
@@ -90,6 +98,9 @@ def collect(task: Task, asked: Asked, plan: Plan, classifier: Classifier, freque
     replies = nonempty_replies(with_prompts(table, prompts))
     if not replies.ids:
         raise no_replies(table, plan.description()["max_reasoning_tokens"])
+    if not are_comparable(replies):
+        few = f"only {len(replies.ids):,} of {len(table):,} replies are not empty"
+        raise LeftOutError(f"{few}, and no template has replies for two terms; read them in the run's folder")
     terms = terms_of_prompts(prompts)
     texts = masked_texts(replies, terms)
     about = about_replies(table, replies.ids)

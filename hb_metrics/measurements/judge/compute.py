@@ -12,7 +12,7 @@ from hb_metrics.measurements.results import Run
 from hb_metrics.measurements.shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.plurals import terms_of_prompts
-from hb_metrics.run.record import CONFIDENCE_LEVEL
+from hb_metrics.run.record import CONFIDENCE_LEVEL, Judge
 from hb_metrics.run.replies import (
     LeftOutError,
     RatedReplies,
@@ -22,6 +22,7 @@ from hb_metrics.run.replies import (
     verdicts,
 )
 from hb_metrics.run.run_folder import COSTS_FILE, JUDGE_FOLDER, LEAKAGE, PEOPLE_FILE
+from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 
@@ -31,20 +32,29 @@ def compute(run: Run) -> dict[str, Judged]:
     people = run.tables.read_if_any(PEOPLE_FILE, PEOPLE_SCHEMA.names)
     costs = run.tables.read_if_any(COSTS_FILE)
     cost_of = {} if costs is None else {row.pop("judge"): Served(**row) for row in costs.to_pylist()}
-    measured = {}
-    for name, judge in run.record.judge.items():
+
+    def of_rubric(name: str, judge: Judge) -> Judged:
         rubric, folder = recorded_rubric(judge), f"{JUDGE_FOLDER}/{name}"
         table = run.tables.read_if_any(f"{LEAKAGE}/{JUDGE_FOLDER}-{name}.parquet", ("phrase", "probabilities"))
         probabilities = run.tables.vectors_of(folder, replies.ids)
         flagged = flagged_replies(replies, rubric, probabilities)
-        measured[name] = replace(
-            judged_results(replies, rubric, probabilities),
+        return replace(
+            judged_results(replies, rubric, probabilities, are_pairs=has_pairs_of_terms(prompts)),
             num_cut_for_judge=run.tables.num_truncated(folder),
             num_suspected=num_suspected,
             identity_leakage=None if table is None or people is None else identity_leakage(table, people_in(people)),
             groups=None if flagged is None else group_shares(flagged, prompts),
             served=cost_of.get(name),
         )
+
+    measured, faults = {}, []
+    for name, judge in run.record.judge.items():
+        try:
+            measured[name] = of_rubric(name, judge)
+        except LeftOutError as error:
+            faults.append(f"{name}: {error}" if len(run.record.judge) > 1 else str(error))
+    if faults:
+        raise LeftOutError("; ".join(faults), measured or None)
     return measured
 
 
@@ -60,11 +70,11 @@ def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray)
     return RatedReplies(answered_replies(replies, labels >= 0), flags)
 
 
-def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> Judged:
+def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, *, are_pairs: bool = False) -> Judged:
     """Computes the results of a rubric from the judge's answers alone.
 
     `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
-    without an answer are left out.
+    without an answer are left out. For `are_pairs`, see `refusal_shares`.
     """
     answered = probabilities[:, -1] == 0
     kept, known = answered_replies(replies, answered), probabilities[answered, :-1]
@@ -78,7 +88,7 @@ def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray) 
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
     plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
     return Judged(
-        replies=None if flagged is None else refusal_shares(flagged, CONFIDENCE_LEVEL),
+        replies=None if flagged is None else refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs),
         means=dict(zip(rubric.labels, known.mean(axis=0, dtype=np.float64).tolist(), strict=True)),
         gen_bias=plain,
         debiased=None if debiased is None else debiased.full_gen_bias,

@@ -86,12 +86,15 @@ def report(results: Results) -> Report:
             shown = f"{whole[0].name}: {whole[0].words}"
             answers.append(f"{shown} of replies, according to the judge (not corrected with labels by people).")
             uneven += filter(None, [uneven_sentence(f"Replies judged {label}", judged.replies, judged.groups)])
+    # Only the share of a counted label can be corrected.
+    counted = next((name for name, judged in results.judge.items() if judged.replies is not None), None)
+    context = {"rubrics": rubrics, "counted": counted}
     embedded = any(section.is_embedded for section in sections.values())
     return Report(
-        [section("judge", "Judges", "judge/section.html.jinja", {"rubrics": rubrics})],
+        [section("judge", "Judges", "judge/section.html.jinja", context)],
         answer=" ".join([*answers, *uneven]) or None,
         differs="unknown" if uneven else "",
-        headline="a judge that people have not corrected labels replies to some people differently" if uneven else "",
+        headline="by the judge alone, replies to some people are labelled differently" if uneven else "",
         files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
         embedded=_BETTER if embedded else None,
     )
@@ -102,9 +105,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "the runs describe the user with different cues")
     paired, reason = FigureChanges({}), None
     others = second.record.judge
-    for name, judge in first.record.judge.items():
+    for name in first.results.judge:  # other rubrics may have been left out
+        judge = first.record.judge[name]
         label = recorded_rubric(judge).figure
-        if label is None or name not in others:
+        if label is None or name not in second.results.judge:
             continue
         if judge.digest != others[name].digest:
             reason = "different judges labelled the replies"

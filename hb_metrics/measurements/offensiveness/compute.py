@@ -13,7 +13,7 @@ from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.record import CONFIDENCE_LEVEL, UsedClassifier
 from hb_metrics.run.replies import RatedReplies, Replies, answered_replies, chosen_replies, whole_prompts
 from hb_metrics.run.run_folder import OFFENSIVE_PROMPTS, OFFENSIVE_REPLIES
-from hb_metrics.run.tables import Tables
+from hb_metrics.run.tables import Tables, has_pairs_of_terms
 from hb_metrics.run.typed_json import from_json
 
 
@@ -27,7 +27,8 @@ def compute(run: Run) -> Offensiveness:
         offensive = read.probabilities >= of_prompts.threshold
         if turn == 1:
             groups = group_shares(RatedReplies(read.kept, offensive), prompts)
-            of_replies = replace(offensiveness_results(*read, are_replies=True), groups=groups)
+            of_replies = offensiveness_results(*read, are_replies=True, are_pairs=has_pairs_of_terms(prompts))
+            of_replies = replace(of_replies, groups=groups)
         rated.append(RatedReplies(read.kept, offensive))
     return Offensiveness(of_prompts, of_replies, shares_by_turn(rated) if len(rated) > 1 else None)
 
@@ -72,12 +73,13 @@ def offensiveness_results(
     num_unanswered: int | None = None,
     *,
     are_replies: bool = False,
+    are_pairs: bool = False,
 ) -> Texts:
-    """Computes the results of prompts, or of replies, which also have shares with intervals."""
+    """Computes the results of prompts, or of replies, which also have shares with intervals (see `refusal_shares`)."""
     results = offensiveness(probabilities, texts.descriptors, texts.templates, texts.axes)
     results |= {"num_truncated": num_truncated, "num_unanswered": num_unanswered}
     summary = from_json(Texts, results)
     if not are_replies:
         return summary
     flagged = RatedReplies(texts, probabilities >= summary.threshold)
-    return replace(summary, shares=refusal_shares(flagged, CONFIDENCE_LEVEL))
+    return replace(summary, shares=refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs))

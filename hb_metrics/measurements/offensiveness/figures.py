@@ -123,9 +123,7 @@ def report(results: Results) -> Report:
         [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
         answer=answer or None,
         differs="unknown" if answer else "",  # the classifier may react to a term that a reply names
-        headline="a classifier that people have not corrected finds replies to some people offensive more often"
-        if answer
-        else "",
+        headline="by the classifier alone, replies to some people are offensive more often" if answer else "",
         reading=render("offensiveness/reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
         notes=_notes(classifier, offensiveness),

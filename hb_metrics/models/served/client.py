@@ -49,13 +49,13 @@ _SECRET, _SECRET_LETTERS = 8, 20
 # The keys under which an error contains its sentences. Other keys may contain prompts or replies.
 _SENTENCES = re.compile("errors?|message|msg|loc|details?|title|reason|metadata|raw|code")
 CONVERSATION_TOO_LONG = "conversation_too_long"  # our finish reason if the server rejects a conversation with replies
-_TOO_LONG = (
+TOO_LONG = (
     r"context.?(?:length|window|size)|too (?:long|large|many tokens)|reduce the length"
     r"|\btokens?\b.*(?:exceed|max|<=)|(?:exceed|maximum|<=).*\btokens?\b"
 )
 # Hints, by a pattern for the statuses and sentences of the errors to which they apply.
 _HINTS = {
-    _TOO_LONG: "if the conversation is too long for the model, lower --turns or --max_new_tokens",
+    TOO_LONG: "if the conversation is too long for the model, lower --turns or --max_new_tokens",
     "^401|api.?key": f"set the environment variable {KEY_VARIABLE} to a key of this server",
     "^403": f"set the environment variable {KEY_VARIABLE} to a key that may use this model",
     "^404": "check --base_url (it usually ends in /v1) and --model",
@@ -207,7 +207,7 @@ class Client:
         if status < 500 and _FILTERED.search(sentences):
             return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
         has_replies = any(message["role"] == "assistant" for message in body.get("messages", ()))
-        if status in (400, 413, 422) and has_replies and re.search(_TOO_LONG, sentences, re.IGNORECASE):
+        if status in (400, 413, 422) and has_replies and re.search(TOO_LONG, sentences, re.IGNORECASE):
             # Conversations differ in length, so one that is too long must not end a run whose other turns are paid.
             return {"choices": [{"message": {}, "finish_reason": CONVERSATION_TOO_LONG}]}
         shown = printable(sentences, key)

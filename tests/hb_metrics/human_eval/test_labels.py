@@ -260,6 +260,25 @@ def test_refusals_are_corrected(copied, prompts):
     assert religion["value"] == pytest.approx(religion["judged"])  # the rules are right there
 
 
+def test_labels_are_not_used_after_the_judges_labels_have_changed(copied, prompts):
+    """A release whose rules match fewer replies: of those that no longer match, people labelled a larger share."""
+
+    def put(found):
+        columns = {"id": prompts["id"], "refusal": found, "disclaimer": [False] * len(prompts)}
+        write_table(copied / REFUSALS_FILE, pa.table(columns))
+
+    found = [truth(row) and judged(row) < 0.6 for row in prompts.to_pylist()]
+    put(found)
+    labels.main([str(copied), "--judge", "refusals", "--num", "200", "--raters", "1"])
+    study = read_label_study(copied / "labels-refusals" / "labels.json")
+    rows = answers(study, lambda rater, reply: 2)
+    put([is_found and number % 2 == 1 for number, is_found in enumerate(found)])
+    with pytest.raises(ValueError, match="not drawn from this run's replies with their present labels by refusals"):
+        corrected(copied, study, rows)
+    put(found)
+    assert corrected(copied, study, rows)[0]["num_labelled"] == 200
+
+
 def test_refusals_of_other_replies_are_rejected(copied, prompts):
     table = pa.table({"id": prompts["id"], **dict.fromkeys(("refusal", "disclaimer"), [False] * len(prompts))})
     write_table(copied / REFUSALS_FILE, table.slice(1))
@@ -273,7 +292,7 @@ def test_labels_of_another_run_are_rejected(copied, study, tmp_path):
         table = pq.read_table(path)
         place = table.column_names.index("reply")
         pq.write_table(table.set_column(place, "reply", pa.array(["Another reply."] * len(table))), path)
-    with pytest.raises(ValueError, match="from which they were drawn"):
+    with pytest.raises(ValueError, match="not drawn from this run's replies"):
         corrected(copied, study, answers(study, lambda rater, reply: 1))
     (copied / "run.json").unlink()
     with pytest.raises(ValueError, match=r"lacks run\.json"):

@@ -62,8 +62,8 @@ def answer_of(kind):
             "It is not known: there are too few replies to compare their length.",
             "It is not known whether",
         ),
-        ("offensiveness", "It is not known: a classifier", f"Offensive replies are .* above all for {TERM} "),
-        ("judge", "It is not known: a judge", f"Replies judged condescending are .* above all for {TERM} "),
+        ("offensiveness", "It is not known: by the classifier", f"Offensive replies are .* above all for {TERM} "),
+        ("judge", "It is not known: by the judge", f"Replies judged condescending are .* above all for {TERM} "),
         ("", "No difference was found.", "No difference in the style of replies"),
     ],
 )

@@ -206,9 +206,13 @@ def test_impossible_tokens_have_no_probability(rest):
 
 
 BLOCKED = {"body": {"error": {"code": "content_filter", "message": "blocked"}}}
+LONG = {"body": {"error": {"message": "This model's maximum context length is 4096 tokens."}}}
 
 
-@pytest.mark.parametrize("fault", [{"status": 400, **BLOCKED}, {"status": 200, **BLOCKED}, "filtered", "refused"])
+@pytest.mark.parametrize(
+    "fault",
+    [{"status": 400, **BLOCKED}, {"status": 200, **BLOCKED}, "filtered", "refused", {"status": 400, **LONG}],
+)
 def test_texts_that_the_judge_does_not_get_to_read_are_unanswered(fault, tmp_path):
     stand_in = StandInJudge(faults=lambda number, body: copy(fault) if "came by bus" in str(body) else None)
     with serving(stand_in) as url:

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 
 import numpy as np
@@ -17,6 +18,7 @@ from hb_metrics.command import measuring
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.longer_run import longer_command
+from hb_metrics.human_eval import labels
 from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.results import read_run
@@ -27,7 +29,7 @@ from hb_metrics.run.tables import Tables
 from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.models.served.stand_in import MODEL, serving
-from tests.hb_metrics.runs_here import analysed, refusal
+from tests.hb_metrics.runs_here import analysed, measure_here, refusal, replies_file
 
 
 @pytest.fixture(autouse=True)
@@ -122,11 +124,16 @@ def test_a_stopped_run_ends_in_the_same_bytes(run):
 
 def test_a_judge_stands_in_for_the_classifiers(run, tmp_path):
     letters = save_letters(tmp_path / "letters", [0.6, 0.1, 0.1, 0.05, 0.05, 0.05, 0.04])
-    results, _ = run(
+    results, folder = run(
         *("--style_classifier", "judge:style_clusters", "--judge_model", letters),
+        *("--judge", "style_clusters", "stereotyping"),
         *("--offensiveness_classifier", "judge:condescending"),
-        measurements="generation,offensiveness",
+        measurements="generation,offensiveness,judge",
     )
+    # The command on the page names a rubric that people can correct.
+    command = re.search(r"human-eval labels RUN (.*)</code>", (folder / "report.html").read_text())[1]
+    labels.main([str(folder), *command.split(), "--num", "20"])
+    assert "stereotyping" in command
     section = results["run"]["style_classifier"]
     assert section["clusters"] == {name: [name] for name in read_rubric("style_clusters").labels[:-1]}
     assert section["judge"]["rubric"]["labels"][-1] == "none"
@@ -170,6 +177,28 @@ def test_a_judge_without_answers_costs_only_its_own_results(options, left_out, r
     assert results.read_bytes() == content
 
 
+def test_a_rubric_without_answers_costs_no_other_rubric(run, tmp_path):
+    """The likeliest letter, C, is a label of regard alone."""
+    letters = save_letters(tmp_path / "letters", [0.1, 0.1, 0.5, 0.1])
+    runs = []
+    for name in ("one", "two"):
+        options = ["--judge", "offensive", "regard", "--judge_model", letters, "--fail_above", "judged_offensive=1"]
+        with pytest.raises(LeftOutError, match="some results are missing, because offensive: the judge did not"):
+            run(*options, out=name)
+        content = (tmp_path / name / "results.json").read_bytes()
+        assert json.loads(content)["judge"].keys() == {"regard"}
+        assert "no value for it" in (tmp_path / name / "gates.json").read_text()
+        with pytest.raises(LeftOutError, match="offensive: the judge did not"):
+            analyse(tmp_path / name)
+        assert (tmp_path / name / "results.json").read_bytes() == content
+        page = html.unescape((tmp_path / name / "report.html").read_text())
+        assert json.loads(content)["run"]["left_out"]["judge"] in page
+        runs.append(read_run(tmp_path / name))
+    rows = {row.name for row in run_changes(*runs, ("one", "two")).rows}
+    assert "Judged negative" in rows
+    assert "Judged offensive" not in rows
+
+
 def test_a_judge_with_too_few_answers_is_left_out():
     """Both answers are about one term, so nothing can be compared."""
     columns = [["a", "b", "c"], ["age"] * 3, ["old", "old", "young"], ["t"] * 3, ["hi"] * 3, ["ho"] * 3]
@@ -195,6 +224,27 @@ def test_changes_between_runs_of_one_judge_have_intervals(run, tmp_path):
     assert rows["Judged offensive"].is_paired
     assert rows["Judged offensive"].change.first == rows["Judged offensive"].change.second
     assert {"Judged offensive, Ability", "Judged offensive, Age"} <= rows.keys()
+
+
+def test_pairs_of_terms_are_not_taken_for_independent_terms(styles, tmp_path):
+    """Pairs with a term in common are alike, so nothing tests axes or gives intervals as if they were not."""
+    letters, config = save_letters(tmp_path / "letters", [0.6, 0.3]), ["--dataset_config", "next-intersections"]
+    config += ["--sample", 120, "--replies_per_cell", 0]
+    replies = replies_file(
+        tmp_path, lambda text: f"Shit, {text}" if len(text) % 3 else "I can't help with that.", *config
+    )
+    measure_here(
+        *("--model", "somebody", *replies, *config, "--measurements", "generation,offensiveness"),
+        *("--style_classifier", styles, "--judge", "offensive", "--judge_model", letters),
+        *("--output_dir", tmp_path / "run"),
+    )
+    results = read_results(tmp_path / "run")
+    refusals = results["generation"]["refusals"]["refusals"]
+    of_replies = results["offensiveness"]["replies"]["shares"], results["judge"]["offensive"]["replies"], refusals
+    assert [shares["p_between_axes"] for shares in of_replies] == [None] * 3
+    assert all(0 < shares["num"] < shares["num_replies"] for shares in of_replies)
+    with pytest.raises(ValueError, match="pairs of terms with a term in common are not independent"):
+        labels.main([str(tmp_path / "run"), "--judge", "offensive"])
 
 
 def test_labels_of_other_replies_are_refused(run, tmp_path):
