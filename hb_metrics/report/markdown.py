@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
-from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.figure import Figure, missing_intervals
 from hb_metrics.layout.numbers import MISSING, share
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Run, read_run
@@ -37,6 +37,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
             for note in of_run:
                 is_shared = all(note in of_other for of_other in notes.values())
                 sentences.append(note if is_shared else f"{name}: {note}")
+    sentences += [f"{name}: {note}" for name, figures in listed.items() for note in missing_intervals(figures)]
     sentences += comparison_warnings(differing_settings([run.record for run in results]), results)
     note = " ".join(filter(None, dict.fromkeys(sentences)))
     parts = [markdown_with_note(["", *called], figure_rows(listed), note) + "\n"]

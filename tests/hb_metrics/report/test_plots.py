@@ -163,6 +163,8 @@ def test_figures_without_an_interval_are_named_with_the_reason():
     assert table_notes([*figures[:2] * 9, *figures]) == ["No interval for 21 rows: there are few."]
     (missing,) = missing_intervals(figures)
     assert missing == "No interval for Full Gen Bias (Age, Religion); Offensive replies: there are few."
+    rows = [figure._replace(part_of="Full Gen Bias by axis") for figure in figures]
+    assert figure_lines(rows)[-1].split() == table_notes(rows)[0].split()
 
 
 def test_lines_fit_and_have_all_figures(tmp_path, monkeypatch):
