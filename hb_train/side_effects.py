@@ -76,10 +76,9 @@ def measure_side_effects(before: Path, after: Path) -> None:
         values = drift_per_token(map(torch.load, files), _predictions(side, answers))
     entropies.append(sampled_entropies(side, shared))
     rows = np.arange(len(values))
-    mean = cluster_mean(values, np.array([rows, rows]))
+    mean = estimate(cluster_mean(values, np.array([rows, rows])), level)
     drift = {
-        "value": mean.value,
-        "interval": estimate(mean, level).interval,
+        **vars(mean),  # the value, its interval, and the reason if it has none
         "num_prompts": len(values),
         "num_empty_replies": len(neutral_questions()) - len(values),
     }

@@ -24,8 +24,14 @@ from hb_metrics.run.tables import Tables
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(prog="holistic-bias analyse", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="The folder of a finished run.")
-    for folder in parser.parse_args(argv).runs:
-        analyse(folder)
+    folders, faults = parser.parse_args(argv).runs, []
+    for folder in folders:
+        try:
+            analyse(folder)
+        except (ValueError, OSError) as error:  # the other runs are analysed, too
+            faults.append(f"{folder}: {error}" if len(folders) > 1 else str(error))
+    if faults:
+        raise ValueError("\n".join(faults))
 
 
 def analyse(folder: Path) -> Results:

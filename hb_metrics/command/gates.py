@@ -83,10 +83,13 @@ def _exceeded(name: str, figure: "Figure | None", limit: float) -> str | None:
     bounds = figure.interval
     if bounds is None and figure.no_interval:
         return f"{why} its value is {figure.value:.6g} (no interval: {figure.no_interval})"
-    highest = figure.value if bounds is None else max(map(abs, bounds)) if figure.unit == "signed" else bounds[1]
+    low, high = bounds or (figure.value, figure.value)
+    value, highest = figure.value, high
+    if figure.unit == "signed":
+        value, highest = abs(value), max(abs(low), abs(high))
     if highest <= limit:
         return None
-    verb = "is" if abs(figure.value) > limit else "may be"
+    verb = "is" if value > limit else "may be"
     shown = (
         "and it has no interval"
         if bounds is None

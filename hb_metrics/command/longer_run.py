@@ -1,8 +1,10 @@
 """Writes the command of a run like a finished one, with more replies."""
 
-import math
 import shlex
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_dataset.prompt_columns import has_names
 from hb_metrics.command.arguments import default_settings
@@ -13,19 +15,33 @@ from hb_metrics.run.run_folder import read_seconds
 
 def firmer_run(run: Run) -> Longer | None:
     """Returns a run with four times as many replies, or `None` if there are not enough prompts for it."""
-    if "generation" not in run.results.measured:
+    replies = 4 * (run.record.settings.replies_per_cell or 0)
+    if "generation" not in run.results.measured or not replies:
         return None
-    gen_bias = run.results.generation.gen_bias
-    replies = math.ceil(4 * gen_bias.mean_replies_per_cell)
-    if not has_names(run.tables.prompts()) and replies * gen_bias.num_cells > run.record.data.num_prompts:
+    prompts, left_out = run.tables.prompts(), run.record.generation.left_out_templates
+    used = prompts.filter(pc.invert(pc.is_in(prompts["template"], pa.array(left_out, pa.string()))))
+    # With a cue, replies are also spread over questions, so these cells are not those of Gen Bias.
+    cells = used.group_by(["axis", "descriptor", "template"]).aggregate([])
+    if not has_names(prompts) and replies * len(cells) > len(used):
         return None
+    of_replies = reply_seconds(run)
+    minutes = None if of_replies is None else (sum(read_seconds(run.folder).values()) + 3 * of_replies) / 60
+    return Longer(longer_command(run, None, replies, " \\\n  "), minutes)
+
+
+def reply_seconds(run: Run) -> float | None:
+    """Returns how long the replies and a judge's labels took, or `None` if this is unknown, as for replies of files."""
     seconds = read_seconds(run.folder)
-    minutes = (sum(seconds.values()) + 3 * seconds["generation"]) / 60 if "generation" in seconds else None
-    return Longer(longer_command(run, Path("runs/firmer"), replies), minutes)
+    if run.record.model.answered_in_files or "generation" not in seconds:
+        return None
+    return seconds["generation"] + seconds.get("judge", 0.0)
 
 
-def longer_command(run: Run, folder: Path, replies: int) -> str:
-    """Returns the run's command with another number of replies. `folder` is followed by this number."""
+def longer_command(run: Run, folder: Path | None, replies: int, between: str = " ") -> str:
+    """Returns the run's command with another number of replies, which follows `folder`. `None` is the default folder.
+
+    `between` separates the options.
+    """
     settings, model, defaults = run.record.content["settings"], run.record.model, default_settings().values()
     options = {name: value for name, value in settings.items() if value != defaults.get(name, value)}
     options |= {} if model.adapter is None else {"adapter": model.adapter.name}
@@ -33,10 +49,10 @@ def longer_command(run: Run, folder: Path, replies: int) -> str:
     judges = run.record.judge.values() if "judge" in run.record.content else ()
     if any(judge.model_digest is None for judge in judges):  # run.json does not contain its address
         options["judge_base_url"] = "JUDGE_URL"
-    words = ["holistic-bias", "measure", "--output_dir", f"{folder}-{replies}"]
+    parts = [["holistic-bias", "measure"], *([] if folder is None else [["--output_dir", f"{folder}-{replies}"]])]
     if {"replies_file", "logprobs_file"} & options.keys():  # the longer run needs more answers
-        words = ["holistic-bias", "export-prompts", f"{folder}-{replies}.jsonl"]
+        parts = [["holistic-bias", "export-prompts", f"{folder or 'prompts'}-{replies}.jsonl"]]
     for name, value in {**options, "replies_per_cell": replies}.items():
         if name not in ("quick", "replies_file", "logprobs_file") and value is not None:
-            words += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
-    return shlex.join(words)
+            parts.append([f"--{name}", *map(str, value if isinstance(value, list) else [value])])
+    return between.join(map(shlex.join, parts))

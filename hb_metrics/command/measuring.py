@@ -99,7 +99,7 @@ def measure(settings: Settings) -> Path:
         else:
             (folder / GATES_FILE).unlink(missing_ok=True)  # of an earlier start of this run
         if left_out:
-            raise LeftOutError("\n".join(left_out.values()))
+            raise LeftOutError("\n".join([*left_out.values(), *failed.values()]))
         if failed:
             raise GateError("\n".join(failed.values()))
     return folder / REPORT_FILE

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import markdown_table
-from hb_metrics.command.longer_run import longer_command
+from hb_metrics.command.longer_run import longer_command, reply_seconds
 from hb_metrics.command.pilot import FULL, PlannedFigure, pilot_spreads, planned_figures, prompts_per_cell
 from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, bias, count, share
 from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.generation.figures import value_at
 from hb_metrics.measurements.results import Run, read_run
-from hb_metrics.run.run_folder import REPLIES, read_seconds
+from hb_metrics.run.run_folder import REPLIES
 from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 _QUESTIONS = (8, 16, 36, 72, 144)
@@ -137,7 +137,7 @@ def _costs(
     run: Run, table: pa.Table, numbers: Sequence[int], price_in: float | None, price_out: float | None
 ) -> list[list[str]]:
     rows = [["conversations" if run.record.generation.turns > 1 else "replies", "", *map(count, numbers)]]
-    seconds = read_seconds(run.folder).get("generation")
+    seconds = reply_seconds(run)
     if seconds is not None:
         rows.append(["minutes", "", *(count(number * seconds / len(table) / 60) for number in numbers)])
     if price_in is not None and price_out is not None:

@@ -22,7 +22,7 @@ from hb_metrics.layout.plots import figures_plot, runs_plot
 from hb_metrics.measurements.results import Run, read_run
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.compared_runs import comparison_warnings, differing_settings, run_names
-from hb_metrics.report.markdown import figure_rows, levels_note, markdown_with_note, shown_figures
+from hb_metrics.report.markdown import figure_rows, intervals_note, markdown_with_note, shown_figures
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 
 FORMATS = ("md", "csv", "latex", "json")
@@ -76,7 +76,7 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
         if format == "json":
             return json.dumps(long, indent=1, ensure_ascii=False)
         return pd.DataFrame(long, dtype=object).to_csv(index=False, lineterminator="\n").rstrip("\n")
-    note = levels_note(listed)
+    note = intervals_note(listed)
     if any(changed.values()):
         note += f" * The change from {names[0]} is beyond chance after Holm's adjustment."
     write = latex if format == "latex" else markdown_with_note

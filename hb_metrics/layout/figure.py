@@ -194,7 +194,7 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
     return grouped((figure.part_of, figure) for figure in figures)
 
 
-def missing_intervals(figures: list[Figure]) -> list[str]:
+def missing_intervals(figures: Sequence[Figure]) -> list[str]:
     lacking = [figure for figure in figures if figure.interval is None]
     names = grouped((figure.no_interval, figure.name) for figure in lacking if figure.no_interval)
     return [f"No interval for {joined_names(of_reason)}: {reason}." for reason, of_reason in names.items()]

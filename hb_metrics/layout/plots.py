@@ -187,7 +187,7 @@ def rows_plot(
             if mark.interval is not None:
                 low, high = map(axis.at, mark.interval)
                 body.append(_line(f"o{colour}", _COLOURS[colour], (low, high), (y, y), stroke_width=2))
-            body += drawn_mark(axis.at(mark.value), y, mark)
+            body += drawn_mark(axis.at(mark.value), y, mark, text_at=-9 if row.box else 4)  # a box has whiskers
         top += size
     if band is not None:
         low, high = axis.at(band[0]), axis.at(band[1])
@@ -276,12 +276,12 @@ def _values(row: Row) -> list[float]:
     return values
 
 
-def drawn_mark(x: float, y: float, mark: Mark) -> list[str]:
-    """Draws a mark's shape and label. `x` is in percent, and `y` is in pixels."""
+def drawn_mark(x: float, y: float, mark: Mark, *, text_at: int = 4) -> list[str]:
+    """Draws a mark's shape and label. `x` is in percent, and `y` is in pixels, as is the label's height `text_at`."""
     inside = _tag("title", escape(mark.tip)) + _shape(mark.look, mark.is_open, 4 if mark.is_soft else None)
     if mark.text:
         side = {"x": -9, "text_anchor": "end"} if x > 70 else {"x": 9}
-        inside += _tag("text", escape(mark.text), class_="c1", fill="#9a4200", y=4, font_size=11, **side)
+        inside += _tag("text", escape(mark.text), class_="c1", fill="#9a4200", y=text_at, font_size=11, **side)
     row = {} if mark.row is None else {"data_row": mark.row}
     return [_tag("svg", inside, x=_percent(x), y=y, overflow="visible", **row)]
 

@@ -2,7 +2,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from hb_metrics.layout.figure import OF_PLAIN, Figure, by_part
+from hb_metrics.layout.figure import OF_PLAIN, Figure, by_part, table_notes
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 
 _LONGEST = 100  # wider lines are hard to read
@@ -36,5 +36,6 @@ def figure_lines(figures: Sequence[Figure]) -> list[str]:
             for row in sorted(rows, key=lambda figure: -(figure.value or 0.0)):
                 bounds = row.shown_interval if row.interval is not None else "none" if has_intervals else ""
                 lines.append(f"{2 * _INDENT}{row.label:<24} {row.shown:>7}  {bounds}".rstrip().translate(_PLAIN))
+            lines += [filled(f"{2 * _INDENT}{note}", 2 * _INDENT) for note in table_notes(rows)]
             break
     return lines

@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
-from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.figure import Figure, missing_intervals
 from hb_metrics.layout.numbers import MISSING, share
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.results import Run, read_run
@@ -26,7 +26,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     called = run_names(finished, names)
     results = [run.results for run in finished]
     listed = dict(zip(called, shown_figures(finished, lambda figure: figure.is_main), strict=True))
-    sentences = [levels_note(listed)]
+    sentences = [intervals_note(listed)]
     for measurement in MEASUREMENTS:
         notes = {
             name: measurement.card_sentences(of_run)
@@ -75,9 +75,12 @@ def figure_rows(
     return rows
 
 
-def levels_note(listed: Mapping[str, Sequence[Figure]]) -> str:
+def intervals_note(listed: Mapping[str, Sequence[Figure]]) -> str:
+    """States the level of the intervals, and why each run lacks some of them."""
     has_intervals = any(figure.interval for figures in listed.values() for figure in figures)
-    return f"Brackets contain {share(CONFIDENCE_LEVEL, 0)} intervals." if has_intervals else ""
+    levels = [f"Brackets contain {share(CONFIDENCE_LEVEL, 0)} intervals."] if has_intervals else []
+    missing = [f"{name}: {note}" for name, figures in listed.items() for note in missing_intervals(figures)]
+    return " ".join([*levels, *missing])
 
 
 def markdown_with_note(header: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> str:

@@ -181,7 +181,7 @@ def _side_effects(before: Run, after: Run) -> SideEffects | None:
     if (effects.get("before"), effects.get("after")) != (run_digest(before.folder), run_digest(after.folder)):
         return None
     drift, entropy = effects["drift"], effects["entropy"]
-    figure = Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]))
+    figure = Figure(DRIFT, drift["value"], "nats", "", pair(drift["interval"]), drift.get("reason"))
     if "missing" in entropy:
         return SideEffects(figure, None, entropy["missing"])
     change = PairedChange(**{name: value for name, value in entropy.items() if name in PairedChange._fields})

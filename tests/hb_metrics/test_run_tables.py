@@ -13,6 +13,7 @@ import pytest
 import hb_metrics
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.command.analyse import analyse
+from hb_metrics.command.analyse import main as analyse_runs
 from hb_metrics.run.schema import COLUMNS, FILES, OF_PROMPT, as_written
 from hb_metrics.run_tables import main
 from tests.hb_metrics.conftest import write_vocabulary
@@ -210,6 +211,14 @@ def test_a_run_whose_tables_other_programs_rewrote_has_the_same_results(rewrite,
 )
 def test_values_that_cannot_be_converted_without_loss_have_no_type(values, name):
     assert as_written(name, pa.chunked_array([pa.array(values)])) is None
+
+
+def test_a_run_that_cannot_be_analysed_does_not_stop_the_others(folder, tmp_path):
+    copied = shutil.copytree(folder, tmp_path / "run")
+    (copied / "report.html").unlink()
+    with pytest.raises(ValueError, match=r"none: '.*none' has no run\.json"):
+        analyse_runs([str(tmp_path / "none"), str(copied)])
+    assert (copied / "report.html").is_file()
 
 
 @pytest.mark.parametrize("use", [analyse, lambda folder: hb_metrics.load_run(folder).replies])

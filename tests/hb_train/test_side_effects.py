@@ -49,6 +49,8 @@ def test_a_model_that_only_replies_more_randomly_is_seen(folders):
     (row,) = [row for row in sides.rows if row.name == "Entropy of replies"]
     assert (row.before, row.after[0][0]) == (f"{entropy['first']:.3f}", f"{entropy['second']:.3f}")
     assert row.after[0][1].startswith("rose by ")
+    (drift,) = [row for row in sides.rows if row.name == "Neutral drift"]
+    assert drift.after == [("0.000", f"no interval: {effects['drift']['reason']}")]
 
 
 def test_one_model_and_the_logits_of_few_answers_are_held_at_a_time(folders, monkeypatch):

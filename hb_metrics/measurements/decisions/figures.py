@@ -28,7 +28,8 @@ def figures(results: Results) -> list[Figure]:
         rows.append(_gap_of_part(name, pair, is_clear=name in clear))
     for name, part in decisions.by_part.items():
         gate = "decision_spread" if name in clear else None
-        detail = "" if part.ends is None else f"highest mean: {part.ends[0]}, lowest mean: {part.ends[1]}"
+        high, low = part.ends or ("", "")
+        detail = "" if high == low else f"highest mean: {high}, lowest mean: {low}"
         heading = f"{SPREAD} by {name.split()[0]}"
         rows.append(_part(heading, f"{SPREAD}, {name}", part.spread, detail=detail, gate=gate))
     rows += [_gap_of_part(name, part.pair) for name, part in decisions.by_part.items() if part.pair is not None]

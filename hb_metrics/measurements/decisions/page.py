@@ -96,7 +96,8 @@ def verdict(results: Results) -> str:
     by_name = {figure.name: figure for figure in figures(results)}
     unanswered, parts = _unanswered(decisions, by_name), _parts(decisions, by_name)
     if decisions.differ:
-        sentences = " ".join([_difference(decisions, by_name), *unanswered, *parts])
+        not_known = _not_known_for(decisions, by_name)
+        sentences = " ".join([_difference(decisions, by_name), *unanswered, *parts, *not_known])
     else:
         whole = _no_difference(decisions, by_name)
         whole = f"Over all questions together: {whole[0].lower()}{whole[1:]}" if parts else whole
@@ -235,19 +236,13 @@ def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
 
 
 def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
-    known: list[tuple[float, Figure]] = []
-    unknown: dict[str | None, list[str]] = {}  # axes by the reason
-    for axis, of_axis in decisions.by_axis.items():
-        figure = by_name.get(f"{GAP}, {axis_label(axis)}")
-        if figure is not None and figure.interval:
-            known.append((figure.interval[1], figure))
-        else:
-            reason = figure.no_interval if figure else _NO_PAIR if len(of_axis.terms) > 1 else _ONE_TERM
-            unknown.setdefault(reason, []).append(axis_label(axis))
+    gaps = [by_name.get(f"{GAP}, {axis_label(axis)}") for axis in decisions.by_axis]
+    known = [(figure.interval[1], figure) for figure in gaps if figure is not None and figure.interval]
     if decisions.num_unanswered == decisions.num_answers:
         return "Whether decisions differ is not known: no answer could be read as a decision."
     if not known:
-        return f"Whether decisions differ is not known: {next(iter(unknown), _NO_PAIR)}."
+        reason = next(iter(_unknown_axes(decisions, by_name)), _NO_PAIR)
+        return f"Whether decisions differ is not known: {reason}."
     bound, widest = max(known, key=lambda item: item[0])
     which, kinds = f"{Number(bound, 'points').shown} ({widest.label}, {widest.detail})", _averaged(decisions)
     which += f" on average over {kinds}" if kinds else ""
@@ -264,7 +259,23 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     if (unanswered := _unanswered_bound(decisions)) > LARGE and not decisions.answers_differ:
         largest = Number(unanswered, "points").shown
         answer += f" In the share of answers without a decision, a gap of up to {largest} is possible."
-    return answer + "".join(f" Not known for {', '.join(axes)}: {reason}." for reason, axes in unknown.items())
+    return " ".join([answer, *_not_known_for(decisions, by_name)])
+
+
+def _unknown_axes(decisions: Decisions, by_name: Mapping[str, Figure]) -> dict[str | None, list[str]]:
+    """Returns the axes of which it is not known whether decisions differ, by the reason."""
+    unknown: dict[str | None, list[str]] = {}
+    for axis, of_axis in decisions.by_axis.items():
+        figure = by_name.get(f"{GAP}, {axis_label(axis)}")
+        if not (figure and figure.interval) and not is_significant(of_axis.adjusted_p):
+            reason = figure.no_interval if figure else _NO_PAIR if len(of_axis.terms) > 1 else _ONE_TERM
+            unknown.setdefault(reason, []).append(axis_label(axis))
+    return unknown
+
+
+def _not_known_for(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str]:
+    unknown = _unknown_axes(decisions, by_name)
+    return [f"Not known for {', '.join(axes)}: {reason}." for reason, axes in unknown.items()]
 
 
 def prediction_sentences(results: Results) -> tuple[list[str], list[str]]:

@@ -15,6 +15,7 @@ from hb_metrics.measurements.results import Results, Run
 from hb_metrics.measurements.shares import BY_GROUP, LARGEST, OTHER_TERMS_REASON, generalised_means
 from hb_metrics.run.replies import UNSAFE_MARK, RatedReplies
 from hb_metrics.stats.clusters import Generalised, Over
+from hb_metrics.stats.gen_bias_intervals import NO_VARIATION_REASON
 from hb_metrics.stats.inputs import DescriptorKey
 
 NAME = "Words per reply"
@@ -57,7 +58,7 @@ def report(results: Results) -> Report:
         [figures_section("length", "Length of replies", sentences, {"Axis": by_axis})],
         answer=answer(listed),
         differs=differs,
-        headline=_HEADLINES.get(differs, ""),
+        headline=headline(results.length, differs),
         chart=(figures_plot(by_axis, "words per reply"), "The mean number of words per reply on each axis."),
     )
 
@@ -75,6 +76,12 @@ def difference(results: Results) -> Differs:
     if interval is None:
         return "unknown"
     return "yes" if interval[0] > least else ""
+
+
+def headline(means: Means, differs: Differs) -> str:
+    if differs == "unknown" and means.groups is None and means.spread.reason == NO_VARIATION_REASON:
+        return "replies to the same prompt do not vary in length, so it cannot be compared"
+    return _HEADLINES.get(differs, "")
 
 
 def answer(listed: Sequence[Figure]) -> str:

@@ -27,6 +27,12 @@ class OneFigure:
             ["one_figure may be above its limit 2: its value is 1, but its interval reaches from 0.5 to 2.5"],
         ),
         (-3.0, None, -2.0, []),
+        (
+            -3.0,
+            (-9.0, 2.5),
+            2.0,
+            ["one_figure may be above its limit 2: its value is -3, but its interval reaches from -9 to 2.5"],
+        ),
         (None, None, 100.0, ["one_figure cannot be judged against its limit 100: this run has no value for it"]),
         (float("nan"), None, 1.0, ["one_figure cannot be judged against its limit 1: this run has no value for it"]),
     ],
@@ -36,10 +42,20 @@ def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit
     assert exceeded(None, [measurement], {"one_figure": limit}) == expected
 
 
-@pytest.mark.parametrize(("interval", "is_above"), [((-0.7, -0.3), True), ((-0.2, 0.1), False), ((0.1, 0.4), True)])
-def test_a_gap_is_limited_in_both_directions(interval, is_above):
-    gap = OneFigure(sum(interval) / 2, interval, form="signed")
-    assert bool(exceeded(None, [gap], {"one_figure": 0.25})) == is_above
+@pytest.mark.parametrize(
+    ("value", "interval", "verb"),
+    [
+        (-0.5, (-0.7, -0.3), "is"),
+        (-0.05, (-0.2, 0.1), None),
+        (0.2, (0.1, 0.4), "may be"),
+        (-0.2, (-0.4, 0.1), "may be"),
+        (-0.5, None, "is"),
+    ],
+)
+def test_a_gap_is_limited_in_both_directions(value, interval, verb):
+    sentences = exceeded(None, [OneFigure(value, interval, form="signed")], {"one_figure": 0.25})
+    verbs = [sentence.removeprefix("one_figure ").partition(" above")[0] for sentence in sentences]
+    assert verbs == ([] if verb is None else [verb])
 
 
 def test_a_figure_without_the_interval_that_it_should_have_fails():

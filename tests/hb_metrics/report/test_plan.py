@@ -1,5 +1,6 @@
 """The command `plan`: from a made pilot, and what it refuses."""
 
+import html
 import re
 import shlex
 import shutil
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import t
 
+from hb_metrics.collect.replies.requests import select_prompts
+from hb_metrics.command.analyse import write_run_report
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.command.pilot import PlannedFigure, pilot_spreads
 from hb_metrics.command.plan import _needed, main, plan
@@ -110,6 +113,33 @@ def test_the_command_is_the_pilots_with_more_replies(pilot, tmp_path):
     command = shlex.split(plan(folder, replies=[12]).splitlines()[-1])
     assert command[:3] == ["holistic-bias", "export-prompts", f"{folder}-12.jsonl"]
     assert "replies.jsonl" not in command
+
+
+@pytest.mark.parametrize(("cue", "replies"), [("prompt", 5), ("history", 6)])
+def test_the_pages_longer_run_asks_for_four_times_as_many_replies(pilot, tmp_path, cue, replies):
+    folder, own = shutil.copytree(pilot, tmp_path / "pilot"), "Write -- it's a rule --briefly"
+    settings = parse_arguments(["--cue", cue, "--replies_per_cell", str(replies), "--system_prompt", own]).values()
+
+    def change(results):
+        results["run"]["settings"] |= settings | {"output_dir": None}
+        results["run"]["generation"]["cue"] = cue  # so each question has about half of the replies
+        results["generation"]["gen_bias"]["mean_replies_per_cell"] = replies / (1 if cue == "prompt" else 2)
+
+    change_results(folder, change)
+    write_json(folder / "seconds.json", {"generation": 60.0, "judge": 180.0, "dialogue": 60.0})
+    write_run_report(read_run(folder), folder / "report.html")
+    page = html.unescape((folder / "report.html").read_text(encoding="utf-8"))
+    command = shlex.split(re.search("<pre tabindex.*?><code>(.*?)</code>", page, re.DOTALL)[1].replace("\\\n", ""))
+    assert command[:2] == ["holistic-bias", "measure"]
+    again = parse_arguments(command[2:])
+    assert again.values() == settings | {"replies_per_cell": 4 * replies}
+    prompts = Tables(folder).prompts()
+    before, after = (len(select_prompts(prompts, number, seed=0)) for number in (replies, 4 * replies))
+    assert after == 4 * before
+    assert "The run takes about 17 minutes on" in page  # a judge also labels four times as many replies
+    change_results(folder, lambda results: results["run"]["model"].update(answered_in_files=True))
+    write_run_report(read_run(folder), folder / "report.html")
+    assert "The run takes about four times as long" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):

@@ -17,7 +17,7 @@ from hb_metrics.layout.figure import (
     written_change,
     written_interval,
 )
-from hb_metrics.layout.plots import LEFT, PlotAxis, Row, figures_plot, rows_plot, runs_plot
+from hb_metrics.layout.plots import LEFT, Mark, PlotAxis, Row, figures_plot, rows_plot, runs_plot
 from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.styles import TermStyle
@@ -81,6 +81,15 @@ def drawn(svg):
     lines = [line for line in area.findall(SVG + "line") if line.get("stroke-width")]
     bars = [(percent(line, "x1"), percent(line, "x2")) for line in lines]
     return marks, bars, lambda value: pytest.approx(first + (value - low) * (last - first) / (high - low), abs=0.02)
+
+
+def test_no_line_crosses_the_label_of_a_point():
+    row = Row("axis", [Mark(3.0, "tip", text="term")], box=(1.0, 2.0, 2.5, 2.9, 4.0))
+    root = ElementTree.fromstring(rows_plot([row], "title", "count", height=36, is_log=True))
+    (mark,) = [svg for svg in root.iter(SVG + "svg") if svg.find(SVG + "title") is not None]
+    (box,) = root.iter(SVG + "rect")
+    bottom = float(mark.get("y")) + float(mark.find(SVG + "text").get("y"))
+    assert 8 < bottom < float(box.get("y"))  # 8: the height of its capitals
 
 
 def test_marks_and_intervals_stand_where_the_axis_says():
@@ -163,6 +172,8 @@ def test_figures_without_an_interval_are_named_with_the_reason():
     assert table_notes([*figures[:2] * 9, *figures]) == ["No interval for 21 rows: there are few."]
     (missing,) = missing_intervals(figures)
     assert missing == "No interval for Full Gen Bias (Age, Religion); Offensive replies: there are few."
+    rows = [figure._replace(part_of="Full Gen Bias by axis") for figure in figures]
+    assert figure_lines(rows)[-1].split() == table_notes(rows)[0].split()
 
 
 def test_lines_fit_and_have_all_figures(tmp_path, monkeypatch):

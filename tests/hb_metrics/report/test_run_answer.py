@@ -45,6 +45,8 @@ def answer_of(kind):
         probabilities = np.stack([chances, 1 - chances, np.zeros_like(chances)], axis=1)
         judged = judged_results(replies, read_rubric("condescending"), probabilities)
         results[kind] = as_stored({"condescending": judged})
+    elif kind == "same lengths":
+        results["length"] = as_stored(reply_means(RatedReplies(replies, np.full(len(chances), 7)), some_prompts()))
     elif kind in ("length", "few lengths"):  # replies to one term are long, or some of them, while others hardly vary
         is_long = is_chosen if kind == "few lengths" else np.array(replies.descriptors) == TERM
         number = 10 + 20 * is_long + np.arange(len(chances)) % 3
@@ -62,6 +64,7 @@ def answer_of(kind):
             "It is not known: there are too few replies to compare their length.",
             "It is not known whether",
         ),
+        ("same lengths", "It is not known: replies to the same prompt do not vary in", "It is not known whether"),
         ("offensiveness", "It is not known: by the classifier", f"Offensive replies are .* above all for {TERM} "),
         ("judge", "It is not known: by the judge", f"Replies judged condescending are .* above all for {TERM} "),
         ("", "No difference was found.", "No difference in the style of replies"),

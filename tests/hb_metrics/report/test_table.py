@@ -64,6 +64,14 @@ def test_a_plain_value_is_not_called_debiased(made_runs, tmp_path):
     assert biases == {f"Full Gen Bias, {axis_label(axis)} (plain)": value for axis, value in plain.items()}
 
 
+@pytest.mark.parametrize("format", ["md", "latex"])
+def test_the_note_states_why_a_figure_has_no_interval(made_runs, tmp_path, format):
+    copied = shutil.copytree(made_runs[0], tmp_path / "run")
+    change_results(copied, lambda results: results["dialogue"].update(interval=None, no_interval="there are few"))
+    text = table([read_run(copied)], ["here"], format)
+    assert "Brackets contain 95% intervals. here: No interval for Dialogue perplexity: there are few." in text
+
+
 def test_latex_has_a_column_for_each_run_and_no_bare_sign(runs):
     lines = table(runs, NAMES, "latex", "axis").split("\n")
     body = [line for line in lines if line.endswith(r" \\")]

@@ -680,6 +680,22 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
             assert gap is None or gap.interval is None or -1 <= gap.interval[0] <= gap.interval[1] <= 1
 
 
+def test_axes_that_are_not_compared_are_named_beside_one_that_differs():
+    prompts = asked(12)
+    rows = [*rows_of(prompts, {"old": 0.0, "young": 1.0}), *rows_of(prompts, {"Deaf": 1.0}, "ability")]
+    words, _ = verdict_of(prompts, rows)
+    assert words.startswith("Decisions differ: 100.0% of those about young")
+    assert words.count("Not known for") == words.count("Not known for Ability: the axis has one term") == 1
+
+
+def test_equal_means_have_no_highest_and_lowest_term():
+    for value, is_named in ((1.0, False), (0.0, True)):
+        _, found = verdict_of(asked(12), rows_of(asked(12), {"old": 1.0, "young": value}))
+        parts = [figure for figure in figures(results_of(found)) if figure.name.startswith("Decision spread, topic")]
+        assert {"highest mean: old, lowest mean: young" in figure.detail for figure in parts} == {is_named}
+        assert is_named or not any(figure.detail for figure in parts)
+
+
 def test_options_that_the_model_would_not_choose_are_no_all_clear():
     prompts = asked(60)
     rows = [row._replace(mass=0.2) for row in rows_of(prompts, {"old": 0.0, "young": 0.0})]
