@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.stats import decisions
+from hb_metrics.stats.decision_table import decision_gap
 from hb_metrics.stats.decisions import (
     gaps_to_mean,
     largest_gap,
@@ -176,6 +177,28 @@ def test_a_missing_wording_is_adjusted_for(seed):
     design = np.hstack([np.eye(3)[wordings], np.eye(6)[terms]])
     fitted, *_ = np.linalg.lstsq(design, table[wordings, terms], rcond=None)
     assert question_means(table, "aaa")[0] == pytest.approx(fitted[3:] + fitted[:3].mean())
+
+
+def test_a_table_of_answers_with_wordings_is_adjusted_for_missing_ones():
+    """A regression on terms and wordings in each question."""
+    rng = np.random.default_rng(0)
+    terms, questions, wordings = np.repeat(["a", "b", "c"], 18), np.tile(np.repeat(range(9), 2), 3), np.tile([0, 1], 27)
+    kept = (terms != "a") | (wordings == 0) | (questions < 3)  # "a" mostly lacks the second wording
+    terms, questions, wordings = terms[kept], questions[kept], wordings[kept]
+    values = rng.random(len(terms)) / 2 + wordings / 2
+    means = []
+    for question in range(9):
+        rows = questions == question
+        design = (terms[rows, None] == ["a", "b", "c"]) * 1.0, (wordings[rows, None] == [0, 1]) * 1.0
+        fitted, *_ = np.linalg.lstsq(np.hstack(design), values[rows], rcond=None)
+        means.append(fitted[:3])
+    gaps = np.subtract(means, np.mean(means, axis=1, keepdims=True)).mean(axis=0)
+
+    columns = {"prompts": questions.astype(str), "wordings": wordings.astype(str), "axes": ["x"] * len(terms)}
+    found = decision_gap(values, terms, **columns)
+
+    assert [found["by_descriptor"]["x"][term]["gap"] for term in "abc"] == pytest.approx(gaps)
+    assert found["num_prompts"] == 9
 
 
 @pytest.mark.parametrize("find", [lambda t: spread_between([t], seed=0), lambda t: largest_gap(t, seed=0).gap])
