@@ -167,3 +167,11 @@ def test_decisions_in_few_questions_have_no_figures():
         seven = [missing if row.question == rows[0].question else value for row, value in zip(rows, gap, strict=True)]
         figures = decision_figures(rows, seven)
         assert {name for name, value in figures.items() if value is not None} == {"num_answers", "num_unanswered"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_likelihoods_that_are_not_finite_stop_no_harness(rows, value, caplog):
+    """The harness computes figures after it has run all tasks."""
+    figures = likelihood_figures(rows, [value, *[-20.0] * (len(rows) - 1)], [5] * len(rows))
+    assert {name for name, figure in figures.items() if figure is not None} == {"num_tests"}
+    assert f"1 of {len(rows)} likelihoods are not finite" in caplog.text
