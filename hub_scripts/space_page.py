@@ -45,10 +45,10 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, object]]
     return pd.DataFrame(rows), case
 
 
-def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, list[object]]:
+def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, list[Any]]:
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
-    inputs: dict[str, list[object]] = {}
+    inputs: dict[str, list[Any]] = {}
     for name in columns.keys() & {*rows.columns}:
         is_text = "string" in str(columns[name].dtype)
         column = rows[name].astype(object).where(rows[name].notna(), None) if is_text else rows[name].astype(float)
