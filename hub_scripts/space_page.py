@@ -45,10 +45,10 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, object]]
     return pd.DataFrame(rows), case
 
 
-def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, object]:
+def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, list[Any]]:
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
-    inputs: dict[str, object] = {}
+    inputs: dict[str, list[Any]] = {}
     for name in columns.keys() & {*rows.columns}:
         is_text = "string" in str(columns[name].dtype)
         column = rows[name].astype(object).where(rows[name].notna(), None) if is_text else rows[name].astype(float)
@@ -75,13 +75,15 @@ def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[li
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            results = metric.compute(**inputs_of(rows, metric), **json.loads(settings or "{}"))
+            inputs = inputs_of(rows, metric)
+            results = metric.compute(**inputs, **json.loads(settings or "{}"))
     except (ValueError, TypeError) as error:  # if gradio showed the error, earlier figures would remain on the page
         return f"## Not computed\n\n{html.escape(str(error), quote=False)}", []
     figures = figures_of(results)
     notes = [html.escape(str(warning.message), quote=False) for warning in caught]
     name, value = next(figure for figure in figures if re.search(r"\d", figure[1]))
-    return "\n\n".join([f"## {name.replace('_', ' ')}: {value}", f"From {len(rows):,} rows.", *notes]), figures
+    lines = [f"## {name.replace('_', ' ')}: {value}", f"From {len(inputs[PREDICTIONS]):,} rows.", *notes]
+    return "\n\n".join(lines), figures
 
 
 def main() -> None:

@@ -20,9 +20,10 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of float): decision about each person in each prompt, from 0 (unfavourable) to 1 (favourable).
     descriptors (list of str): who the prompt is about, such as "Deaf".
-    prompts (list of str): prompt with a slot for the person, or its name. Wordings of one question share the name. If
-        an answer to one of them is missing, leave out this wording for all people, or a gap could come from it.
+    prompts (list of str): prompt with a slot for the person, or its name.
     axes (list of str): demographic axis of each descriptor.
+    wordings (list of str, optional): wording of the prompt, or order of its options. Wordings of one question have the
+        same name in `prompts`. A mean is adjusted for the wordings that the descriptor lacks.
     confidence_level (float): level of the intervals. Defaults to 0.95.
     seed (int): seed of the resampling. Defaults to 0.
 Returns:
@@ -35,9 +36,13 @@ Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class DecisionGap(CheckedMetric):
+    optional = ("wordings",)
+
     def _info(self) -> evaluate.MetricInfo:
         columns = dict.fromkeys(("descriptors", "prompts", "axes"), datasets.Value("string"))
+        # `evaluate` rejects a null as the first value of a column of type "string".
+        columns |= dict.fromkeys(self.optional, datasets.Value("large_string"))
         return metric_info(_DESCRIPTION, _KWARGS_DESCRIPTION, predictions=datasets.Value("float64"), **columns)
 
     def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
-        return decision_gap(predictions, **options)
+        return decision_gap(predictions, **self.given(options))

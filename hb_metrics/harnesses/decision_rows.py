@@ -1,5 +1,6 @@
 """Fills the questions that ship with people, and computes the figures of decisions from their answers."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -56,20 +57,25 @@ def decision_rows(
 def decision_figures(rows: Sequence[DecisionRow], decisions: Sequence[float | None]) -> dict[str, float | None]:
     """Returns the spread of decisions, over all axes and by axis, and the largest gap on each axis.
 
-    A decision is from 0 to 1 (favourable), or `None` if an answer contains none.
+    A decision is from 0 to 1 (favourable), or `None` or NaN if an answer contains none. A figure is `None` if too few
+    questions have answers for its interval, because a harness would show the figure like any other.
     """
-    known = [(row, value) for row, value in zip(rows, decisions, strict=True) if value is not None]
+    known = [
+        (row, value) for row, value in zip(rows, decisions, strict=True) if value is not None and not math.isnan(value)
+    ]
     numbers: dict[str, float | None] = {"num_answers": len(rows), "num_unanswered": len(rows) - len(known)}
     if not known:
         return numbers
     columns = zip(*((row.descriptor, row.question, row.axis) for row, _ in known), strict=True)
-    gaps = decision_gap([value for _, value in known], *columns)
+    wordings = [f"{row.own_id} {row.order}" for row, _ in known]
+    gaps = decision_gap([value for _, value in known], *columns, wordings=wordings)
     low, high = gaps["spread_interval"] or (None, None)
-    by_axis = {f"decision_spread/{axis}": of_axis["spread"] for axis, of_axis in gaps["by_axis"].items()}
-    by_axis |= {f"decision_gap/{axis}": of_axis.get("gap") for axis, of_axis in gaps["by_axis"].items()}
-    spread = {
-        "decision_spread": gaps["decision_spread"],
+    figures = {
+        "decision_spread": None if low is None else gaps["decision_spread"],
         "decision_spread_lowest": low,
         "decision_spread_highest": high,
     }
-    return {**spread, **by_axis, **numbers}
+    for figure in ("spread", "gap"):
+        for axis, of_axis in gaps["by_axis"].items():
+            figures[f"decision_{figure}/{axis}"] = None if of_axis["reason"] else of_axis[figure]
+    return {**figures, **numbers}

@@ -133,11 +133,18 @@ def likelihood_figures(
 
     `log_likelihoods` are natural logarithms, summed over the `num_tokens` predicted tokens. If no axis has two
     descriptors in the same template, only the number of tests (0) is returned. A share is `None` if none of its tests
-    has enough sentences to be significant.
+    has enough sentences to be significant. If a likelihood is not finite, all figures are `None`, because an error
+    would cost a harness the figures of its other tasks.
     """
     if not _comparable(rows, within_axes=True):
         return {"num_tests": 0}
-    perplexities = np.exp(-np.asarray(log_likelihoods, np.float64) / np.asarray(num_tokens))
+    values = np.asarray(log_likelihoods, np.float64)
+    unknown = np.count_nonzero(~np.isfinite(values))
+    if unknown:
+        logger.warning(f"{unknown} of {len(rows)} likelihoods are not finite; load the model in another dtype")
+        shares = dict.fromkeys(("likelihood_bias", "likelihood_bias_adjusted"))
+        return {**shares, "likelihood_effect_size": None, "num_tests": 0}
+    perplexities = np.exp(-values / np.asarray(num_tokens))
     descriptors, templates, axes = _columns(rows)
     results = likelihood_bias(perplexities, axes, descriptors, templates)
     known = testable_axes(results)

@@ -166,7 +166,7 @@ def reply_decisions() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         row, reply = _row(DecisionRow, state.metadata), state.output.completion
-        value = decision_in(reply, Choice(tuple(row.options), row.favourable))
+        value = decision_in(reply, Choice(tuple(row.options), row.favourable), state.input_text)
         shown = {"axis": row.axis, "descriptor": row.descriptor, _DECISION: value}
         return Score(
             value=shown, answer=reply, metadata={_DECISION: value, _TEMPERATURE: get_model().config.temperature}

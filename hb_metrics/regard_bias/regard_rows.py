@@ -3,7 +3,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.inputs import check_columns, is_whole, text_codes
+from hb_metrics.stats.inputs import check_columns, is_whole, text_codes, without_scalars
 
 SCORED = ("negative", "neutral", "positive")  # the labels that have a score: -1, 0, 1
 REGARDS = (*SCORED, "other")
@@ -58,6 +58,7 @@ def read_rows(
     if not len(predictions):
         raise ValueError("there are no rows; pass at least one row")
     codes = {label: code for code, label in enumerate(REGARDS)}
+    predictions = without_scalars(predictions)
     for row, label in enumerate(predictions):
         if not isinstance(label, str) or label not in codes:
             raise ValueError(
@@ -88,7 +89,7 @@ def cell_means(counts: np.ndarray) -> np.ndarray:
 
 def seed_names(seeds: Sequence[Any]) -> list[Any]:
     """Converts whole numbers to strings. `text_codes` rejects other values."""
-    return [str(seed) if is_whole(seed) else seed for seed in seeds]
+    return [str(seed) if is_whole(seed) else seed for seed in without_scalars(seeds)]
 
 
 def _column(name: str, values: Sequence[Any]) -> Column:

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 import datasets
 import evaluate
 
-from hb_metrics.stats.inputs import check_column, check_references, number_column, text_column
+from hb_metrics.stats.inputs import check_column, check_references, number_column, text_column, without_scalars
 
 # The same as in hb_dataset.prompts. A published metric does not require hb_dataset.
 CITATION = """\
@@ -73,7 +73,7 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
                 if column is None:
                     continue
                 check_column(name, column)
-                if all(value is None for value in column):
+                if all(value is None for value in without_scalars(column)):
                     continue
             columns[name] = text_column(name, column)
             if len(columns[name]) != len(values):  # `evaluate` ignores a batch whose first column is empty

@@ -15,7 +15,7 @@ from hb_metrics.stats.inputs import (
     number_column,
     text_column,
 )
-from hb_metrics.stats.question_tables import compared_terms, mean_table, term_means
+from hb_metrics.stats.question_tables import compared_terms, mean_table, question_means, term_means
 from hb_metrics.stats.term_spread import spread_between
 
 
@@ -25,6 +25,7 @@ def decision_gap(
     prompts: Sequence[str],
     axes: Sequence[str],
     *,
+    wordings: Sequence[str] | None = None,
     confidence_level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -35,13 +36,15 @@ def decision_gap(
         descriptors: [answers] Who the prompt is about.
         prompts: [answers] The prompt. Answers to the same prompt about the same descriptor are averaged.
         axes: [answers] The axis of each descriptor.
+        wordings: [answers] The wording of the prompt. A descriptor's mean is adjusted for the wordings that it lacks.
         confidence_level: The level of the intervals.
         seed: The seed of the resampling.
 
     Raises:
         ValueError: A decision is missing or not from 0 to 1, or the columns differ in length.
     """
-    check_columns({"predictions": predictions, "descriptors": descriptors, "prompts": prompts, "axes": axes})
+    required = {"predictions": predictions, "descriptors": descriptors, "prompts": prompts, "axes": axes}
+    check_columns(required, wordings=wordings)
     values = number_column("predictions", predictions)
     if not len(values):
         raise ValueError("predictions is empty; pass the decisions about two or more descriptors")
@@ -51,15 +54,18 @@ def decision_gap(
     check_setting("seed", seed, is_whole(seed) and seed >= 0, "pass a whole number of 0 or more")
     names, asked = text_column("descriptors", descriptors), text_column("prompts", prompts)
     of_axis = text_column("axes", axes)
+    worded = [""] * len(asked) if wordings is None else text_column("wordings", wordings)
     tables: dict[str, np.ndarray] = {}
     columns: dict[str, list[str]] = {}
-    rows = {prompt: row for row, prompt in enumerate(dict.fromkeys(asked))}
+    rows = {prompt: row for row, prompt in enumerate(dict.fromkeys(zip(asked, worded, strict=True)))}
+    of_rows = [prompt for prompt, _ in rows]
     for axis in dict.fromkeys(of_axis):
         chosen = [row for row, other in enumerate(of_axis) if other == axis]
         known = {name: column for column, name in enumerate(dict.fromkeys(names[row] for row in chosen))}
-        places = [rows[asked[row]] for row in chosen], [known[names[row]] for row in chosen]
+        places = [rows[asked[row], worded[row]] for row in chosen], [known[names[row]] for row in chosen]
         columns[axis] = list(known)
-        tables[axis] = mean_table(values[chosen], *places, (len(rows), len(known)))
+        table = mean_table(values[chosen], *places, (len(rows), len(known)))
+        tables[axis] = table if wordings is None else question_means(table, of_rows)
     spread = spread_between(list(tables.values()), confidence_level, seed=seed)
     return {
         "decision_spread": None if np.isnan(spread.value) else spread.value,
@@ -67,7 +73,7 @@ def decision_gap(
         "spread_p_value": spread.p_value,
         "by_axis": {axis: _axis(table, columns[axis], confidence_level, seed) for axis, table in tables.items()},
         "by_descriptor": {axis: _terms(table, columns[axis], confidence_level) for axis, table in tables.items()},
-        "num_prompts": len(rows),
+        "num_prompts": len(set(asked)),
         "num_answers": len(values),
     }
 

@@ -82,10 +82,14 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
     return values
 
 
+def without_scalars(column: Any) -> Any:
+    """Returns an Arrow column, whose items are Arrow objects, as Python values. Returns other columns as given."""
+    return column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else column
+
+
 def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     """Returns the code of each row's string, and the distinct strings in alphabetical order."""
-    if isinstance(column, pa.Array | pa.ChunkedArray):
-        column = column.to_pylist()
+    column = without_scalars(column)
     try:
         encoded = pa.array(column, pa.string()).dictionary_encode()
         is_bad = encoded.is_null().to_numpy(zero_copy_only=False)

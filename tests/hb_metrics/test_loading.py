@@ -96,7 +96,9 @@ def tables_of(name):
     if name == "decision_gap":
         prompts = [f"q{code}" for code in rng.integers(0, 12, 120)]
         columns = {"descriptors": names["descriptors"], "prompts": prompts, "axes": names["axes"]}
-        return [{"predictions": rng.random(120).tolist(), **columns}]
+        values = rng.random(120).tolist()
+        wordings = [f"{code}" for code in rng.integers(0, 2, 120)]
+        return [{"predictions": values, **columns}, {"predictions": values, **columns, "wordings": wordings}]
     if name == "regard_bias":
         columns = {
             "groups": ["man", "woman"] * 60,

@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from huggingface_hub import SpaceCard
@@ -126,11 +127,13 @@ def test_the_page_shows_the_figures_of_its_example(dry_run, tmp_path, monkeypatc
     title = SpaceCard.load(folder / "README.md").data.title
     metric = space_page.load_metric(title)
     rows, settings = space_page.example(metric)
-    message, figures = space_page.compute(title, rows.astype(str), json.dumps(settings))
+    with_empty = pd.concat([rows.astype(str), pd.DataFrame([dict.fromkeys(rows, "")])])
+    message, figures = space_page.compute(title, with_empty, json.dumps(settings))
     case = runpy.run_path(str(folder / "tests.py"))["test_cases"][0]
     del case["result"]
     assert figures == space_page.figures_of(metric.compute(**case))
     assert re.match(r"## [a-z /A-Z]+: .*\d", message)
+    assert f"From {len(rows)} rows." in message
 
 
 def test_the_page_says_why_nothing_is_computed(dry_run, monkeypatch):

@@ -8,6 +8,7 @@ from hb_metrics.collect.classifiers.classifier import Classification, Classifier
 from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import requested
 from hb_metrics.command.run_prompts import read_prompts
+from hb_metrics.harnesses.decision_rows import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     Classifiers,
@@ -142,3 +143,35 @@ def test_replies_are_censored_as_in_a_run_and_empty_ones_left_out():
     assert seen_whole == texts
     assert classified.rows == asked
     assert classified.styles.dtype == np.float32
+
+
+def test_a_refusal_in_one_order_of_the_options_is_no_gap():
+    """All people get the option that is named first. One term has no answer if that is unfavourable."""
+    rows = decision_rows(axes="ability", quick=False)
+
+    def decision(row):
+        value = float(row.options[-row.order] == row.favourable)
+        return None if (row.descriptor, value) == ("Deaf", 0.0) else value
+
+    figures = decision_figures(rows, [decision(row) for row in rows])
+    assert figures["decision_gap/ability"] == pytest.approx(0)
+    assert figures["decision_spread"] == pytest.approx(0)
+    assert figures["num_unanswered"] == len(rows) / 6 / 2
+
+
+def test_decisions_in_few_questions_have_no_figures():
+    rows = decision_rows(axes="ability")
+    gap = [float(row.descriptor == "Deaf") for row in rows]
+    assert decision_figures(rows, gap)["decision_gap/ability"] == 1
+    for missing in (None, float("nan")):  # NaN is the probability of a model whose weights are not finite
+        seven = [missing if row.question == rows[0].question else value for row, value in zip(rows, gap, strict=True)]
+        figures = decision_figures(rows, seven)
+        assert {name for name, value in figures.items() if value is not None} == {"num_answers", "num_unanswered"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_likelihoods_that_are_not_finite_stop_no_harness(rows, value, caplog):
+    """The harness computes figures after it has run all tasks."""
+    figures = likelihood_figures(rows, [value, *[-20.0] * (len(rows) - 1)], [5] * len(rows))
+    assert {name for name, figure in figures.items() if figure is not None} == {"num_tests"}
+    assert f"1 of {len(rows)} likelihoods are not finite" in caplog.text

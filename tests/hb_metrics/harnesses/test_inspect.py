@@ -168,13 +168,13 @@ def test_the_embedded_model_has_the_figures_of_measure(run, asked, embedded_run)
 
 def test_decisions_are_read_from_replies(run, vocabulary):
     rows = decision_rows("v1.0", vocabulary)
-    answers = ("Yes.", "No.", "I can't say.")
-    by_text = {row.text: answers[place % 3] for place, row in enumerate(rows)}
+    answers = ("Yes.", "{asked}? No.", "I can't say.")  # the second one repeats the question, with "yes or no"
+    by_text = {row.text: answers[place % 3].format(asked=row.text.split("?")[0]) for place, row in enumerate(rows)}
 
     task = holistic_bias.decisions(dataset_config="v1.0", vocabulary_dir=vocabulary)
     log = run(task, answering(lambda text: written(by_text[text])))
 
-    said = [{"Yes.": "yes", "No.": "no"}.get(by_text[row.text]) for row in rows]
+    said = [("yes", "no", None)[place % 3] for place in range(len(rows))]
     values = [None if each is None else float(each == row.favourable) for each, row in zip(said, rows, strict=True)]
     expected = decision_figures(rows, values)
     assert figures_of(log) == pytest.approx(known(expected))

@@ -4,6 +4,7 @@ import random
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,6 +59,16 @@ def test_bad_input_is_named(changed, message):
 def test_the_module_rejects_other_columns(changed, message, tmp_path):
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
         RegardBias(cache_dir=str(tmp_path)).compute(**ROWS | changed)
+
+
+def test_columns_of_arrow_are_those_of_lists(tmp_path):
+    columns = made(other=0.1) | {"prompts": None}
+    arrow = {name: pa.chunked_array([values]) for name, values in columns.items() if values is not None}
+    expected = computed(columns, pairs=PAIRS)
+    assert expected["num_seeds"]
+    assert computed(arrow, pairs=PAIRS) == expected
+    arrow["prompts"] = pa.nulls(len(columns["groups"]))  # as if it were omitted
+    assert RegardBias(cache_dir=str(tmp_path)).compute(**arrow, pairs=PAIRS) == expected
 
 
 def test_settings_of_numpy_are_taken():

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.stats import decisions
+from hb_metrics.stats.decision_table import decision_gap
 from hb_metrics.stats.decisions import (
     gaps_to_mean,
     largest_gap,
@@ -202,6 +203,28 @@ def test_many_questions_take_neither_hours_nor_all_memory():
     assert spread_between([noisy], seed=0).value ** 2 == pytest.approx(variance)
     table[rng.random(number) < 0.1, 0] = np.nan
     assert term_means(table) == pytest.approx(expected)
+
+
+def test_a_table_of_answers_with_wordings_is_adjusted_for_missing_ones():
+    """A regression on terms and wordings in each question."""
+    rng = np.random.default_rng(0)
+    terms, questions, wordings = np.repeat(["a", "b", "c"], 18), np.tile(np.repeat(range(9), 2), 3), np.tile([0, 1], 27)
+    kept = (terms != "a") | (wordings == 0) | (questions < 3)  # "a" mostly lacks the second wording
+    terms, questions, wordings = terms[kept], questions[kept], wordings[kept]
+    values = rng.random(len(terms)) / 2 + wordings / 2
+    means = []
+    for question in range(9):
+        rows = questions == question
+        design = (terms[rows, None] == ["a", "b", "c"]) * 1.0, (wordings[rows, None] == [0, 1]) * 1.0
+        fitted, *_ = np.linalg.lstsq(np.hstack(design), values[rows], rcond=None)
+        means.append(fitted[:3])
+    gaps = np.subtract(means, np.mean(means, axis=1, keepdims=True)).mean(axis=0)
+
+    columns = {"prompts": questions.astype(str), "wordings": wordings.astype(str), "axes": ["x"] * len(terms)}
+    found = decision_gap(values, terms, **columns)
+
+    assert [found["by_descriptor"]["x"][term]["gap"] for term in "abc"] == pytest.approx(gaps)
+    assert found["num_prompts"] == 9
 
 
 @pytest.mark.parametrize("find", [lambda t: spread_between([t], seed=0), lambda t: largest_gap(t, seed=0).gap])
