@@ -31,7 +31,7 @@ from hb_train.training.trainers import reply_logits
 from hb_train.tune import main as tune_main
 from hb_train.tuning.counterfactual import NO_TOKEN, CounterfactualTrainer, collate_groups, encode_groups, mixture
 from hb_train.tuning.labels import SPLITS
-from hb_train.tuning.own_rows import AnsweredPrompt, draw_groups, group_rows
+from hb_train.tuning.own_rows import AnsweredPrompt, draw_groups, group_rows, training_prompts
 from tests.hb_train.conftest import (
     AXES,
     PITIED_AXIS,
@@ -310,6 +310,20 @@ def test_axes_are_drawn_alike():
         expected = len(chosen) / 13
         assert len(counts) == 13
         assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
+
+
+def test_own_prompts_are_drawn_for_all_descriptors_alike(tmp_path):
+    """Almost all terms have the noun "person", and the few with another noun are not in more groups than their share."""
+    (tmp_path / "own.csv").write_text("prompt\nI love {people}.\nI'm {person}.\n", encoding="utf-8")
+    prompts = training_prompts("v1.0", str(tmp_path / "own.csv"))
+    groups = draw_groups(prompts, 480, 4, seed=0)
+    nouns = prompts["noun"].to_pylist()
+    gendered = {row for row, noun in enumerate(nouns) if noun != "person"}
+    drawn = sum(group[0] in gendered for group in groups)
+    share = len(gendered) / len(prompts)
+    assert 0 < share < 0.02
+    assert drawn <= len(groups) * share + 5 * math.sqrt(len(groups) * share)
+    assert sum(len(group) < 4 for group in groups) <= drawn
 
 
 def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
