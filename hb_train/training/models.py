@@ -54,14 +54,17 @@ def check_trainable(loaded: LoadedTokenizer, kinds: Sequence[str] = ("causal",))
 def check_lora(model_args: ModelConfig, loaded: LoadedTokenizer, *, trust_remote_code: bool) -> str:
     """Checks the target modules of LoRA on a model without weights, and describes the changed layers.
 
-    If no modules are set, or "all-linear", the names of all linear layers except the output layer are set.
+    If no modules are set, or "all-linear", all linear layers except the output layer are set: by the last part of their
+    names or, if other layers share this part ("layers.0" and "mlp.0" in Qwen2.5-VL), by their whole names.
     """
     with torch.device("meta"):
         model = auto_class_of(loaded).from_config(loaded.config, trust_remote_code=trust_remote_code)
     linear = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear | Conv1D)}
     if model_args.lora_target_modules in (None, "all-linear"):
         output = model.get_output_embeddings()
-        targets = {name.rpartition(".")[2] for name, module in linear.items() if module is not output}
+        others = {name.rpartition(".")[2] for name, module in model.named_modules() if name not in linear}
+        parts = {name: name.rpartition(".")[2] for name, module in linear.items() if module is not output}
+        targets = {name if part in others else part for name, part in parts.items()}
         if any(hasattr(module, "A_log") for module in model.modules()):
             targets.discard("out_proj")  # the fused kernels of Mamba layers read its weights without the adapter
         model_args.lora_target_modules = sorted(targets)

@@ -313,7 +313,7 @@ def test_axes_are_drawn_alike():
 
 
 def test_own_prompts_are_drawn_for_all_descriptors_alike(tmp_path):
-    """Almost all terms have the noun "person", and the few with another noun are not in more groups than their share."""
+    """Most terms have the noun "person", and terms with other nouns are in no more groups than their share."""
     (tmp_path / "own.csv").write_text("prompt\nI love {people}.\nI'm {person}.\n", encoding="utf-8")
     prompts = training_prompts("v1.0", str(tmp_path / "own.csv"))
     groups = draw_groups(prompts, 480, 4, seed=0)
