@@ -13,6 +13,7 @@ from hb_metrics.models.chats import template_with_tag
 from hb_metrics.models.contexts import detect_context
 from hb_metrics.models.layout import BiasTuning, read_bias_tuning
 from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
+from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import trained_model
 from hb_train.training.runs import MEASURES, is_gain
 
@@ -49,6 +50,8 @@ def save_whole_model(model: Any, loaded: LoadedModel, folder: Path) -> None:
     model.config, generation_config = model.published_configs
     model.save_pretrained(folder)
     generation_config.to_json_file(folder / "generation_config.json")  # `save_pretrained` may refuse what models have
+    for name, content in model.processor_files.items():
+        write_json(folder / name, content)
     loaded.tokenizer.save_pretrained(folder)
     (folder / "adapter_config.json").unlink(missing_ok=True)
 
