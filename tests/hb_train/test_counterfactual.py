@@ -38,6 +38,7 @@ from tests.hb_train.conftest import (
     TRAINERS,
     WARNINGS_OF_TRL,
     few_steps,
+    labels_by_hand,
     options_for,
     planted_replies,
     replied,
@@ -465,6 +466,17 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     assert 0.1 < float(re.search(r"memory: (\S+) GiB", printed)[1]) < 100  # all of this process
     assert f"minutes for {6 * 8 / len(rows['train']):.3g} epochs" in printed  # steps of 8 rows
     assert not list((tmp_path / "none").iterdir())
+
+
+def test_a_dry_run_counts_what_an_encoder_reads(save_small_model, tmp_path, capsys):
+    model = save_small_model("t5")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    rows = labels_by_hand(tmp_path / "rows", tokenizer, "plain", is_encoder_decoder=True)
+    tune_main(options_for(model, rows, tmp_path / "none", "--dry_run", "true", "--max_steps", "2"))
+    train = pq.read_table(rows / "data" / "train.parquet").to_pylist()
+    read = sum(len(tokenizer(row["prompt"])["input_ids"]) for row in train)
+    learnt = sum(len(tokenizer(row["completion"], add_special_tokens=False)["input_ids"]) + 1 for row in train)
+    assert f"tokens: {read + learnt:,} per epoch, {learnt:,} of them learnt" in capsys.readouterr().out
 
 
 def test_other_rows_and_other_models_are_known(pitying_model, save_small_model, own_rows, tmp_path):
