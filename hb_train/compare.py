@@ -28,6 +28,7 @@ from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.measurements.settings import check_least
 from hb_metrics.models.chats import ChatOptions, chat_messages, render_chats
+from hb_metrics.models.contexts import detect_context
 from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.report.changes import run_changes
@@ -119,17 +120,25 @@ def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Pa
     """Returns all steps but the report, beginning with the measurement before tuning, and the folders of the runs."""
     folder, config, trust = Path(options.output_dir), options.dataset_config, _trust(options)
     loading = [*trust, "--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
-    tokenizer = load_tokenizer(options.model, trust_remote_code=options.trust_remote_code).tokenizer
+    loaded = load_tokenizer(options.model, trust_remote_code=options.trust_remote_code)
+    tokenizer = loaded.tokenizer
+    about = ["--dataset_config", config, *loading, "--measurements"]
+    decided = f"{MEASURED},decisions"
+    context = _parsed(
+        ["hb_metrics.measure", "--output_dir", folder, *about, decided, *options.measure_args]
+    ).run.context
+    if context == "auto":
+        context, _ = detect_context(loaded, tokenizer)  # DialoGPT has a chat template, but does not read chats
     if options.system_prompt:
-        if tokenizer.chat_template is None:
+        if context != "chat":
             raise ValueError(
-                f"model '{options.model}' has no chat template, so it reads no system prompt; omit the option"
+                f"the context of model '{options.model}' is '{context}', but only a chat has a system prompt; omit "
+                "--system_prompt"
             )
         chat = ChatOptions({}, options.system_prompt)  # raises an error if the template has no place for it
         render_chats([chat_messages("Hi.", [], chat)], tokenizer, chat)
-    # Models of plain text are not asked to decide.
-    measurements = MEASURED if tokenizer.chat_template is None else f"{MEASURED},decisions"
-    measured = ["--dataset_config", config, *loading, "--measurements", measurements]
+    # Models that do not read chats are not asked to decide.
+    measured = [*about, decided if context == "chat" else MEASURED]
     steps: list[Step] = []
     runs: dict[str, Path] = {}
 
@@ -202,15 +211,18 @@ def compare_debiasing(options: argparse.Namespace) -> None:
 
 def _check_steps(steps: Sequence[Step], *, is_published: bool = False) -> None:
     """Parses the options of all steps, and checks whether the model can be tuned, before anything is computed."""
+    context = ""
     for step in steps:
         name = str(step[0])
         if name in ("hb_train.mixture", "hb_train.side_effects"):  # these have no options of the user
             continue
         parsed = _parsed(step)
+        if name == "hb_metrics.measure":
+            context = parsed.run.context  # the labels of a tuning come from the measurement before it
         if name == "hb_train.tune":
             parsed[1].push_to_hub = is_published
             with _named(name):
-                print(f"{parsed[0].method}: {import_module(name).check_model(*parsed)}")
+                print(f"{parsed[0].method}: {import_module(name).check_model(*parsed, context)}")
 
 
 def _parsed(step: Step) -> Any:

@@ -166,12 +166,10 @@ def _publish(training_args: SFTConfig) -> None:
     print(f"published: {publish_model(folder, where, private=training_args.hub_private_repo)}")
 
 
-def check_model(
-    arguments: TuneArguments, training_args: SFTConfig, model_args: ModelConfig, context: str | None = None
-) -> str:
+def check_model(arguments: TuneArguments, training_args: SFTConfig, model_args: ModelConfig, context: str) -> str:
     """Checks, without loading weights, whether the model can be tuned and published. Describes the trained layers.
 
-    `context` is the format of the training prompts, if it is known.
+    `context` is the format of the training prompts, or "auto" for the model's usual format.
     """
     revision = None if model_args.model_revision == "main" else model_args.model_revision
     loaded = load_tokenizer(

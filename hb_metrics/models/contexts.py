@@ -73,7 +73,9 @@ class EndTokens:
         return ReplyReader(self.pieces, self.marks, self.thoughts)
 
 
-def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
+def detect_context(
+    model: "PreTrainedModel | LoadedTokenizer", tokenizer: PreTrainedTokenizerBase
+) -> tuple[ContextFormat, str]:
     if model.config.model_type.startswith("blenderbot"):
         return "blenderbot", f"the model is of type {model.config.model_type}"
     is_named = model.config.model_type == "gpt2" and _DIALOGPT.search(str(model.config.name_or_path))

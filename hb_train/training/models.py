@@ -1,3 +1,4 @@
+import json
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
@@ -7,10 +8,13 @@ from peft import get_peft_model
 from peft.tuners.lora import LoraLayer
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import Trainer
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 from transformers.pytorch_utils import Conv1D
+from transformers.utils import IMAGE_PROCESSOR_NAME, PROCESSOR_NAME, VIDEO_PROCESSOR_NAME
 from trl import ModelConfig, SFTConfig, get_peft_config, get_quantization_config
 
 from hb_metrics.models.loading import LoadedModel, LoadedTokenizer, auto_class_of, load_model
+from hb_metrics.models.sources import file_of
 
 
 def load_base_model(model_args: ModelConfig, training_args: SFTConfig) -> LoadedModel:
@@ -28,10 +32,27 @@ def load_base_model(model_args: ModelConfig, training_args: SFTConfig) -> Loaded
     # Trainers change the special tokens, use_cache and other fields of both configs. Copies are saved instead.
     model: Any = loaded.model
     model.published_configs = deepcopy((model.config, model.generation_config))
+    model.processor_files = _processor_files(loaded)
     # Many models have sampling settings without do_sample. transformers saves such settings in a checkpoint only if
     # nothing has changed, but trainers change it.
     model.generation_config.do_sample = True
     return loaded
+
+
+def _processor_files(loaded: LoadedModel) -> dict[str, Any]:
+    """Reads the files that AutoProcessor needs, if the model reads images.
+
+    They are read before training, because the Hub may not answer afterwards. The tokenizer's chat template is saved
+    instead of theirs, because it may add a tag.
+    """
+    files = {}
+    if loaded.config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        for name in (PROCESSOR_NAME, IMAGE_PROCESSOR_NAME, VIDEO_PROCESSOR_NAME):
+            path = file_of(loaded.source, name, loaded.revision)
+            if path is not None:
+                content = json.loads(path.read_text(encoding="utf-8"))
+                files[name] = {key: value for key, value in content.items() if key != "chat_template"}
+    return files
 
 
 def load_whole_model(name: str, **settings: Any) -> LoadedModel:
@@ -54,14 +75,17 @@ def check_trainable(loaded: LoadedTokenizer, kinds: Sequence[str] = ("causal",))
 def check_lora(model_args: ModelConfig, loaded: LoadedTokenizer, *, trust_remote_code: bool) -> str:
     """Checks the target modules of LoRA on a model without weights, and describes the changed layers.
 
-    If no modules are set, or "all-linear", the names of all linear layers except the output layer are set.
+    If no modules are set, or "all-linear", all linear layers except the output layer are set: by the last part of their
+    names or, if other layers share this part ("layers.0" and "mlp.0" in Qwen2.5-VL), by their whole names.
     """
     with torch.device("meta"):
         model = auto_class_of(loaded).from_config(loaded.config, trust_remote_code=trust_remote_code)
     linear = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear | Conv1D)}
     if model_args.lora_target_modules in (None, "all-linear"):
         output = model.get_output_embeddings()
-        targets = {name.rpartition(".")[2] for name, module in linear.items() if module is not output}
+        others = {name.rpartition(".")[2] for name, module in model.named_modules() if name not in linear}
+        parts = {name: name.rpartition(".")[2] for name, module in linear.items() if module is not output}
+        targets = {name if part in others else part for name, part in parts.items()}
         if any(hasattr(module, "A_log") for module in model.modules()):
             targets.discard("out_proj")  # the fused kernels of Mamba layers read its weights without the adapter
         model_args.lora_target_modules = sorted(targets)

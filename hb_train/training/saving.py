@@ -10,8 +10,10 @@ from transformers import Trainer
 from hb_dataset.hub_access import protect_token
 from hb_dataset.whole_files import write_text
 from hb_metrics.models.chats import template_with_tag
+from hb_metrics.models.contexts import detect_context
 from hb_metrics.models.layout import BiasTuning, read_bias_tuning
 from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
+from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import trained_model
 from hb_train.training.runs import MEASURES, is_gain
 
@@ -48,6 +50,8 @@ def save_whole_model(model: Any, loaded: LoadedModel, folder: Path) -> None:
     model.config, generation_config = model.published_configs
     model.save_pretrained(folder)
     generation_config.to_json_file(folder / "generation_config.json")  # `save_pretrained` may refuse what models have
+    for name, content in model.processor_files.items():
+        write_json(folder / name, content)
     loaded.tokenizer.save_pretrained(folder)
     (folder / "adapter_config.json").unlink(missing_ok=True)
 
@@ -92,12 +96,14 @@ def write_model_card(
     write_text(folder / "README.md", str(card))
 
 
-def check_publishable(loaded: LoadedTokenizer, *, tag: str | None, context: str | None, is_adapter: bool) -> None:
+def check_publishable(loaded: LoadedTokenizer, *, tag: str | None, context: str, is_adapter: bool) -> None:
     """Raises an error if other people could not use the model as it was measured, or if nobody is logged in to the Hub.
 
-    `context` is `None` if it is not yet known.
+    `context` is "auto" if it is the model's usual format.
     """
-    if tag is not None and (context not in ("chat", None) or template_with_tag(loaded.tokenizer, tag) is None):
+    if context == "auto":
+        context, _ = detect_context(loaded, loaded.tokenizer)
+    if tag is not None and (context != "chat" or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
             f"no chat template can add the tag '{tag}', without which the model may be more biased than before tuning; "
             "omit --push_to_hub, or set --method counterfactual"

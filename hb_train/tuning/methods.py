@@ -78,10 +78,12 @@ def make_trainer(tuning: Tuning, callbacks: list[TrainerCallback]) -> Any:
 def measure_cost(tuning: Tuning, trainer: Any) -> str:
     """Counts rows and tokens, and trains and evaluates on the largest batches to measure time and memory."""
     arguments, train = tuning.training_args, tuning.encoded["train"]
-    labels = train["labels"]
+    labels, inputs = train["labels"], train["input_ids"]
     if isinstance(labels[0][0], list):  # a row is a group of sequences
-        labels = [sequence for row in labels for sequence in row]
-    tokens, learnt = sum(map(len, labels)), sum(label != IGNORED for sequence in labels for label in sequence)
+        labels, inputs = ([sequence for row in rows for sequence in row] for rows in (labels, inputs))
+    learnt = sum(label != IGNORED for sequence in labels for label in sequence)
+    has_encoder = tuning.loaded.kind == "encoder-decoder"  # then, the inputs do not contain the replies
+    tokens, longest = sum(map(len, inputs)) + has_encoder * learnt, max(map(len, [*inputs, *labels]))
     batch, evaluated = (
         max(loader, key=lambda batch: batch["attention_mask"].numel())
         for loader in (trainer.get_train_dataloader(), trainer.get_eval_dataloader())
@@ -92,7 +94,8 @@ def measure_cost(tuning: Tuning, trainer: Any) -> str:
     for _ in range(2):  # the first step also warms up
         start = time.monotonic()
         trainer.compute_loss(model, batch).backward()
-    rate = int(batch["attention_mask"].sum()) / (time.monotonic() - start)
+    num_read = int(batch["attention_mask"].sum()) + has_encoder * int((batch["labels"] != IGNORED).sum())
+    rate = num_read / (time.monotonic() - start)
     epochs = arguments.num_train_epochs
     if arguments.max_steps > 0:
         rows_per_step = arguments.train_batch_size * arguments.gradient_accumulation_steps * arguments.world_size
@@ -102,7 +105,7 @@ def measure_cost(tuning: Tuning, trainer: Any) -> str:
     trainer.prediction_step(model.eval(), evaluated, False)
     return (
         f"rows: {len(train):,} for training, {len(tuning.encoded['validation']):,} for validation\n"
-        f"tokens: {tokens:,} per epoch, {learnt:,} of them learnt; the longest row has {max(map(len, labels)):,}\n"
+        f"tokens: {tokens:,} per epoch, {learnt:,} of them learnt; the longest row has {longest:,}\n"
         f"memory: {_peak_memory() / 2**30:.1f} GiB at the peak\n"
         f"time: about {minutes:.0f} minutes for {epochs:.3g} epochs at {rate:,.0f} tokens per "
         "second, without evaluations"

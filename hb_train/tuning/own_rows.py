@@ -79,14 +79,20 @@ def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int
 def draw_groups(prompts: pa.Table, number: int, size: int, *, seed: int) -> list[list[int]]:
     """Draws groups of `size` rows of prompts that differ only in their descriptor.
 
-    Combinations of a noun and a template are drawn equally often (±1). The descriptors of a group are on different
-    axes if there are enough axes, and all axes are equally likely.
+    A combination of a noun and a template is drawn about as often as it has prompts, because the default nouns of few
+    terms are not "person" in own prompts. The descriptors of a group are on different axes if there are enough axes,
+    and all axes are equally likely.
     """
     by_place = rows_by_place(prompts)
-    places = [place for place, by_axis in by_place.items() if sum(map(len, by_axis.values())) > 1]
-    if not places:
+    numbers = {place: sum(map(len, by_axis.values())) for place, by_axis in by_place.items()}
+    numbers = {place: num_prompts for place, num_prompts in numbers.items() if num_prompts > 1}
+    if not numbers:
         raise ValueError("no two prompts differ only in their descriptor; use prompts for at least two descriptors")
-    places.sort(key=lambda place: (seeded_generator(seed, "places", "\x1f".join(place)).random(), place))
+    smallest, drawn = min(numbers.values()), []
+    for place, num_prompts in numbers.items():
+        keys = seeded_generator(seed, "places", "\x1f".join(place)).random(round(num_prompts / smallest))
+        drawn += [(key, place) for key in keys]
+    places = [place for _, place in sorted(drawn)]
     groups = []
     for index in range(number):
         generator = seeded_generator(seed, "groups", str(index))

@@ -7,8 +7,10 @@ import pytest
 import torch
 import transformers
 from peft import PeftModel
+from trl import ModelConfig
 
-from hb_metrics.models.loading import load_model
+from hb_metrics.models.loading import LoadedTokenizer, load_model
+from hb_train.training.models import check_lora
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat
 from tests.hb_train.conftest import SMALL, WARNINGS_OF_TRL, few_steps, replied
@@ -63,3 +65,19 @@ def test_an_adapter_is_loaded_by_plain_peft(family, tmp_path, capsys):
     torch.testing.assert_close(logits[1], logits[2], rtol=0, atol=1e-4)
     replies = [model.generate(**given, do_sample=False, max_new_tokens=8).tolist() for model in models[1:]]
     assert replies[0] == replies[1]
+
+
+def test_all_linear_layers_are_adapted_although_others_share_their_names():
+    """The image encoder has linear layers that are named 0 and 2, as decoder layers are."""
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
+    image = {"hidden_size": 32, "intermediate_size": 64, "depth": 3, "num_heads": 2, "out_hidden_size": 32}
+    text = {**SMALL, "num_hidden_layers": 3, "vocab_size": 99, "rope_parameters": rope}
+    config = transformers.Qwen2_5_VLConfig(text_config=text, vision_config=image)
+    config.architectures = ["Qwen2_5_VLForConditionalGeneration"]
+    about = dict.fromkeys(("name", "source", "digest"), "")
+    loaded = LoadedTokenizer(tokenizer=None, config=config, kind="causal", revision=None, **about)
+    with torch.device("meta"):
+        model = transformers.Qwen2_5_VLForConditionalGeneration(config)
+    linear = sum(isinstance(module, torch.nn.Linear) for module in model.modules())
+    changed = check_lora(ModelConfig(use_peft=True), loaded, trust_remote_code=False)
+    assert changed == f"LoRA changes {linear - 1} of the model's {linear} linear layers"

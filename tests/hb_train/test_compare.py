@@ -228,7 +228,7 @@ def test_a_debiased_model_reads_prompts_as_the_model_before(noted, monkeypatch, 
         (debias, "gpt2", ["--dst_args=--dialogues x --num_test -1"], "hb_train.dialog_state_tracking: num_test is -1"),
         (debias, "gpt2", ["--crg_args=--num_pairs 0"], "hb_train.response_generation: num_pairs is 0"),
         (tune, "gpt2", ["--dataset_config", "next-intersections"], "has no prompts with a single descriptor"),
-        (tune, "gpt2", ["--system_prompt", "Be kind."], "has no chat template, so it reads no system prompt"),
+        (tune, "gpt2", ["--system_prompt", "Be kind."], "is 'plain', but only a chat has a system prompt"),
         (tune, "gpt2", ["--mixture", "1"], "mixture is 1; set a number of at least 2"),
         (tune, "gpt2", ["--mixture", "4", "--no_worse_than", "refusals=1pt"], "omit one of the two options"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
@@ -239,6 +239,28 @@ def test_what_cannot_be_done_is_known_first(script, family, options, message, no
     with pytest.raises(SystemExit, match=message):
         script(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model(family)), *options])
     assert not noted
+
+
+def test_a_chat_template_does_not_make_a_chat(noted, maintainer, tmp_path):  # noqa: F811
+    """DialoGPT has a template, but reads its own format, and a user can set another one."""
+    model, tokenizer = small_model("gpt2")
+    folders = tmp_path / "DialoGPT-small", tmp_path / "chat"
+    for folder in folders:
+        model.save_pretrained(folder)
+        with_chat(copy.deepcopy(tokenizer)).save_pretrained(folder)
+    plain = ["--measure_args=--context plain", "--labelled_args=--context plain"]
+    published = ["--method", "sft", "--tune_args=--merge true", "--push_to_hub", "ORG/model"]
+    for folder, words in zip(folders, ([], plain), strict=True):
+        options = ["--compare", "--model", str(folder), "--output_dir", str(tmp_path / "runs"), *words]
+        for more, message in ((["--system_prompt", "Be kind."], "only a chat has a system"), (published, "no chat")):
+            with pytest.raises(SystemExit, match=message):
+                tune([*options, *more])
+        assert not noted
+        tune(options)
+        assert not any("decisions" in measured for measured in noted.values("measure", "--measurements"))
+        noted.clear()
+    tune([*options[:-2], *published])
+    assert noted[-1][0] == "published"
 
 
 def test_unknown_options_are_named_with_their_step(noted, save_small_model, tmp_path, capsys):

@@ -31,13 +31,14 @@ from hb_train.training.trainers import reply_logits
 from hb_train.tune import main as tune_main
 from hb_train.tuning.counterfactual import NO_TOKEN, CounterfactualTrainer, collate_groups, encode_groups, mixture
 from hb_train.tuning.labels import SPLITS
-from hb_train.tuning.own_rows import AnsweredPrompt, draw_groups, group_rows
+from hb_train.tuning.own_rows import AnsweredPrompt, draw_groups, group_rows, training_prompts
 from tests.hb_train.conftest import (
     AXES,
     PITIED_AXIS,
     TRAINERS,
     WARNINGS_OF_TRL,
     few_steps,
+    labels_by_hand,
     options_for,
     planted_replies,
     replied,
@@ -312,6 +313,20 @@ def test_axes_are_drawn_alike():
         assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
 
 
+def test_own_prompts_are_drawn_for_all_descriptors_alike(tmp_path):
+    """Most terms have the noun "person", and terms with other nouns are in no more groups than their share."""
+    (tmp_path / "own.csv").write_text("prompt\nI love {people}.\nI'm {person}.\n", encoding="utf-8")
+    prompts = training_prompts("v1.0", str(tmp_path / "own.csv"))
+    groups = draw_groups(prompts, 480, 4, seed=0)
+    nouns = prompts["noun"].to_pylist()
+    gendered = {row for row, noun in enumerate(nouns) if noun != "person"}
+    drawn = sum(group[0] in gendered for group in groups)
+    share = len(gendered) / len(prompts)
+    assert 0 < share < 0.02
+    assert drawn <= len(groups) * share + 5 * math.sqrt(len(groups) * share)
+    assert sum(len(group) < 4 for group in groups) <= drawn
+
+
 def test_own_prompts_and_own_anchors(save_small_model, tmp_path):
     model = save_small_model("gpt2")
     (tmp_path / "own.csv").write_text("prompt,system\nI love {people}.,\n", encoding="utf-8")
@@ -450,6 +465,17 @@ def test_a_dry_run_counts_rows_and_tokens(pitying_model, own_rows, tmp_path, cap
     assert 0.1 < float(re.search(r"memory: (\S+) GiB", printed)[1]) < 100  # all of this process
     assert f"minutes for {6 * 8 / len(rows['train']):.3g} epochs" in printed  # steps of 8 rows
     assert not list((tmp_path / "none").iterdir())
+
+
+def test_a_dry_run_counts_what_an_encoder_reads(save_small_model, tmp_path, capsys):
+    model = save_small_model("t5")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    rows = labels_by_hand(tmp_path / "rows", tokenizer, "plain", is_encoder_decoder=True)
+    tune_main(options_for(model, rows, tmp_path / "none", "--dry_run", "true", "--max_steps", "2"))
+    train = pq.read_table(rows / "data" / "train.parquet").to_pylist()
+    read = sum(len(tokenizer(row["prompt"])["input_ids"]) for row in train)
+    learnt = sum(len(tokenizer(row["completion"], add_special_tokens=False)["input_ids"]) + 1 for row in train)
+    assert f"tokens: {read + learnt:,} per epoch, {learnt:,} of them learnt" in capsys.readouterr().out
 
 
 def test_other_rows_and_other_models_are_known(pitying_model, save_small_model, own_rows, tmp_path):

@@ -7,16 +7,18 @@ import pytest
 from huggingface_hub import HfApi, ModelCard
 from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma3Config, Gemma3ForConditionalGeneration
+from trl import ModelConfig, SFTConfig
 
 from hb_metrics.models.layout import read_bias_tuning
 from hb_metrics.models.loading import load_model, load_tokenizer
 from hb_train import tune
-from hb_train.training.saving import publish_model
+from hb_train.training.models import load_base_model
+from hb_train.training.saving import publish_model, save_whole_model
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.chat_models import untrained_model
 from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat
-from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, labels_by_hand, options_for, replied, same
+from tests.hb_train.conftest import SMALL, WARNINGS_OF_TRL, few_steps, labels_by_hand, options_for, replied, same
 from tests.hub_scripts.conftest import hub, in_process, maintainer  # noqa: F401 - fixtures
 
 pytestmark = [
@@ -107,6 +109,23 @@ def test_a_model_is_saved_as_others_load_it(save_small_model, tmp_path, monkeypa
             assert {file: saved[file] for file in untuned} == untuned
     config = json_files(tmp_path / "adapter")["adapter_config.json"]
     assert config["base_model_name_or_path"] == str(model)
+
+
+def test_a_model_that_reads_images_keeps_the_files_of_its_processor(tmp_path):
+    """Without a chat template of their own, which processors would prefer to the tokenizer's, which may add a tag."""
+    tokenizer, base = with_chat(deepcopy(byte_level_tokenizer(True))), tmp_path / "base"
+    image = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = Gemma3Config(text_config={**SMALL, "vocab_size": len(tokenizer)}, vision_config=image)
+    Gemma3ForConditionalGeneration(config).save_pretrained(base)
+    tokenizer.save_pretrained(base)
+    files = {"preprocessor_config.json": {"size": {"height": 28}}, "processor_config.json": {"image_seq_length": 4}}
+    for name, content in files.items():
+        (base / name).write_text(json.dumps({**content, "chat_template": "{{ messages }}"}), encoding="utf-8")
+    loaded = load_base_model(ModelConfig(str(base)), SFTConfig(str(tmp_path / "run"), use_cpu=True, bf16=False))
+    save_whole_model(loaded.model, loaded, tmp_path / "saved")
+    saved = json_files(tmp_path / "saved")
+    assert {name: saved[name] for name in files} == files
+    assert (tmp_path / "saved" / "chat_template.jinja").read_text(encoding="utf-8") == tokenizer.chat_template
 
 
 def json_files(folder):
