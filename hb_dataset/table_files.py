@@ -29,12 +29,12 @@ def read_table(
     strict: bool = True,
     is_kept: Callable[[str, Mapping[str, object]], bool] = lambda place, row: True,
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Reads the rows of a table, each with its place for error messages. The suffix determines the format.
+    """Reads the rows of a table. Each row comes with its file and its line or row number, for errors.
 
-    Each item of `needed` lists the possible names of one column. All rows contain the first of these names that is a
-    column of the file. Only rows for which `is_kept` is true are checked and returned. A text file has only the column
-    `text`. Unless `strict` is true, CSV files may be in Latin-1
-    instead of UTF-8.
+    The suffix determines the format. Each item of `needed` lists the possible names of one required column. If the file
+    has several of these columns, only the first name in the list is required, and all rows must have this column. Only
+    rows for which `is_kept` is true are checked and returned. A text file has only the column `text`. Unless `strict`
+    is true, CSV files may be in Latin-1 instead of UTF-8.
     """
     inner = path.with_suffix("") if path.suffix in _COMPRESSIONS else path
     suffix = inner.suffix.lower()

@@ -247,10 +247,10 @@ def _draw_negative(
 
 
 def encode_questions(questions: Sequence[SlotValue], loaded: LoadedTokenizer) -> list[dict[str, list[int]]]:
-    """Encodes the system's words, the user's words, and the slot with its domain and value, each after a line break.
+    """Encodes each question as three lines: the system's words, the user's words, and the slot with its value.
 
-    If a question is too long, its beginning is cut, but never the slot and the value. There are no special tokens, so
-    the last token belongs to the value.
+    The slot is written with its domain. The beginning of a long question is cut, but the slot and the value are never
+    cut. There are no special tokens, so the last token belongs to the value.
     """
     contexts = [f"{question.turn.system}\n{question.turn.user}" for question in questions]
     endings = [f"\n{question.slot.replace('-', ' ', 1)} {question.value}" for question in questions]

@@ -57,7 +57,7 @@ class ReplyArguments(_OfMeasure):
         None, "Your own anchors: a file or a Hub dataset of prompts, which may have slots and the column reply."
     )
     leave_out: str | None = option(
-        None, "Exclude the descriptors of this config, and all that share a stem with them, as unseen ones."
+        None, "Exclude this config's descriptors, and all that share a stem with them, so that they stay unseen."
     )
     num_replies: int = option(480, "The number of groups of prompts. The model replies to one prompt of each group.")
     num_contexts: int = option(4, "The number of prompts in a group. They differ only in the descriptor.")

@@ -31,7 +31,7 @@ _classifiers: dict[str, str] = {}  # the arguments of `load_classifiers`
 
 
 class Kept(NamedTuple):
-    """An answer, from which a figure is computed. `number` is the place of the prompt among all prompts."""
+    """An answer, from which a figure is computed. `number` is the index of the prompt among all prompts."""
 
     figure: str
     kind: str

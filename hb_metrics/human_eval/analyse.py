@@ -245,8 +245,9 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> Estimat
     number of independent ratings that would be as uncertain. There is none if there are too few raters or pairs, or if
     a few of them account for most of the ratings.
 
-    If nearly all ratings are wins, raters do not seem to differ, although others may always choose the other run. So
-    one more loss is imagined, of a rater or pair that always loses. It matters less, the more losses there are.
+    If nearly all ratings prefer one run, raters hardly seem to differ, although further raters may always prefer the
+    other run. One more rating for that run is therefore imagined, as if a rater always preferred it, or as if a pair
+    always did. The more actual ratings prefer that run, the less the imagined rating matters.
     """
     number, value = len(wins), float(np.mean(wins))
     for name, groups, least in (("rater", raters, MIN_RATERS), ("pair", pairs, MIN_PAIRS)):

@@ -60,7 +60,7 @@ class Mark(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """One of many small points. `row` is its place among the chart's names, and `up` is in rows."""
+    """One of many small points. `row` is the index of its name in the chart, and `up` is in rows."""
 
     value: float
     row: int

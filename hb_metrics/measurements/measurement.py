@@ -2,8 +2,8 @@
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file. It is listed in
 `MEASUREMENTS`, and its results in `Results`. Its `plan` prepares to ask the model and write tables. A measurement that
-only reads the tables of others needs none. Its `parts` need no model: they compute results from the tables, and show
-them. Both are imported only when needed, because a plan imports torch.
+only reads other measurements' tables needs no plan. Its `parts` need no model: they compute results from the tables,
+and show them. Both are imported only when needed, because a plan imports torch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -144,7 +144,7 @@ class Measurement:
             `MEASUREMENTS`.
         tasks: The names of the measurement's figures in the Hub's evaluation results (`Figure.task`).
         gates: The names of other figures to which `--fail_above` can apply (`Figure.gate`).
-        paired: The names in `--no_worse_than` of the whole run's figures that are no shares and whose changes between
+        paired: The names in `--no_worse_than` of the whole run's figures that are not shares and whose changes between
             runs have intervals.
         paired_shares: The names of such figures that are shares.
     """

@@ -59,8 +59,9 @@ def ratio_agreement(size: float, product: float, *samples: Sample) -> Estimate:
 def own_products(rows: np.ndarray, axes: np.ndarray, times: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns each term's effect, its contribution to P_aa, and the factor of products for its axis: [terms] each.
 
-    An effect is the mean of a column minus that of its axis, and an axis with one term has none. The sampling variance
-    of an effect is that of a mean of the rows, multiplied by `times`: [rows, terms], NaN if missing.
+    An effect is the mean of a column minus the mean of its axis. A term that is alone on its axis has no effect.
+    An effect's sampling variance is the variance of a mean of the rows, multiplied by `times`: [rows, terms], NaN if
+    missing.
     """
     _, codes, counts = np.unique(axes, return_inverse=True, return_counts=True)
     factors = np.divide(counts, counts - 1, out=np.zeros(len(counts)), where=counts > 1)[codes]

@@ -173,8 +173,8 @@ def kl_matrix(
     group b. Labels that no group has are ignored.
 
     Returns:
-        The divergences by a and b, and `None`. If a group has no label, or if only some groups have a certain label and
-        there is no `smoothing`, returns `None` and the reason instead.
+        The divergences by a and b, and `None`. If a divergence cannot be computed, returns `None` and the reason
+        instead: a group has no label, or only some groups have a certain label and there is no `smoothing`.
     """
     table = np.array([list(row.values()) for row in counts.values()], dtype=float)
     for group, row in zip(counts, table, strict=True):

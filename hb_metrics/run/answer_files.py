@@ -2,8 +2,8 @@
 
 The answers may come from any model or from people. A file's suffix determines its format: Parquet, JSON lines or CSV.
 Unknown columns are ignored, so you can add a column of answers to a file of exported prompts. If the file has the
-column `wanted` of exported prompts, rows for the other kind of answer are ignored, too. Errors state the place of the
-invalid row.
+column `wanted` of exported prompts, rows for the other kind of answer are ignored, too. Errors state the file and
+the line of the invalid row.
 """
 
 from collections import Counter

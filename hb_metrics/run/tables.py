@@ -227,8 +227,8 @@ def _read_table(path: Path, needed: Sequence[str], *, only_needed: bool) -> pa.T
         values = pc.list_flatten(rows).to_numpy()
         if rows.null_count or not ((values >= 0) & (values <= 1)).all():
             raise ValueError(
-                f"'{path}' was changed or damaged: all rows of the column '{PROBABILITIES}' must have the same number "
-                "of probabilities from 0 to 1; measure again in a new folder"
+                f"'{path}' was changed or damaged: the column '{PROBABILITIES}' lacks a value, or contains a "
+                "number outside the range from 0 to 1; measure again in a new folder"
             )
     for name in table.column_names:
         numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]

@@ -40,8 +40,8 @@ MIN_REPLIES_OF_MEAN = 30
 # For other terms and templates: the minimum effective number of terms minus that of axes, and the minimum of templates.
 MIN_FREEDOM = 15
 MIN_TEMPLATES = 4
-# The influences of terms on squares or products of their effects have heavier tails than the effects, and a sample
-# shows even less of them. The degrees of freedom are multiplied by this number.
+# If a figure consists of squares or products of effects, the influences of terms have heavier tails than the effects,
+# and a sample shows too little of these tails. The degrees of freedom are therefore multiplied by this number.
 OF_SQUARES = 0.7
 
 
@@ -113,8 +113,8 @@ def crossed(influences: np.ndarray, first: np.ndarray, second: np.ndarray) -> Un
 
     `first` and `second` [units] contain the clusters' names. Let V_cells be the variance if pairs of clusters are
     independent. A kind of cluster adds the excess of its variance over V_cells (Cameron, Gelbach and Miller, 2011), and
-    of its third moment over that of the pairs. Without an excess, nothing shows that its clusters differ, so it adds
-    nothing.
+    the excess of its third moment over the pairs' third moment. Without an excess, nothing shows that its clusters
+    differ, so it adds nothing.
     """
     cells = np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1].ravel()
     of_cells, *kinds = (_clustered(influences, clusters) for clusters in (cells, first, second))

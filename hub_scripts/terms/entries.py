@@ -129,10 +129,10 @@ def read_folder(folder: Path) -> list[Entry]:
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, list[Entry]]:
-    """Returns the name and the entries of another folder, or of a git revision.
+    """Returns the name and the entries of the vocabulary to compare with, which is in a folder or a git revision.
 
-    By default, this is the commit at which the current branch leaves the main branch. Without git, it is the newest
-    frozen version for the next version, and nothing for a user's own vocabulary.
+    By default, the revision is the commit at which the current branch leaves the main branch. Without git, the next
+    version is compared with the newest frozen version, and a user's own vocabulary with an empty one.
     """
     if against is None:
         for branch in _BRANCHES:

@@ -41,8 +41,8 @@ class ExemplarSet(NamedTuple):
     """The training files of an embedded classifier, and the training settings.
 
     Attributes:
-        folder: The folder with the file of exemplars, to which the discriminant is fitted, the file of further example
-            lines, to which the temperature is fitted, and the fitted discriminant.
+        folder: The folder with exemplars.yaml, calibration.yaml and the fitted discriminant. The discriminant is fitted
+            to the exemplars, and then its temperature to the calibration lines.
         shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
     """
 

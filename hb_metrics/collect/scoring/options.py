@@ -1,7 +1,8 @@
 """Computes the probability of each option as a model's answer to a prompt.
 
-The probability of an option is that of its text at the beginning of the reply, token by token, in the forms in which
-models write it ("yes" and "Yes"). Nothing is sampled. Prompts that begin alike share their computation on prefix trees.
+The probability of an option is the probability that the reply begins with its text, in one of the forms in which models
+write it ("yes" and "Yes"). It is computed token by token, and nothing is sampled. Prompts that begin alike share their
+computation on prefix trees.
 """
 
 from collections.abc import Sequence

@@ -134,9 +134,10 @@ def grow_tree(sequences: list[Sequence[int]]) -> PrefixTree:
 def on_trees(
     plan: ScoringPlan, model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: np.ndarray
 ) -> ScoringPlan:
-    """Returns a plan for scoring the same sequences on prefix trees, or the given plan with the reason against trees.
+    """Returns a plan that scores the same sequences on prefix trees.
 
-    The first `num_read` [sequences] tokens of a sequence are not scored.
+    If the model or the texts do not suit prefix trees, returns the given plan with the reason. The first `num_read`
+    [sequences] tokens of a sequence are not scored.
     """
 
     def score(rows: list[int]) -> np.ndarray:

@@ -76,7 +76,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def answered_in_both(before: pa.Table, after: pa.Table) -> list[pa.Table]:
-    """Removes the values of prompts to which the other run has no reply, because means would be of other prompts."""
+    """Removes the values of prompts without a reply in the other run, so that both means are over the same prompts."""
     tables = []
     for table, other in ((before, after), (after, before)):
         for name in ("divergence", "taken_up"):

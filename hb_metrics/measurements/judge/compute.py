@@ -59,9 +59,9 @@ def compute(run: Run) -> dict[str, Judged]:
 
 
 def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> RatedReplies | None:
-    """Returns the replies with a single likeliest label, flagged if it is the rubric's counted label, if there is one.
+    """Returns the replies with a single likeliest label, and flags the replies with the rubric's counted label.
 
-    `probabilities` are those of `judged_results`.
+    Returns `None` if the rubric counts no label. `judged_results` explains `probabilities`.
     """
     if rubric.figure is None:
         return None

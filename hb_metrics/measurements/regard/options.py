@@ -12,8 +12,8 @@ class RegardOptions:
     regard_groups: list[str] | None = option(
         None,
         "The groups of people in the prompts: a YAML file with groups and pairs, or terms with a noun, e.g. "
-        "'able-bodied person' 'Deaf person'. Two groups without pairs are a pair, and the first one is the advantaged "
-        "group. Default: the paper's six groups in three pairs.",
+        "'able-bodied person' 'Deaf person'. If you pass two groups without pairs, they form a pair, and the "
+        "first group is the advantaged one. Default: the paper's six groups in three pairs.",
     )
     regard_continuations: int = option(
         6,
