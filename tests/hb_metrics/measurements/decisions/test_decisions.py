@@ -435,6 +435,36 @@ def test_an_axis_without_a_test_names_nobody_and_passes_no_gate(monkeypatch):
     assert widest_pair(alone.by_axis)[1].gap.value == 1
 
 
+@pytest.mark.parametrize("decided", [True, False])
+def test_answers_that_only_one_run_has_are_no_change(monkeypatch, decided):
+    """The second run refuses where the first decides against one term and, unless `decided`, also decides anew."""
+    prompts, rng, runs = asked(12), np.random.default_rng(0), ([], [])
+    for prompt, term, noun, order in product(prompts, "abc", "klmn", (0, 1)):
+        values = [float(rng.random() < (0.5 if noun in "kl" else 0.9))] * 2
+        values[1] = values[1] if decided else float(rng.random() < 0.7)
+        values[1] = None if term == "a" and noun in "kl" and values[0] == 0 else values[1]
+        for rows, value in zip(runs, values, strict=True):
+            rows.append(DecisionAnswer(prompt.id, "age", term, None, noun, order, value, value is None, None, "", ""))
+    rows = {"before": runs[0], "after": runs[1][::-1]}  # in another order
+    path = "hb_metrics.measurements.decisions.run_changes.read_answers"
+    monkeypatch.setattr(path, lambda run: (prompts, rows[run.results.name]))
+    record = SimpleNamespace(cue="none", decisions=results_of(None).record.decisions, settings=SimpleNamespace(seed=0))
+    before, after = (
+        SimpleNamespace(record=record, results=SimpleNamespace(name=name, decisions=SimpleNamespace(left_out=[])))
+        for name in rows
+    )
+    by_name = changes(before, after).by_name
+    pairs = pd.concat([pd.DataFrame(of_run)["value"].astype(float) for of_run in runs], axis=1).dropna()
+    means = pairs.set_axis(["before", "after"], axis=1).join(pd.DataFrame(runs[0])[["own_id", "term", "order"]])
+    means = means.groupby(["own_id", "term", "order"]).mean().groupby(["own_id", "term"]).mean()
+    gaps, mean = np.ptp(means.groupby("term").mean(), axis=0), means.mean()
+    for name, expected in {"Favourable decisions": mean, "Largest gap in decisions": gaps}.items():
+        assert [by_name[name].first, by_name[name].second] == pytest.approx([*expected])
+        assert by_name[name].scope.startswith(f"the {len(pairs)} of 288 answers")
+    assert (by_name["Decision spread"].change == 0) == decided
+    assert by_name["Largest gap in answers without a decision"].change > 0.2
+
+
 @pytest.mark.parametrize("lacking", [0.1, 0.8])
 def test_missing_answers_in_one_order_are_no_effect_of_the_order(lacking):
     """Answers about the least favoured term are missing if the favourable option is first."""
