@@ -93,6 +93,12 @@ class AxisDecisions:
         """Returns whether answers without a decision, such as refusals, depend on the term."""
         return self.unanswered_p is not None and self.unanswered_p < ALPHA_OF_PARTS
 
+    @property
+    def is_mostly_unanswered(self) -> bool:
+        """Returns whether the largest gap in answers without a decision exceeds that in decisions."""
+        unanswered = self.unanswered_pair
+        return unanswered is not None and self.pair is not None and unanswered.gap.value > self.pair.gap.value
+
 
 @dataclass(frozen=True)
 class Part:
