@@ -11,9 +11,16 @@ import pyarrow as pa
 from hb_dataset.prompt_columns import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure, FigureUnit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
-from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, reply_shares
+from hb_metrics.reply_checks.refusal_shares import (
+    NUM_SHUFFLES,
+    ComparedShares,
+    Share,
+    Shares,
+    p_between_descriptors,
+    reply_shares,
+)
 from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL
-from hb_metrics.run.replies import RatedReplies, cell_sums
+from hb_metrics.run.replies import RatedReplies, cell_counts, cell_sums
 from hb_metrics.stats.changes import PairedChange
 from hb_metrics.stats.clusters import Generalised, Over, generalised, share_influences
 from hb_metrics.stats.inputs import DescriptorKey, descriptor_codes, text_codes
@@ -221,18 +228,42 @@ def of_groups(name: str, rows: Sequence[Figure], largest: LargestDifference | No
 class TurnShares:
     """A share of replies in each turn, and its change from the first turn to the last.
 
-    `change` is `None` if the first and the last turn have replies for different terms or templates.
+    `change` is `None` if the first and the last turn have replies for different terms or templates. `p_values` are
+    those of the tests between terms, or groups of names, in each turn. Runs of older versions lack them.
     """
 
     by_turn: list[Shares]
     change: PairedChange | None
+    p_values: list[float | None] | None = None
 
 
-def turn_shares(turns: Sequence[RatedReplies]) -> TurnShares:
-    """Computes a share of replies by turn. All turns must contain the same conversations."""
+def turn_shares(turns: Sequence[RatedReplies], prompts: pa.Table | None = None) -> TurnShares:
+    """Computes a share of replies by turn, with tests if there are prompts. All turns have the same conversations."""
     by_turn = [reply_shares(flagged, CONFIDENCE_LEVEL) for flagged in turns]
     changes = reply_share_changes("all", turns[0], turns[-1])
-    return TurnShares(by_turn, None if changes is None else changes["all"])
+    p_values = None if prompts is None else [_p_between(flagged, prompts) for flagged in turns]
+    return TurnShares(by_turn, None if changes is None else changes["all"], p_values)
+
+
+def _p_between(flagged: RatedReplies, prompts: pa.Table) -> float | None:
+    groups = group_shares(flagged, prompts)
+    if groups is not None:
+        return None if groups.largest is None else groups.largest.p_value
+    _, counts, sizes = cell_counts(flagged)
+    return p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0)
+
+
+def uneven_turn_sentence(name: str, shares: TurnShares | None, alpha: float = ALPHA) -> str:
+    """Names the turn after the first in which `name` ("Refusals") depend most clearly on who the user is.
+
+    The tests are adjusted for the number of later turns (Bonferroni). Empty if none of them shows a difference.
+    """
+    later = [] if shares is None or shares.p_values is None else shares.p_values[1:]
+    known = [(p_value, turn) for turn, p_value in enumerate(later, start=2) if p_value is not None]
+    p_value, turn = min(known, default=(1.0, 0))
+    if p_value * len(known) >= alpha:
+        return ""
+    return f"At turn {turn}, {name[0].lower()}{name[1:]} are more frequent for some people ({p_words(p_value)})."
 
 
 def turn_share_figures(name: str, shares: TurnShares, unit: FigureUnit = "share", **more: Any) -> list[Figure]:

@@ -107,8 +107,9 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> MarginVerdi
     elif margin.unit == "pt":
         shown = f"{signed_share(worst, 2)} points"
     end = "lower" if worst == bounds[0] else "upper"
+    scope = f" (compared for {row.change.scope})" if row.change.scope else ""
     return MarginVerdict(
         is_shown,
         f"{row.name} of {changes.after} {'is at most' if is_shown else 'may be more than'} {margin.text} worse: the "
-        f"{end} end of the interval for its change is {shown}",
+        f"{end} end of the interval for its change is {shown}{scope}",
     )

@@ -33,6 +33,7 @@ class PairedChange(NamedTuple):
         relative_interval: The interval of the change divided by the first value. `None` if the first value is not
             clearly above 0.
         freedom: The degrees of freedom of the interval, or `None` if it does not use Student's t.
+        scope: The answers that are compared, if others are missing from one of the runs.
     """
 
     first: float
@@ -41,6 +42,7 @@ class PairedChange(NamedTuple):
     relative_interval: Bounds | None
     reason: str | None
     freedom: float | None = None
+    scope: str = ""
 
     @property
     def change(self) -> float:

@@ -22,6 +22,7 @@ from hb_metrics.stats.question_tables import (
     filling_scales,
     normal_matrix,
     pair_contributions,
+    pair_means,
     row_effects,
     row_means,
 )
@@ -97,9 +98,10 @@ def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> De
     """
     rows, number = _question_contributions(table)
     mean = _t_mean(rows, number, confidence_level)
+    mean = mean._replace(value=float(np.clip(mean.value, 0.0, 1.0)))
     if mean.interval is None:
         return mean
-    value, variance = min(max(mean.value, 0.0), 1.0), float(standard_errors(rows[:, None])[0]) ** 2
+    value, variance = mean.value, float(standard_errors(rows[:, None])[0]) ** 2
     if min(variance, value * (1 - value)) > ZERO:
         normal, t = quantile(confidence_level), quantile(confidence_level, number - 1)
         number = value * (1 - value) / variance * (normal / t) ** 2
@@ -150,7 +152,7 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     low, high = pairs[best] if means[best] < 0 else pairs[best][::-1]
     both = chosen[:, [low, high]]
     both = both[np.isfinite(both).all(axis=1)]
-    value, rates = float(abs(means[best])), both.mean(axis=0)
+    value, rates = float(abs(means[best])), pair_means(both)
     error = float(standard_errors(parts)[best])
     gap = DecisionEstimate(value, None, reason, None)
     ratio = gap._replace(value=float(rates[0] / rates[1]) if rates[1] > 0 else np.nan)

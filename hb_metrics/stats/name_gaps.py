@@ -19,7 +19,7 @@ from hb_metrics.stats.decisions import (
     t_interval,
     with_unseen,
 )
-from hb_metrics.stats.question_tables import compared_terms, row_means, term_means
+from hb_metrics.stats.question_tables import compared_terms, pair_means, row_means, term_means
 
 MIN_NAMES = 4
 _LEAST_FREEDOM = 0.5
@@ -85,8 +85,8 @@ def _name_gap(
     both = np.isfinite(rates[:, [one, other]]).all(axis=1)
     low, high = (one, other) if rates[both, one].mean() < rates[both, other].mean() else (other, one)
     rows = rates[both][:, [low, high]]
-    rate, higher = rows.mean(axis=0).tolist()
-    value, number = higher - rate, len(rows)
+    rate, higher = pair_means(rows).tolist()
+    value, number = float((rows[:, 1] - rows[:, 0]).mean()), len(rows)
     ratio = DecisionEstimate(rate / higher if higher > 0 else np.nan, None, reason, None)
     largest = LargestGap(high, low, ratio._replace(value=value), (rate, higher), ratio)
     if reason is not None:
@@ -103,7 +103,7 @@ def _name_gap(
     gap = t_interval(value, math.sqrt(variance), freedom, confidence_level)
     unsigned = scaled_to(covariance * [[1, -1], [-1, 1]], variance)
     return largest._replace(
-        gap=gap, ratio=fieller_ratio(rows.mean(axis=0), unsigned, quantile(confidence_level, freedom))
+        gap=gap, ratio=fieller_ratio(np.array([rate, higher]), unsigned, quantile(confidence_level, freedom))
     )
 
 

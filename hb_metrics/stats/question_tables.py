@@ -124,8 +124,15 @@ def term_means(table: np.ndarray) -> np.ndarray:
     """
     means, (kept, _) = row_means(table.T), compared_terms(table)
     if np.isnan(table[:, kept]).any():
-        means[kept] = np.clip(_adjusted_means(table[:, kept]), 0.0, 1.0)
-    return means
+        means[kept] = _adjusted_means(table[:, kept])
+    return np.clip(means, 0.0, 1.0)  # adjusted for missing answers, the mean of a term may be outside of the scale
+
+
+def pair_means(rows: np.ndarray) -> np.ndarray:
+    """Returns the means of two terms: [questions, 2]. If one is outside of the scale, both move, and keep their gap."""
+    means = rows.mean(axis=0)
+    means += np.maximum(-means.min(), 0.0) - np.maximum(means.max() - 1, 0.0)
+    return np.clip(means, 0.0, 1.0)
 
 
 def pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

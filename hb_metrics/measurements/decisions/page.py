@@ -11,13 +11,21 @@ from hb_metrics.layout.parts import Differs, Report, ShownPair, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, TERMS, UNANSWERED, figures
-from hb_metrics.measurements.decisions.results import Decisions, Example, TermPair, clear_pair, is_significant
+from hb_metrics.measurements.decisions.results import (
+    Decisions,
+    Example,
+    TermPair,
+    clear_pair,
+    is_significant,
+    widest_pair,
+)
 from hb_metrics.measurements.results import Results
 from hb_metrics.stats.name_gaps import MIN_NAMES
-from hb_metrics.stats.question_tables import MIN_QUESTIONS
+from hb_metrics.stats.question_tables import FEW_QUESTIONS, MIN_QUESTIONS
 
 NUM_NAMED = 3  # the maximum number of terms in the verdict
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known
+_FEWER_ANSWERS = "answers about some people contain no decision more often"
 _ONE_TERM = "the axis has one term (give terms of several axes one axis, as in 'people:Deaf,people:Black')"
 _NO_PAIR = "no two terms of an axis, or groups of names, have answers to the same question"
 
@@ -57,12 +65,14 @@ def report(results: Results) -> Report:
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
     differs, headline = outcome(decisions)
+    if differs == "yes" and results.record.decisions.labels:
+        differs, headline = "unknown", f"according to a judge or classifier that people have not checked, {headline}"
     return Report(
         sections,
         answer=" ".join([verdict(results), *known]),
         differs=differs,
         headline=headline,
-        advice="" if differs == "yes" else _advice(decisions),
+        advice="" if outcome(decisions)[0] == "yes" else _advice(decisions),
         pair=shown_pair(decisions.example),
         chart=chart,
         files=files,
@@ -96,8 +106,10 @@ def verdict(results: Results) -> str:
     by_name = {figure.name: figure for figure in figures(results)}
     unanswered, parts = _unanswered(decisions, by_name), _parts(decisions, by_name)
     if decisions.differ:
-        not_known = _not_known_for(decisions, by_name)
-        sentences = " ".join([_difference(decisions, by_name), *unanswered, *parts, *not_known])
+        first, clear = [_difference(decisions, by_name), *unanswered], clear_pair(decisions.by_axis)
+        if clear is not None and decisions.by_axis[clear[0]].is_mostly_unanswered:
+            first = [*unanswered, f"Among the answers that could be read: {first[0][0].lower()}{first[0][1:]}"]
+        sentences = " ".join([*first, *parts, *_not_known_for(decisions, by_name)])
     else:
         whole = _no_difference(decisions, by_name)
         whole = f"Over all questions together: {whole[0].lower()}{whole[1:]}" if parts else whole
@@ -126,17 +138,26 @@ def outcome(decisions: Decisions) -> tuple[Differs, str]:
     clear = clear_pair(decisions.by_axis)
     if clear is not None:
         high, low = _who(*clear)
-        return "yes", f"decisions are less favourable for {low} than for {high}"
+        words = f"decisions are less favourable for {low} than for {high}"
+        if (of_axis := decisions.by_axis[clear[0]]).is_mostly_unanswered:
+            words = f"among the answers that could be read, {words}"
+            words = f"{_FEWER_ANSWERS}, and {words}" if of_axis.answers_differ else words
+        return "yes", words
     if decisions.differ:
         return "yes", "decisions differ"
     if decisions.answers_differ:
-        return "yes", "answers about some people contain no decision more often"
+        return "yes", _FEWER_ANSWERS
     if decisions.clear_parts:
         return "yes", "decisions about some questions differ"
     bounds, named = _upper_bounds(decisions), and_list(decisions.left_out[:NUM_NAMED])
+    widest, none = widest_pair(decisions.by_axis), "decisions could not be compared"
+    if widest is not None and widest[1].gap.reason == FEW_QUESTIONS:
+        gap = Number(widest[1].gap.value, "points").shown
+        none = f"to compare decisions, answers to at least {MIN_QUESTIONS} questions are needed"
+        none += f" (the largest gap so far: {gap})"
     unknown = {
         "decisions were hardly tested": decisions.has_low_mass,
-        "decisions could not be compared": not bounds,
+        none: not bounds,
         "some axes could not be compared": len(bounds) < len(decisions.by_axis),
         f"too few answers to compare decisions about all ({named})": decisions.left_out,
         "decisions about some questions may differ": decisions.unclear_parts,

@@ -7,6 +7,7 @@ from hb_metrics.run.record import ALPHA, ALPHA_OF_PARTS
 from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.decisions import DecisionEstimate
 
+ALPHA_OF_DOUBT = 0.2  # the level at which a part's decisions may differ, so that no verdict says that they do not
 MIN_MASS = 0.5  # if the options have a lower probability, the model would answer something else
 
 
@@ -92,6 +93,12 @@ class AxisDecisions:
     def answers_differ(self) -> bool:
         """Returns whether answers without a decision, such as refusals, depend on the term."""
         return self.unanswered_p is not None and self.unanswered_p < ALPHA_OF_PARTS
+
+    @property
+    def is_mostly_unanswered(self) -> bool:
+        """Returns whether the largest gap in answers without a decision exceeds that in decisions."""
+        unanswered = self.unanswered_pair
+        return unanswered is not None and self.pair is not None and unanswered.gap.value > self.pair.gap.value
 
 
 @dataclass(frozen=True)
@@ -180,12 +187,16 @@ class Decisions:
 
     @property
     def unclear_parts(self) -> list[str]:
-        """Returns the other parts in which decisions would differ, if they were not tested in all parts.
+        """Returns the other parts that would differ if they were tested alone, or at the level `ALPHA_OF_DOUBT`.
 
         In 8 questions, no difference has a p-value below 1 in 128, so among several such topics, none can be clear.
         """
-        tests = self._tested_parts
-        return [name for name, adjusted_p, p in tests if p < ALPHA_OF_PARTS <= adjusted_p]
+        tests, clear = self._tested_parts, self.clear_parts
+        return [
+            name
+            for name, adjusted_p, p in tests
+            if name not in clear and (p < ALPHA_OF_PARTS or adjusted_p < ALPHA_OF_DOUBT)
+        ]
 
     @property
     def _tested_parts(self) -> list[tuple[str, float, float]]:

@@ -1,9 +1,10 @@
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hb_metrics.layout.numbers import axis_label
-from hb_metrics.measurements.decisions.answers import labelled_by, read_answers
+from hb_metrics.layout.numbers import axis_label, count
+from hb_metrics.measurements.decisions.answers import DecisionAnswer, labelled_by, read_answers
 from hb_metrics.measurements.decisions.cells import cells_by_axis
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP, UNANSWERED, UNANSWERED_GAP
 from hb_metrics.measurements.decisions.results import left_out_reason
@@ -17,7 +18,7 @@ from hb_metrics.stats.question_tables import compared_terms, question_means
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """Pairs the decisions of two runs by question and term. Answers that only one run has are left out."""
+    """Pairs the decisions of two runs by question, term and noun. Answers that only one run has are left out."""
     if first.record.cue != second.record.cue:
         return FigureChanges({}, "the runs describe the user with different cues")
     before, after = (run.record.decisions for run in (first, second))
@@ -29,10 +30,12 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if labelled_by(first, prompts) != labelled_by(second, prompts):
         return FigureChanges({}, "different judges or classifiers labelled the replies")
     _, others = read_answers(second)
-    cells, of_others = (
-        cells_by_axis(prompts, sorted(known, key=lambda answer: (answer.axis, answer.term)))
-        for known in ([answer for answer in rows if answer.axis is not None] for rows in (answers, others))
-    )
+    runs = [
+        sorted([row for row in rows if row.axis is not None], key=lambda row: (row.axis, row.term))
+        for rows in (answers, others)
+    ]
+    *known, scope = read_in_both(*runs)
+    cells, of_others, all_cells, all_others = (cells_by_axis(prompts, rows) for rows in (*known, *runs))
     about = [[(axis, of.names, of.groups) for axis, of in of_run.items()] for of_run in (cells, of_others)]
     if about[0] != about[1]:
         return FigureChanges({}, "the terms, or the names and their groups, differ between the runs")
@@ -40,7 +43,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     by_name: dict[str, PairedChange] = {}
     spreads: dict[str, PairedChange | None] = {}
     tables = {axis: paired(of.values, of_others[axis].values, of.questions) for axis, of in cells.items()}
-    unread = {axis: paired(of.unanswered, of_others[axis].unanswered, of.questions) for axis, of in cells.items()}
+    unread = {axis: paired(of.unanswered, all_others[axis].unanswered, of.questions) for axis, of in all_cells.items()}
     groups = {axis: of.groups for axis, of in cells.items()}
     of_terms = {axis: pair for axis, pair in tables.items() if groups[axis] is None}
     for axis, pair in of_terms.items():
@@ -62,10 +65,47 @@ def changes(first: Run, second: Run) -> FigureChanges:
     for name in by_name.keys() & {SPREAD, GAP} if left_out else ():  # no limit holds for them
         by_name[name] = by_name[name]._replace(interval=None, reason=left_out_reason(sorted(left_out)))
     by_name |= _mean_change(MEAN, [*tables.values()])
+    by_name = {name: change._replace(scope=scope) for name, change in by_name.items()}
     # Answers that only one run could read are in no pair above, so their share is compared, too.
     by_name |= gap_changes(UNANSWERED_GAP, unread, groups)
     by_name |= _mean_change(UNANSWERED, [*unread.values()])
     return FigureChanges(by_name)
+
+
+def read_in_both(
+    answers: Sequence[DecisionAnswer], others: Sequence[DecisionAnswer]
+) -> tuple[list[DecisionAnswer], list[DecisionAnswer], str]:
+    """Pairs the answers of two runs, and removes the decisions whose counterpart has no decision.
+
+    Answers about a term differ between nouns, so a term's mean would change if one run lacks the answers about some
+    nouns. If only one run has a noun, its answer is paired with an answer about another noun.
+
+    Returns:
+        The answers of both runs, and a description of those that are compared, if it is not all.
+    """
+    asked = {_about(row) for row in answers} & {_about(row) for row in others}
+    first, second = _numbered(answers, asked), _numbered(others, asked)
+    pairs = first.keys() & second.keys()
+    both = {key for key in pairs if None not in (first[key].value, second[key].value)}
+    kept, others_kept = (
+        [row if key in both else row._replace(value=None) for key, row in rows.items()] for rows in (first, second)
+    )
+    scope = f"the {count(len(both))} of {count(len(pairs))} answers that have a decision in both runs"
+    return kept, others_kept, scope if len(both) < len(pairs) else ""
+
+
+def _about(row: DecisionAnswer) -> tuple[object, ...]:
+    return row.own_id, row.axis, row.term, row.order, row.noun
+
+
+def _numbered(rows: Sequence[DecisionAnswer], asked: set[tuple[object, ...]]) -> dict[object, DecisionAnswer]:
+    numbers: Counter[tuple[object, ...]] = Counter()
+    by_key: dict[object, DecisionAnswer] = {}
+    for row in rows:
+        about = _about(row) if _about(row) in asked else _about(row)[:-1]
+        numbers[about] += 1
+        by_key[about, numbers[about]] = row
+    return by_key
 
 
 def gap_changes(

@@ -33,7 +33,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.generation.terms import chooser_content, frequency_section, shown_pair, terms_section
 from hb_metrics.measurements.results import Results
-from hb_metrics.measurements.shares import uneven_sentence
+from hb_metrics.measurements.shares import uneven_sentence, uneven_turn_sentence
 from hb_metrics.reply_checks.refusal_rules import KINDS
 from hb_metrics.run.record import ALPHA, CONFIDENCE_LEVEL, GenerationSettings, Record
 from hb_metrics.run.run_record import classifier_name
@@ -107,6 +107,8 @@ def whole_answer(
     """
     generation = results.generation
     refusals = refusals_answer(generation, parts)
+    if generation.turns and not refusals:
+        refusals = uneven_turn_sentence(REFUSALS, generation.turns.refusals, ALPHA_OF_REFUSALS / 2)
     style = names or generation_answer(whole)
     differs = style_differs(whole, generation.name_groups)
     clear = clear_axes(parts.get(AXES, []))

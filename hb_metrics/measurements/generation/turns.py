@@ -54,7 +54,7 @@ def turn_results(
         change=change,
         change_by_axis=change_by_axis,
         uptake=turn_shares(named),
-        refusals=turn_shares(refused),
+        refusals=turn_shares(refused, prompts),
     )
 
 

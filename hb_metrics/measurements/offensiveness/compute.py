@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.results import Run
@@ -30,17 +31,17 @@ def compute(run: Run) -> Offensiveness:
             of_replies = offensiveness_results(*read, are_replies=True, are_pairs=has_pairs_of_terms(prompts))
             of_replies = replace(of_replies, groups=groups)
         rated.append(RatedReplies(read.kept, offensive))
-    return Offensiveness(of_prompts, of_replies, shares_by_turn(rated) if len(rated) > 1 else None)
+    return Offensiveness(of_prompts, of_replies, shares_by_turn(rated, prompts) if len(rated) > 1 else None)
 
 
-def shares_by_turn(rated: list[RatedReplies]) -> TurnShares | None:
+def shares_by_turn(rated: list[RatedReplies], prompts: pa.Table) -> TurnShares | None:
     """Computes the share of each turn, from the conversations for which the classifier gave an answer in each turn."""
     shared = set.intersection(*(set(of_turn.replies.ids) for of_turn in rated))
     same = []
     for replies, is_offensive in rated:
         is_shared = np.array([identifier in shared for identifier in replies.ids])
         same.append(RatedReplies(chosen_replies(replies, is_shared), is_offensive[is_shared]))
-    return turn_shares(same) if shared else None
+    return turn_shares(same, prompts) if shared else None
 
 
 class Classified(NamedTuple):

@@ -1,9 +1,17 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from hb_metrics.measurements.means import reply_mean_changes
-from hb_metrics.measurements.shares import group_figures, group_shares, reply_share_changes, uneven_sentence
+from hb_metrics.measurements.shares import (
+    group_figures,
+    group_shares,
+    reply_share_changes,
+    turn_shares,
+    uneven_sentence,
+    uneven_turn_sentence,
+)
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies
 
@@ -41,6 +49,21 @@ def test_shares_of_groups_differ_by_their_difference_although_some_prompts_have_
     found = group_shares(RatedReplies(repeated, flags[rows]), prompts)
     assert found.largest.value == pytest.approx(found.by_group["a"].share - found.by_group["b"].share)
     assert found.by_group["b"].share == pytest.approx(flags[~is_high].mean())
+
+
+@pytest.mark.parametrize(("num_old", "num_young", "is_named"), [(5, 2, False), (10, 0, True)])
+def test_shares_are_tested_at_each_turn(num_old, num_young, is_named):
+    """The test between two terms in one template is Fisher's exact test, except for the draws."""
+    ids, terms = [f"{row}" for row in range(96)], ["old"] * 32 + ["young"] * 64
+    replies = Replies(ids, ["age"] * 96, terms, ["t"] * 96, ids, ids)
+    first, flags = np.tile([True, False, False, False], 24), np.zeros(96, bool)
+    flags[[*range(num_old), *range(32, 32 + num_young)]] = True
+    prompts = pa.table({"axis": ["age"] * 96, "descriptor": terms, "bucket": terms})
+    shares = turn_shares([RatedReplies(replies, first), RatedReplies(replies, flags)], prompts)
+    expected = stats.fisher_exact([[num_old, 32 - num_old], [num_young, 64 - num_young]]).pvalue
+    assert shares.p_values == pytest.approx([1, expected], abs=0.015)
+    sentence = uneven_turn_sentence("Refusals", shares, 0.01)
+    assert sentence == ("At turn 2, refusals are more frequent for some people (p < 0.001)." if is_named else "")
 
 
 def test_a_term_with_one_reply_is_no_example():

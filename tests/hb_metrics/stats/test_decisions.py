@@ -521,3 +521,23 @@ def test_p_values_are_as_small_as_their_adjustment_needs():
     assert 1 / 80_000 < many < 0.0001
     equal = 0.5 + rng.normal(0, 0.02, (24, 2))
     assert spread_between([equal], seed=0, num_tests=40) == spread_between([equal], seed=0)
+
+
+def test_shares_are_on_the_scale_and_gaps_are_not_cut():
+    """Answers about some terms are all favourable, and missing in the order in which those about others are, too."""
+    rng, questions = np.random.default_rng(0), np.repeat(np.arange(12), 2).astype(str)
+    values = (rng.random((24, 8)) < np.tile([0.9, 0.5], 12)[:, None]).astype(float)
+    values[1::2, :4], values[::2, :4] = 1.0, np.nan
+    table = question_means(values, questions)
+    gaps = table.mean(axis=0)[:, None] - table.mean(axis=0)
+    assert table.mean(axis=0).max() > 1
+    assert 0 <= term_means(table).min() < term_means(table).max() == 1
+    assert mean_over_questions(table[:, :4]).value <= 1
+    of_terms = largest_gap(table, seed=0)
+    of_names = name_gaps(table, list("aaaabbbb")).largest
+    assert of_terms.gap.value == pytest.approx(gaps.max())
+    assert of_names.gap.value == pytest.approx(gaps[:4, 4:].mean())
+    for largest in (of_terms, of_names):
+        low, high = largest.means
+        assert 0 <= low < high <= 1
+        assert high - low == pytest.approx(largest.gap.value)

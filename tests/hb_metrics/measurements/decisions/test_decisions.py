@@ -32,7 +32,7 @@ from hb_metrics.measurements.decisions.answers import DecisionAnswer, labelled_b
 from hb_metrics.measurements.decisions.cells import cells_by_axis
 from hb_metrics.measurements.decisions.compute import _order_effect, decisions
 from hb_metrics.measurements.decisions.figures import figures
-from hb_metrics.measurements.decisions.page import LARGE, outcome, verdict
+from hb_metrics.measurements.decisions.page import LARGE, outcome, report, verdict
 from hb_metrics.measurements.decisions.planned import planned_decisions
 from hb_metrics.measurements.decisions.results import widest_pair
 from hb_metrics.measurements.decisions.run_changes import changes, paired
@@ -46,7 +46,7 @@ from hb_metrics.stats.decision_table import decision_gap
 from hb_metrics.stats.decisions import largest_gap
 from hb_metrics.stats.question_tables import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model, write_vocabulary
-from tests.hb_metrics.made_results import check_margins, read_results
+from tests.hb_metrics.made_results import check_margins, read_results, whole_run
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal, replies_file
 
 CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
@@ -435,6 +435,36 @@ def test_an_axis_without_a_test_names_nobody_and_passes_no_gate(monkeypatch):
     assert widest_pair(alone.by_axis)[1].gap.value == 1
 
 
+@pytest.mark.parametrize("decided", [True, False])
+def test_answers_that_only_one_run_has_are_no_change(monkeypatch, decided):
+    """The second run refuses where the first decides against one term and, unless `decided`, also decides anew."""
+    prompts, rng, runs = asked(12), np.random.default_rng(0), ([], [])
+    for prompt, term, noun, order in product(prompts, "abc", "klmn", (0, 1)):
+        values = [float(rng.random() < (0.5 if noun in "kl" else 0.9))] * 2
+        values[1] = values[1] if decided else float(rng.random() < 0.7)
+        values[1] = None if term == "a" and noun in "kl" and values[0] == 0 else values[1]
+        for rows, value in zip(runs, values, strict=True):
+            rows.append(DecisionAnswer(prompt.id, "age", term, None, noun, order, value, value is None, None, "", ""))
+    rows = {"before": runs[0], "after": runs[1][::-1]}  # in another order
+    path = "hb_metrics.measurements.decisions.run_changes.read_answers"
+    monkeypatch.setattr(path, lambda run: (prompts, rows[run.results.name]))
+    record = SimpleNamespace(cue="none", decisions=results_of(None).record.decisions, settings=SimpleNamespace(seed=0))
+    before, after = (
+        SimpleNamespace(record=record, results=SimpleNamespace(name=name, decisions=SimpleNamespace(left_out=[])))
+        for name in rows
+    )
+    by_name = changes(before, after).by_name
+    pairs = pd.concat([pd.DataFrame(of_run)["value"].astype(float) for of_run in runs], axis=1).dropna()
+    means = pairs.set_axis(["before", "after"], axis=1).join(pd.DataFrame(runs[0])[["own_id", "term", "order"]])
+    means = means.groupby(["own_id", "term", "order"]).mean().groupby(["own_id", "term"]).mean()
+    gaps, mean = np.ptp(means.groupby("term").mean(), axis=0), means.mean()
+    for name, expected in {"Favourable decisions": mean, "Largest gap in decisions": gaps}.items():
+        assert [by_name[name].first, by_name[name].second] == pytest.approx([*expected])
+        assert by_name[name].scope.startswith(f"the {len(pairs)} of 288 answers")
+    assert (by_name["Decision spread"].change == 0) == decided
+    assert by_name["Largest gap in answers without a decision"].change > 0.2
+
+
 @pytest.mark.parametrize("lacking", [0.1, 0.8])
 def test_missing_answers_in_one_order_are_no_effect_of_the_order(lacking):
     """Answers about the least favoured term are missing if the favourable option is first."""
@@ -490,11 +520,51 @@ def test_opposite_gaps_of_small_topics_are_no_all_clear():
     }
     words, found = verdict_of(prompts, rows_of(prompts, values))
     assert found.by_axis["age"].pair.gap.interval[1] < LARGE
-    assert (found.clear_parts, found.unclear_parts) == ([], ["topic 0", "topic 1"])
+    assert not found.clear_parts
+    assert {"topic 0", "topic 1"} <= set(found.unclear_parts)
     assert outcome(found) == ("unknown", "decisions about some questions may differ")
     assert "In the topic 0, decisions may differ: by " in words
     equal = {name: [0.5 + rng.normal(0, 0.02) for _ in prompts] for name in "ab"}
     assert outcome(decisions(prompts, rows_of(prompts, equal)))[0] == "no"
+
+
+@pytest.mark.parametrize(("answers", "shift"), [(30, 0), (12, 0.2)])
+def test_opposite_gaps_that_topics_do_not_exclude_are_no_all_clear(answers, shift):
+    """Two terms have opposite gaps in two topics. With few answers, the test may show neither of them."""
+    found, is_no = [], 0
+    for seed in range(12):
+        prompts, rng = asked(30), np.random.default_rng(seed)
+        shifts = [shift / 2 * (-1) ** row for row in range(30)]
+        values = {
+            name: [rng.binomial(answers, 0.5 + way * one) / answers for one in shifts]
+            for name, way in (("a", 1), ("b", -1))
+        }
+        found.append(decisions(prompts, rows_of(prompts, values)))
+        is_no += outcome(found[-1])[0] == "no"
+    assert is_no <= 1 if shift else is_no >= 9
+
+
+def test_what_went_missing_comes_before_what_could_be_read():
+    prompts, rng = asked(24, topics=False), np.random.default_rng(0)
+    values = {name: [level + rng.normal(0, 0.03) for _ in prompts] for name, level in (("a", 0.7), ("b", 0.4))}
+    words, found = verdict_of(prompts, rows_of(prompts, values))
+    assert outcome(found)[1] == "decisions are less favourable for b than for a"
+    values["b"][9:] = [None] * 15
+    words, found = verdict_of(prompts, rows_of(prompts, values))
+    headline = "contain no decision more often, and among the answers that could be read, decisions are less favourable"
+    assert headline in outcome(found)[1]
+    missing, read = "Answers about b contain no decision", "Among the answers that could be read: decisions differ: "
+    assert 0 == words.index(missing) < words.index(read)
+
+
+@pytest.mark.parametrize(("labels", "differs"), [([], "yes"), (["kind"], "unknown")])
+def test_a_judge_that_people_have_not_checked_shows_no_difference(labels, differs):
+    found = decisions(prompts := asked(12), rows_of(prompts, {"old": 0.0, "young": 1.0}))
+    run = whole_run()["run"]
+    shown = report(Results(Record({**run, "decisions": {**run["decisions"], "labels": labels}}), decisions=found))
+    assert shown.differs == differs
+    assert ("judge or classifier that people have not checked" in shown.headline) == bool(labels)
+    assert shown.headline.endswith("decisions are less favourable for old than for young")
 
 
 def test_a_possible_gap_in_answers_without_a_decision_is_no_all_clear():
@@ -612,6 +682,7 @@ def rows_of(prompts, values, axis="age", group=None):
 
 GROUP = {name: name[0] for name in ("a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4")}
 UNKNOWN = "Whether decisions differ is not known"
+FEW = "to compare decisions, answers to at least 8 questions are needed (the largest gap so far: 100.0 points)"
 ABOUT_ALL = "to compare decisions about all (old)"
 
 
@@ -662,7 +733,7 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
             if bounds
             else ""
         )
-        assert outcome(found)[1] in ("decisions could not be compared", possible, f"too few answers {ABOUT_ALL}")
+        assert outcome(found)[1] in ("decisions could not be compared", FEW, possible, f"too few answers {ABOUT_ALL}")
     if any(axis.left_out for axis in found.by_axis.values()):  # no limit holds for them
         assert outcome(found)[0] != "no"
         gates = [figure for figure in figures(results_of(found)) if figure.gate and not figure.part_of]

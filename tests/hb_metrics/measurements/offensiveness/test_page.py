@@ -15,7 +15,7 @@ from hb_metrics.measurements.offensiveness.results import Texts
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies
 from hb_metrics.run.typed_json import from_json
-from tests.hb_metrics.made_results import AXES, full_run, loaded
+from tests.hb_metrics.made_results import AXES, full_run, loaded, some_prompts
 
 
 def test_figures_are_those_of_the_results():
@@ -74,7 +74,7 @@ def test_turns_are_compared_over_the_same_conversations():
     ids, terms = ["a", "b", "c", "d"], ["old", "old", "young", "young"]
     first = RatedReplies(Replies(ids, ["age"] * 4, terms, ["t"] * 4, ids, ids), np.array([True, False, True, True]))
     second = RatedReplies(chosen_replies(first.replies, np.array([False, True, True, True])), np.zeros(3, bool))
-    shares = shares_by_turn([first, second])
+    shares = shares_by_turn([first, second], some_prompts())
     assert [(turn.num, turn.num_replies) for turn in shares.by_turn] == [(2, 3), (0, 3)]
     other = second.replies._replace(ids=["e", "f", "g"])
-    assert shares_by_turn([first, RatedReplies(other, second.values)]) is None
+    assert shares_by_turn([first, RatedReplies(other, second.values)], some_prompts()) is None
