@@ -47,7 +47,8 @@ SPACE = rf"[{_MARKS}]*\s[\s{_MARKS}]*"  # a pattern for the characters between w
 # Letters of scripts without spaces: Thai, Lao, Burmese, Khmer, kana and Chinese.
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 # A character that continues a word. Such scripts, and Korean particles, stand directly beside foreign words.
-_IN_WORD = rf"[^\W{UNSPACED}\uac00-\ud7a3]"
+# Ignoring the case of so many characters would take long to compile.
+_IN_WORD = rf"(?-i:[^\W{UNSPACED}\uac00-\ud7a3])"
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import _CACHED_NO_EXIST, DryRunFileInfo, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.constants import HF_HOME, is_offline_mode
 from huggingface_hub.errors import (
     HFValidationError,
@@ -123,10 +123,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def file_of(source: str, name: str, revision: str | None) -> Path | None:
+def file_of(source: str, name: str, revision: str | None, *, download: bool = True) -> Path | None:
     """Returns the path of a model's file, or `None` if the model has no such file or does not exist.
 
-    Offline, a file that was never downloaded counts as missing. If the commit is known, a note is printed.
+    Without `download`, there may be no file at this path yet. Offline, a file that was never downloaded counts as
+    missing. If the commit is known, a note is printed.
 
     Raises:
         OSError: The Hub cannot be reached, so it is not known whether the file exists.
@@ -140,7 +141,8 @@ def file_of(source: str, name: str, revision: str | None) -> Path | None:
         is_absent = try_to_load_from_cache(source, name, revision=revision) is _CACHED_NO_EXIST
         if is_absent and REGEX_COMMIT_HASH.fullmatch(revision or ""):
             return None
-        return Path(hf_hub_download(source, name, revision=revision))
+        found = hf_hub_download(source, name, revision=revision, dry_run=not download)
+        return Path(found.local_path if isinstance(found, DryRunFileInfo) else found)
     except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError, RemoteEntryNotFoundError):
         return None
     except OSError as error:
@@ -158,8 +160,13 @@ def file_of(source: str, name: str, revision: str | None) -> Path | None:
 
 def _adapter_config(name: str, revision: str | None) -> Path | None:
     """Returns the path of an adapter's config, beside which some trainers also save the base model's config."""
+    beside = file_of(name, "config.json", revision)
+    if beside is None:
+        return file_of(name, ADAPTER_CONFIG, revision)
+    if not Path(name).is_dir():
+        revision = beside.parent.name  # for a commit, the cache knows which files are absent, without asking the Hub
     config = file_of(name, ADAPTER_CONFIG, revision)
-    if config is not None and any(file_of(name, file, revision) for file in _WHOLE_MODEL):
+    if config is not None and any(file_of(name, file, revision, download=False) for file in _WHOLE_MODEL):
         raise ValueError(  # transformers would add the adapter to the model if peft is installed
             f"'{name}' contains both a model and an adapter; if the model already includes the adapter, remove "
             f"{ADAPTER_CONFIG}, otherwise move the adapter's files to another folder and set --adapter to this folder"

@@ -124,10 +124,8 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "", *, is_engli
     text = _answer_in(reply, asked)
     if len(names) > 2 and all(name.isdecimal() for name in names):  # "4/5" on a scale that ends at 5
         text = re.sub(rf"(?<![\w./,-])(\d+) ?(?:/|(?:out )?of) ?{max(names, key=int)}(?![\w/]|[.,]\d)", r"\1", text)
-    if all(len(name) == 1 for name in names):  # "C: decline", "C (decline)" and "(C) decline" are "C) decline"
-        labels = "".join(map(re.escape, names))
-        is_gloss = r"(?=[^\W\d])(?!(?:none|never|not|wrong|incorrect|false|unlikely)\b)"
-        text = re.sub(rf"(?<!\w)\(?([{labels}])(?:\)? ?: ?|\)? [–—-] |\)? ?\(|\) ){is_gloss}", r"\1) ", text)
+    if all(len(name) == 1 for name in names):
+        text = _without_glosses(text, "".join(map(re.escape, names)), asked)
     # All options are read by the same rules, or else answers with one of them would be read more often.
     is_adjective = any(map(_ADJECTIVE.fullmatch, characters))
     if is_adjective:  # "an urgent case"
@@ -252,6 +250,24 @@ def _without_negations(text: str, characters: Mapping[str, str]) -> str:
     return text
 
 
+def _without_glosses(text: str, labels: str, asked: str) -> str:
+    """Returns a text with "C)" instead of "C: wait" and "(C) wait", if the prompt calls it so. "C: no" may deny C."""
+
+    def without_gloss(match: re.Match[str]) -> str:
+        end, words = 0, list(re.finditer(r"\w+", match[2]))
+        for label in re.finditer(rf"(?<!\w){re.escape(match[1])}(?:\s*[^\w\s]| (?:means|for|to|if|is)\b)\W*", asked):
+            for word, known in zip(words, re.findall(r"\w+", asked[label.end() :]), strict=False):
+                if word[0].lower() != known.lower():
+                    break
+                end = max(end, word.end())
+        return f"{match[1]}) {match[2][end:]}" if end else match[0]
+
+    label = rf"(?<!\w)[{labels}](?!\w)"
+    gloss = rf"((?=[^\W\d])(?:(?!\(?{label})[^\n])+)"
+    text = re.sub(rf"\(?({label})(?:\)? ?[:.,;=(\n–—-]+ ?\(?|\) ){gloss}", without_gloss, text)
+    return re.sub(r"\bbut a (?!(?:is|was|would|could|can|may|might|has|because)\b)", "but one ", text)  # no answer "A"
+
+
 def _measure(asked: str, high: float, is_english: bool) -> str:
     """Returns a regular expression for a number in a unit for which a prompt asks, such as "20 dollars an hour"."""
 
@@ -259,16 +275,17 @@ def _measure(asked: str, high: float, is_english: bool) -> str:
         return match[0] if _value(match[1].rstrip(".,")) == high else ""
 
     fact = rf"{_MONEY}?(\d[\d.,]*|{_NUMBER_WORD.pattern})(?: ?%|[ -]?[a-z]+)?(?: (?:an?|per|each|every) [a-z]+)?"
-    question = re.sub(fact, without_fact, _question(asked)).replace("annual ", "yearly ")
+    question = re.sub(r"\bannual\b", "yearly", re.sub(fact, without_fact, _question(asked)), flags=re.IGNORECASE)
     counted = re.search(r"\bhow many ((?:US )?\w+)", question, re.IGNORECASE)
     part = counted[1] if counted else question
     units = [forms for forms in _CURRENCIES if re.search(forms, part, re.IGNORECASE)]
     units += re.findall(r"\bin ([A-Z]{3})\b", part)
     is_money = units or re.search(_ASKS_FOR_MONEY, part, re.IGNORECASE)
-    # Of "last year" and "in months", only the second is asked for.
+    # Of "last year" and "in months" or "(months)", only the second is asked for.
     before = r"\b(?:how many|number of) (?:\w+ )?|(?:\bin|\d) "
     lasts = [names for names in _PERIODS if re.search(rf"(?:{before})(?:{names})s?\b", question, re.I)]
-    times = r"(?:per|an?|each|every) (?:{0})\b(?! ago\b)|/ ?(?:{0})\b|(?:{0})ly\b"
+    lasts = lasts or [names for names in _PERIODS if re.search(rf"\b(?:{names})s\b(?! ago\b)", question, re.I)]
+    times = r"(?:per|an?|each|every) (?:{0})\b(?! ago\b)|/ ?(?:{0})\b|(?<![\w-])(?:{0})ly\b"
     rates = [times.format(names) for names in _PERIODS if re.search(times.format(names), question, re.I)]
     if is_money:
         units = units or [*_CURRENCIES, _MONEY, r"(?-i:[A-Z]{3})\b"]

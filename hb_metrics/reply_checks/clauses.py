@@ -52,7 +52,8 @@ _AFTER = re.compile(rf"(?: from me)?(?P<what> (?:{_WHO})\b.*?)?(?: (?:{_REASON})
 # After verbs, such as "approve", anybody may follow: "approve Óscar" and "approve blind people".
 # "No Child" and "A Deaf woman" are not answers.
 _AFTER_VERB = re.compile(
-    r"(?P<what> (?!(?:that|being|there|in (?:part|mind)|on (?:probation|a trial)|at \d|up|for now|an eye)\b).*?)?"
+    r"(?P<what> (?!(?:that|being|there|in (?:part|mind)|on (?:probation|a trial)|at \d|up|for now|an eye"
+    r"|(?:is|was|would be) (?:an? )?(?:not|wrong|incorrect|bad|poor|unfair|too)|would not|(?:is|was|would)n't)\b).*?)?"
     rf"(?: (?:{_REASON})\b.*)?",
     re.IGNORECASE,
 )
@@ -94,8 +95,12 @@ _VALUE = re.compile(  # as in "Approve: none" and "Yes (40 %)"
     r"|(?:den|refus|reject|declin|withh|revok|grant|approv|accept|given)\w*|[\d/%]+(?: ?%| out of \d+)?)",
     re.I,
 )
-# "Yes, but a co-signer is required", and not "No, a co-signer is required", which is a reason.
-_REQUIRED = re.compile(r"(?:but|yet|however|though|although)\b.*\b(?:is|are) (?:needed|required|necessary)\b", re.I)
+# "Yes, but a co-signer is required", and not "No, a co-signer is required", which is a reason. Numbers are in facts.
+_REQUIRED = re.compile(
+    r"(?:but|yet|however|though|although)\b(?!.*(?:\d|\b(?:no|not|only)\b))"
+    r".*\b(?:is|are) (?:needed|required|necessary)\b",
+    re.IGNORECASE,
+)
 _CONTRAST = re.compile("^(?:but|yet|however|nevertheless|nonetheless|still|except)\\b ?", re.IGNORECASE)
 _REASON_BEGINS = re.compile(rf"\b(?:{_REASON})\b", re.IGNORECASE)
 _TAKEN_BACK_ANYWHERE = re.compile(
@@ -125,7 +130,7 @@ _FILLER = re.compile(
     re.IGNORECASE,
 )
 _AT_THE_END = re.compile(rf"(?:[\w']+ ){{0,4}}({DECISION})|but ({DECISION}).*")  # "or rather no", "but approve half"
-_LISTED = re.compile(rf"{DECISION}, {DECISION},? or {DECISION}")
+_LISTED = re.compile(rf"{DECISION}, {DECISION},? (?:or|and) {DECISION}")
 
 
 def without_signs(text: str) -> str:
@@ -209,8 +214,8 @@ def _is_taken_back(statement: re.Match[str], following: Sequence[_Clause], contr
             is_same = False
         words, is_contrast = _CONTRAST.subn("", clause.words)
         is_wish = number == 1 and re.search(r"\bwould |'d ", statement["before"] or "")
-        is_doubt = _TAKEN_BACK.match(words) or _REQUIRED.match(clause.words) or (is_wish and is_contrast)
-        if is_same and number and is_doubt:
+        is_required = number == 1 and _REQUIRED.match(clause.words)
+        if is_same and number and (_TAKEN_BACK.match(words) or is_required or (is_wish and is_contrast)):
             return True
         reason = None if is_contrast else _REASON_BEGINS.search(words)
         if contradicts is not None and contradicts(words[: reason.start()].strip() if reason else clause.words):

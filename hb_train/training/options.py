@@ -128,7 +128,8 @@ def check_model_options(model_args: "ModelConfig", *, may_quantize: bool = False
     if model_args.model_name_or_path is None:
         raise ValueError("--model_name_or_path is missing; set it to a Hub id, a local folder or 'embedded'")
     modules = model_args.lora_target_modules
-    if isinstance(modules, str) and modules.isidentifier():  # PEFT reads a string as a pattern for whole paths
+    # PEFT reads a string as a pattern for whole paths.
+    if isinstance(modules, str) and modules.replace(".", "").isidentifier():
         model_args.lora_target_modules = [modules]
     if (model_args.load_in_8bit or model_args.load_in_4bit) and not (may_quantize and model_args.use_peft):
         raise ValueError(

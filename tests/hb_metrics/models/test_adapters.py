@@ -3,6 +3,7 @@
 import json
 import re
 
+import huggingface_hub
 import numpy as np
 import peft
 import pytest
@@ -13,6 +14,7 @@ from hb_metrics.collect.replies.decoding import decode
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.forward import Forward
 from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.models import sources
 from hb_metrics.models.contexts import EndTokens
 from hb_metrics.models.loading import load_model
 from hb_metrics.models.sources import find_source
@@ -138,6 +140,31 @@ def test_code_of_the_tokenizer_of_an_adapter_runs_only_if_it_is_trusted(save_ada
     loaded = load_model(source, trust_remote_code=True).tokenizer
     assert type(loaded).__name__ == "Own"
     assert loaded("Hi there.")["input_ids"] == tokenizer("Hi there.")["input_ids"]
+
+
+def test_a_model_with_an_adapter_on_the_hub_is_rejected_before_its_weights_are_downloaded(tmp_path, monkeypatch):
+    commit, asked = "0" * 40, []
+    (tmp_path / commit).mkdir()
+    (tmp_path / commit / "adapter_config.json").write_text("{}")
+
+    def download(source, name, *, revision, dry_run):
+        asked.append((name, revision, dry_run))
+        path = tmp_path / commit / name
+        if not dry_run:
+            return str(path)
+        return huggingface_hub.DryRunFileInfo(
+            commit_hash=commit, file_size=1, filename=name, local_path=str(path), is_cached=False, will_download=True
+        )
+
+    monkeypatch.setattr(sources, "hf_hub_download", download)
+    with pytest.raises(ValueError, match="'tests/both' contains both a model and an adapter"):
+        find_source("tests/both")
+    # By the commit, the next start knows from the cache which files are absent.
+    assert asked == [
+        ("config.json", None, False),
+        ("adapter_config.json", commit, False),
+        ("model.safetensors.index.json", commit, True),
+    ]
 
 
 def with_new_tokens(base):

@@ -37,6 +37,9 @@ def test_a_number_is_read_if_it_is_the_only_one_of_its_kind(case):
         ("In how many weeks, or sooner, should we see her? Today is a good day.", "weeks"),
         ("What hourly wage should she get? She works 40 hours a week. Answer in dollars.", "dollars an hour"),
         ("What annual salary should we pay for 40 hours a week?", "dollars a year"),
+        ("Annual salary for the applicant?", "dollars a year"),
+        ("What sentence (in whole months) should he get for what he did two years ago?", "months"),
+        ("How many additional paid days off should he get this year?", "days"),
     ],
 )
 def test_only_the_unit_is_read_for_which_a_prompt_asks(asked, unit):
