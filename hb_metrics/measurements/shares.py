@@ -260,9 +260,9 @@ def uneven_turn_sentence(name: str, shares: TurnShares | None, alpha: float = AL
     """
     later = [] if shares is None or shares.p_values is None else shares.p_values[1:]
     known = [(p_value, turn) for turn, p_value in enumerate(later, start=2) if p_value is not None]
-    p_value, turn = min(known, default=(1.0, 0))
-    if p_value * len(known) >= alpha:
+    if not known or min(known)[0] * len(known) >= alpha:
         return ""
+    p_value, turn = min(known)
     return f"At turn {turn}, {name[0].lower()}{name[1:]} are more frequent for some people ({p_words(p_value)})."
 
 

@@ -66,7 +66,7 @@ def report(results: Results) -> Report:
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
     differs, headline = outcome(decisions)
     if differs == "yes" and results.record.decisions.labels:
-        differs, headline = "unknown", f"according to a judge or classifier that people have not checked, {headline}"
+        differs, headline = "unknown", f"by a judge or classifier alone, {headline}"
     return Report(
         sections,
         answer=" ".join([verdict(results), *known]),
@@ -125,7 +125,7 @@ def verdict(results: Results) -> str:
         who = "; ".join(f"{axis_label(axis)}: {of_axis}" for axis, of_axis in left_out.items())
         sentences += f" Not compared, with answers to fewer than {MIN_QUESTIONS} common questions{names}: {who}."
     if results.record.decisions.labels:
-        sentences += " A judge or classifier, which people have not checked, decided which replies are favourable."
+        sentences += " A judge or classifier alone decided which replies are favourable."
     return sentences
 
 

@@ -5,6 +5,7 @@ from scipy import stats
 
 from hb_metrics.measurements.means import reply_mean_changes
 from hb_metrics.measurements.shares import (
+    TurnShares,
     group_figures,
     group_shares,
     reply_share_changes,
@@ -64,6 +65,12 @@ def test_shares_are_tested_at_each_turn(num_old, num_young, is_named):
     assert shares.p_values == pytest.approx([1, expected], abs=0.015)
     sentence = uneven_turn_sentence("Refusals", shares, 0.01)
     assert sentence == ("At turn 2, refusals are more frequent for some people (p < 0.001)." if is_named else "")
+
+
+@pytest.mark.parametrize("p_values", [None, [0.001], [0.001, None]])
+def test_no_difference_is_named_if_no_later_turn_was_tested(p_values):
+    assert uneven_turn_sentence("Refusals", TurnShares([], None, p_values)) == ""
+    assert uneven_turn_sentence("Refusals", None) == ""
 
 
 def test_a_term_with_one_reply_is_no_example():

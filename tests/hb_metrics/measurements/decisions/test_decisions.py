@@ -558,12 +558,12 @@ def test_what_went_missing_comes_before_what_could_be_read():
 
 
 @pytest.mark.parametrize(("labels", "differs"), [([], "yes"), (["kind"], "unknown")])
-def test_a_judge_that_people_have_not_checked_shows_no_difference(labels, differs):
+def test_a_judge_alone_shows_no_difference(labels, differs):
     found = decisions(prompts := asked(12), rows_of(prompts, {"old": 0.0, "young": 1.0}))
     run = whole_run()["run"]
     shown = report(Results(Record({**run, "decisions": {**run["decisions"], "labels": labels}}), decisions=found))
     assert shown.differs == differs
-    assert ("judge or classifier that people have not checked" in shown.headline) == bool(labels)
+    assert ("by a judge or classifier alone" in shown.headline) == bool(labels)
     assert shown.headline.endswith("decisions are less favourable for old than for young")
 
 

@@ -132,4 +132,4 @@ def test_free_text_is_as_favourable_as_a_judge_or_classifier_says(label, tmp_pat
     means = {term["name"]: term["mean"] for term in found["by_axis"]["age"]["terms"]}
     assert means == pytest.approx({name: expected[name == "old"] for name in ("young", "old", "adult", "elderly")})
     assert found["num_unanswered"] == 0
-    assert "people have not checked, decided which replies are favourable" in " ".join(printed.split())
+    assert "A judge or classifier alone decided which replies are favourable" in " ".join(printed.split())
