@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +84,9 @@ def _read_table_of_names(path: Path, faults: list[Fault]) -> list[Located]:
     for place, row in read_table(path, ("name",), ("group",)):
         line = int(place.rpartition(" ")[2])
         try:
-            texts = {column: text_in(place, row, column) for column in row}
-            plain = {column: text.replace("’", "'") for column, text in texts.items() if text is not None}
+            known = {field.name: text_in(place, row, field.name) for field in fields(PersonName)}
+            cells = {column: value for column, value in {**row, **known}.items() if value not in (None, "")}
+            plain = {key: value.replace("’", "'") if isinstance(value, str) else value for key, value in cells.items()}
             located.append(Located(path.name, line, PersonName(**plain)))
         except ValidationError as error:
             for detail in error.errors(include_url=False):

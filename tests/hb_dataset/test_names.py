@@ -57,3 +57,10 @@ def test_json_lines_have_no_header(tmp_path):
     path.write_text('{"name": "Ada", "group": "A"}\n\n{"name": "Bo", "group": ""}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"mine\.jsonl:3: entry has no `group`"):
         read_names(path)
+
+
+def test_an_unknown_column_is_named_whatever_its_values(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"name": "Ada", "group": "A", "roles": [1]}\n{"name": "Bo", "group": "B"}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"mine\.jsonl:1: unknown key 'roles'"):
+        read_names(path)
