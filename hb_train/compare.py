@@ -28,7 +28,7 @@ from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.measurements.results import read_run
 from hb_metrics.measurements.settings import check_least
 from hb_metrics.models.chats import ChatOptions, chat_messages, render_chats
-from hb_metrics.models.contexts import detect_context
+from hb_metrics.models.layout import choose_layout
 from hb_metrics.models.loading import load_tokenizer
 from hb_metrics.models.sources import EMBEDDED
 from hb_metrics.report.changes import run_changes
@@ -121,22 +121,14 @@ def _tuning_steps(options: argparse.Namespace) -> tuple[list[Step], dict[str, Pa
     folder, config, trust = Path(options.output_dir), options.dataset_config, _trust(options)
     loading = [*trust, "--dtype", "bfloat16" if has_fast_bfloat16() else "auto"]
     loaded = load_tokenizer(options.model, trust_remote_code=options.trust_remote_code)
-    tokenizer = loaded.tokenizer
     about = ["--dataset_config", config, *loading, "--measurements"]
     decided = f"{MEASURED},decisions"
-    context = _parsed(
-        ["hb_metrics.measure", "--output_dir", folder, *about, decided, *options.measure_args]
-    ).run.context
-    if context == "auto":
-        context, _ = detect_context(loaded, tokenizer)  # DialoGPT has a chat template, but does not read chats
-    if options.system_prompt:
-        if context != "chat":
-            raise ValueError(
-                f"the context of model '{options.model}' is '{context}', but only a chat has a system prompt; omit "
-                "--system_prompt"
-            )
-        chat = ChatOptions({}, options.system_prompt)  # raises an error if the template has no place for it
-        render_chats([chat_messages("Hi.", [], chat)], tokenizer, chat)
+    run = _parsed(["hb_metrics.measure", "--output_dir", folder, *about, decided, *options.measure_args]).run
+    chat = ChatOptions({}, options.system_prompt)
+    # DialoGPT has a chat template, but does not read chats. A tuned model is measured in the context of its tuning.
+    context = choose_layout(loaded, context=run.context, tag="none", chat=chat).context
+    if options.system_prompt:  # raises an error if the template has no place for it
+        render_chats([chat_messages("Hi.", [], chat)], loaded.tokenizer, chat)
     # Models that do not read chats are not asked to decide.
     measured = [*about, decided if context == "chat" else MEASURED]
     steps: list[Step] = []

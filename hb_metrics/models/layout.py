@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from hb_metrics.models.chats import DEFAULT_CHAT, ChatOptions, check_template_reads
 from hb_metrics.models.contexts import CONTEXTS, ContextFormat, detect_context
-from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.loading import LoadedTokenizer
 from hb_metrics.models.sources import file_of
 
 Tag = Literal["bias", "no_bias"]
@@ -95,7 +95,7 @@ class Layout(NamedTuple):
 
 
 def choose_layout(
-    loaded: LoadedModel | None,
+    loaded: LoadedTokenizer | None,
     *,
     context: ContextFormat | Literal["auto"],
     tag: str,
@@ -121,7 +121,7 @@ def choose_layout(
     elif tuning is not None:
         chosen, reason = tuning.context, "the model was tuned in this context"
     else:
-        chosen, reason = detect_context(loaded.model, loaded.tokenizer)
+        chosen, reason = detect_context(loaded, loaded.tokenizer)
     if chosen != "chat":
         for option, value in chat.description().items():
             if value is not None:

@@ -10,8 +10,7 @@ from transformers import Trainer
 from hb_dataset.hub_access import protect_token
 from hb_dataset.whole_files import write_text
 from hb_metrics.models.chats import template_with_tag
-from hb_metrics.models.contexts import detect_context
-from hb_metrics.models.layout import BiasTuning, read_bias_tuning
+from hb_metrics.models.layout import BiasTuning, choose_layout, read_bias_tuning
 from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import trained_model
@@ -96,14 +95,13 @@ def write_model_card(
     write_text(folder / "README.md", str(card))
 
 
-def check_publishable(loaded: LoadedTokenizer, *, tag: str | None, context: str, is_adapter: bool) -> None:
+def check_publishable(loaded: LoadedTokenizer, *, tag: str | None, context: Any, is_adapter: bool) -> None:
     """Raises an error if other people could not use the model as it was measured, or if nobody is logged in to the Hub.
 
     `context` is "auto" if it is the model's usual format.
     """
-    if context == "auto":
-        context, _ = detect_context(loaded, loaded.tokenizer)
-    if tag is not None and (context != "chat" or template_with_tag(loaded.tokenizer, tag) is None):
+    layout = choose_layout(loaded, context=context, tag="none")
+    if tag is not None and (layout.context != "chat" or template_with_tag(loaded.tokenizer, tag) is None):
         raise ValueError(
             f"no chat template can add the tag '{tag}', without which the model may be more biased than before tuning; "
             "omit --push_to_hub, or set --method counterfactual"

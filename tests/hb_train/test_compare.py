@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from shutil import copytree
@@ -12,6 +13,7 @@ from hb_metrics.measurements.awareness import work as awareness_work
 from hb_metrics.measurements.dialogue import work as dialogue_work
 from hb_metrics.models import sources
 from hb_metrics.models.contexts import detect_context
+from hb_metrics.models.layout import BiasTuning
 from hb_metrics.models.loading import load_model
 from hb_train import compare, side_effects
 from hb_train.debias import main as debias
@@ -228,7 +230,7 @@ def test_a_debiased_model_reads_prompts_as_the_model_before(noted, monkeypatch, 
         (debias, "gpt2", ["--dst_args=--dialogues x --num_test -1"], "hb_train.dialog_state_tracking: num_test is -1"),
         (debias, "gpt2", ["--crg_args=--num_pairs 0"], "hb_train.response_generation: num_pairs is 0"),
         (tune, "gpt2", ["--dataset_config", "next-intersections"], "has no prompts with a single descriptor"),
-        (tune, "gpt2", ["--system_prompt", "Be kind."], "is 'plain', but only a chat has a system prompt"),
+        (tune, "gpt2", ["--system_prompt", "Be kind."], "applies only to chats, but the context is 'plain'"),
         (tune, "gpt2", ["--mixture", "1"], "mixture is 1; set a number of at least 2"),
         (tune, "gpt2", ["--mixture", "4", "--no_worse_than", "refusals=1pt"], "omit one of the two options"),
         (tune, "gpt2", ["--push_to_hub", "ORG/model"], "set --merge true"),
@@ -252,7 +254,7 @@ def test_a_chat_template_does_not_make_a_chat(noted, maintainer, tmp_path):  # n
     published = ["--method", "sft", "--tune_args=--merge true", "--push_to_hub", "ORG/model"]
     for folder, words in zip(folders, ([], plain), strict=True):
         options = ["--compare", "--model", str(folder), "--output_dir", str(tmp_path / "runs"), *words]
-        for more, message in ((["--system_prompt", "Be kind."], "only a chat has a system"), (published, "no chat")):
+        for more, message in ((["--system_prompt", "Be kind."], "applies only to chats"), (published, "no chat")):
             with pytest.raises(SystemExit, match=message):
                 tune([*options, *more])
         assert not noted
@@ -261,6 +263,11 @@ def test_a_chat_template_does_not_make_a_chat(noted, maintainer, tmp_path):  # n
         noted.clear()
     tune([*options[:-2], *published])
     assert noted[-1][0] == "published"
+    noted.clear()
+    record = BiasTuning(tag=None, context="chat", alpha=None, beta=None, labels={}, training={"method": "sft"})
+    (folders[0] / "bias_tuning.json").write_text(json.dumps(asdict(record)))
+    tune(["--compare", "--model", str(folders[0]), *options[3:5], "--system_prompt", "Be kind."])  # as it is measured
+    assert noted.values("measure", "--system_prompt")[-1] == "Be kind."
 
 
 def test_unknown_options_are_named_with_their_step(noted, save_small_model, tmp_path, capsys):
