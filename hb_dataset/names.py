@@ -85,7 +85,11 @@ def _read_table_of_names(path: Path, faults: list[Fault]) -> list[Located]:
         line = int(place.rpartition(" ")[2])
         try:
             known = {field.name: text_in(place, row, field.name) for field in fields(PersonName)}
-            cells = {column: value for column, value in {**row, **known}.items() if value not in (None, "")}
+            cells = {
+                column: value
+                for column, value in {**row, **known}.items()
+                if value is not None and value == value and str(value).strip()
+            }
             plain = {key: value.replace("’", "'") if isinstance(value, str) else value for key, value in cells.items()}
             located.append(Located(path.name, line, PersonName(**plain)))
         except ValidationError as error:
