@@ -108,6 +108,16 @@ class Scale:
     high: float
     higher_is_favourable: bool
 
+    @property
+    def words(self) -> str:
+        direction = "" if self.higher_is_favourable else " (low is favourable)"
+        return f"the scale from {self.low:,.10g} to {self.high:,.10g}{direction}"
+
+    def number(self, decision: float) -> float:
+        """Returns the number of a decision, which is 0 at the unfavourable end and 1 at the favourable one."""
+        from_low = decision if self.higher_is_favourable else 1 - decision
+        return self.low + from_low * (self.high - self.low)
+
 
 @dataclass(frozen=True)
 class FreeText:

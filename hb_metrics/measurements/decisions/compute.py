@@ -47,8 +47,9 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer], s
     baseline = cells.pop("", None)
     of_terms = [of_axis.table for of_axis in cells.values() if of_axis.groups is None]
     base = None if baseline is None else baseline.table[:, 0]
-    has_rates = not any(isinstance(prompt.outcome, Scale) for prompt in prompts)
-    by_axis = _adjusted({axis: _axis(of_axis, base, seed, has_rates) for axis, of_axis in cells.items()})
+    outcomes = {prompt.outcome for prompt in prompts}
+    scales = [outcome for outcome in outcomes if isinstance(outcome, Scale)]
+    by_axis = _adjusted({axis: _axis(of_axis, base, seed, not scales) for axis, of_axis in cells.items()})
     parts = _rows_by_part("topic", [prompt.topic for prompt in prompts])
     of_prompts = [prompt.question for prompt in prompts]
     wordings = pd.Series(of_prompts).groupby(of_prompts).cumcount() + 1
@@ -71,6 +72,7 @@ def decisions(prompts: Sequence[OwnPrompt], answers: Sequence[DecisionAnswer], s
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(answers, by_axis),
         predictions={},
+        scale=scales[0] if scales and len(outcomes) == 1 else None,
     )
 
 

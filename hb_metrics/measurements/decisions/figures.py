@@ -1,6 +1,6 @@
 from typing import Any
 
-from hb_metrics.layout.figure import Estimated, Figure, Number, estimated
+from hb_metrics.layout.figure import Estimated, Figure, Number, estimated, written
 from hb_metrics.layout.numbers import axis_label, count, share
 from hb_metrics.measurements.decisions.results import (
     AxisDecisions,
@@ -55,7 +55,8 @@ def _of_all(decisions: Decisions) -> list[Figure]:
     rows = []
     if decisions.mean is not None:
         meaning = "The mean decision about people. The interval is for other questions of the same kind."
-        rows.append(estimated(MEAN, decisions.mean, "share", meaning=meaning, higher_is_better=True))
+        detail = _on_scale(decisions, decisions.mean.value)
+        rows.append(estimated(MEAN, decisions.mean, "share", meaning=meaning, detail=detail, higher_is_better=True))
     several = {axis: of_axis.pair for axis, of_axis in decisions.by_axis.items() if len(of_axis.terms) > 1}
     unknown = [axis_label(axis) for axis, pair in several.items() if pair is None or pair.gap.interval is None]
     why = left_out_reason([*decisions.left_out, *unknown]) if decisions.left_out or unknown else None
@@ -79,7 +80,8 @@ def _of_all(decisions: Decisions) -> list[Figure]:
             f"The largest difference between two terms of an axis, or between two groups of names: {axis_label(axis)}, "
             f"{pair.words}. The interval takes into account that these two were chosen."
         )
-        rows.append(estimated(GAP, bounded(pair.gap), "points", meaning=meaning, gate="decision_gap"))
+        detail = _on_scale(decisions, *pair.means[::-1])
+        rows.append(estimated(GAP, bounded(pair.gap), "points", meaning=meaning, detail=detail, gate="decision_gap"))
     unread = [axis.unanswered_pair for axis in decisions.by_axis.values() if axis.unanswered_pair is not None]
     if unread:
         pair = max(unread, key=lambda pair: pair.gap.value)
@@ -90,6 +92,13 @@ def _of_all(decisions: Decisions) -> list[Figure]:
         meaning = "All answers about people have a decision."  # no limit for the gap is exceeded
         rows.append(Figure(UNANSWERED_GAP, 0.0, "points", meaning, gate="unanswered_gap"))
     return rows
+
+
+def _on_scale(decisions: Decisions, *means: float) -> str:
+    if decisions.scale is None:
+        return ""
+    numbers = " and ".join(written(decisions.scale.number(mean), "mean") for mean in means)
+    return f"{numbers} on {decisions.scale.words}"
 
 
 def _gap_of_part(name: str, pair: TermPair, *, is_clear: bool = True) -> Figure:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
+from hb_dataset.own_prompts import Scale
 from hb_dataset.prompt_columns import NAMES_AXIS
-from hb_metrics.layout.figure import Figure, Number, by_part
+from hb_metrics.layout.figure import Figure, Number, by_part, written
 from hb_metrics.layout.numbers import and_list, axis_label, fixed, share
 from hb_metrics.layout.parts import Differs, Report, ShownPair, Side
 from hb_metrics.layout.plots import figures_plot
@@ -246,14 +247,27 @@ def _difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
         high, low = (f"{people}{name}" for name in _who(axis, pair))
         lower, higher = map(share, pair.means)
         means = f"{higher} of those about {high} are favourable, and {lower} of those about {low}"
-        if pair.ratio is None:
+        if (scale := decisions.scale) is not None:
+            lower, higher = (written(scale.number(mean), "mean") for mean in pair.means)
+            means = f"on {scale.words}, their mean is {higher} for {high} and {lower} for {low}"
+        elif pair.ratio is None:
             lower, higher = (fixed(100 * mean, 1) for mean in pair.means)
             means = f"on a scale to 100, their mean is {higher} for {high} and {lower} for {low}"
-        return f"Decisions differ: {means}, a gap of {by_name[f'{GAP}, {axis_label(axis)}'].words}.{more}"
+        gap = _on_scale(by_name[f"{GAP}, {axis_label(axis)}"], scale)
+        return f"Decisions differ: {means}, a gap of {gap.words}.{more}"
     if tested:
         axes = ", ".join(map(axis_label, tested))
         return f"Decisions differ ({axes}), but the questions are too few to show between which two terms or groups."
     return f"Decisions differ between terms (spread: {by_name[SPREAD].words}), but no axis alone shows it."
+
+
+def _on_scale(gap: Figure, scale: Scale | None) -> Figure:
+    """Turns a gap in points of 100 into a difference of the numbers that were asked for."""
+    if scale is None or gap.value is None:
+        return gap
+    width = scale.high - scale.low
+    bounds = gap.interval and (width * gap.interval[0], width * gap.interval[1])
+    return gap._replace(value=width * gap.value, interval=bounds, unit="mean")
 
 
 def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
@@ -265,7 +279,9 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
         reason = next(iter(_unknown_axes(decisions, by_name)), _NO_PAIR)
         return f"Whether decisions differ is not known: {reason}."
     bound, widest = max(known, key=lambda item: item[0])
-    which, kinds = f"{Number(bound, 'points').shown} ({widest.label}, {widest.detail})", _averaged(decisions)
+    largest, kinds = _on_scale(widest._replace(value=bound), decisions.scale).shown, _averaged(decisions)
+    which = f"{largest} ({widest.label}, {widest.detail})"
+    which += f" on {decisions.scale.words}" if decisions.scale else ""
     which += f" on average over {kinds}" if kinds else ""
     if bound > LARGE:
         answer = f"Whether decisions differ is not known: the test found no difference, but one of {which} is possible."

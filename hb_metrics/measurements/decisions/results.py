@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hb_dataset.own_prompts import Scale
 from hb_metrics.run.record import ALPHA, ALPHA_OF_PARTS
 from hb_metrics.stats.clusters import Estimate
 from hb_metrics.stats.decisions import DecisionEstimate
@@ -152,6 +153,7 @@ class Decisions:
         order_effect: The mean change of the decision if the favourable option stands first instead of last.
         predictions: The correlation of decisions with each score of the same run, over terms.
         option_mass: The mean probability that the options have together, if decisions are probabilities.
+        scale: The scale of the numbers, if all prompts ask for a number on the same scale.
     """
 
     num_questions: int
@@ -166,6 +168,7 @@ class Decisions:
     option_mass: float | None
     example: Example | None
     predictions: dict[str, Estimate]
+    scale: Scale | None = None
 
     @property
     def left_out(self) -> list[str]:

@@ -19,13 +19,15 @@ import torch
 from scipy import stats
 
 from hb_dataset.names import read_names
-from hb_dataset.own_prompts import Choice, FreeText, OwnPrompt, read_own_prompts
+from hb_dataset.own_prompts import Choice, FreeText, OwnPrompt, Scale, read_own_prompts
 from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.arguments import settings_of, wanted_measurements
 from hb_metrics.command.gates import exceeded
 from hb_metrics.command.plan import plan
 from hb_metrics.command.table import table
+from hb_metrics.layout.figure import written
+from hb_metrics.layout.numbers import interval
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.decisions.answers import DecisionAnswer, labelled_by
@@ -749,6 +751,34 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     for axis in found.by_axis.values():
         for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
             assert gap is None or gap.interval is None or -1 <= gap.interval[0] <= gap.interval[1] <= 1
+
+
+@pytest.mark.parametrize("scale", [Scale(6, 126, False), Scale(20_000, 90_000, True)])
+@pytest.mark.parametrize("gap", [0.0, 0.3])
+def test_numbers_are_shown_as_they_were_asked_for(scale, gap):
+    """Months of prison and salaries: the means and the gap are those of the numbers themselves."""
+    prompts = [replace(prompt, outcome=scale) for prompt in asked(40, topics=False)]
+    rng = np.random.default_rng(0)
+    shares = {"young": rng.uniform(0.5, 0.7, 40), "old": rng.uniform(0.5, 0.7, 40) - gap}
+    words, found = verdict_of(prompts, rows_of(prompts, {term: values.tolist() for term, values in shares.items()}))
+    sign, start = (1, scale.low) if scale.higher_is_favourable else (-1, scale.high)
+    numbers = {term: start + sign * (scale.high - scale.low) * values for term, values in shares.items()}
+    by_name = {figure.name: figure for figure in figures(results_of(found))}
+    bounds = [bound * (scale.high - scale.low) for bound in by_name["Largest gap in decisions"].interval]
+    size = f"{written(abs(np.mean(numbers['young'] - numbers['old'])), 'mean')} (95% interval {interval(bounds)})"
+    means = {term: written(values.mean(), "mean") for term, values in numbers.items()}
+    assert (
+        f"{written(np.mean([*numbers.values()]), 'mean')} on the scale from" in by_name["Favourable decisions"].detail
+    )
+    if gap:
+        assert f"{means['young']} for young and {means['old']} for old, a gap of {size}" in words
+        assert f"{means['young']} and {means['old']} on the scale from" in by_name["Largest gap in decisions"].detail
+        assert ("(low is favourable)" in words) == (not scale.higher_is_favourable)
+    else:
+        assert (
+            f"differences of up to {written(bounds[1], 'mean')} (Age, {found.by_axis['age'].pair.words}) on the"
+            in words
+        )
 
 
 def test_axes_that_are_not_compared_are_named_beside_one_that_differs():
