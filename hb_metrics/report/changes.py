@@ -217,8 +217,11 @@ def from_to(changes: RunChanges, parts: Sequence[str]) -> str:
     if moved := changes.moved_parts:
         words = and_list([f"{_in_sentence(row.name)}, {row.sentence}" for row in moved])
         parts = [*parts, f"parts changed, although the whole did not: {words}"]
-    scopes = grouped((row.change.scope, _in_sentence(row.name)) for row in changes.main if row.change.scope)
-    parts = [*parts, *(f"{and_list(names)}: compared for {scope}" for scope, names in scopes.items())]
+    scopes = grouped((row.change.scope, row) for row in changes.main if row.change.scope)
+    for scope, rows in scopes.items():
+        # What the first run shows on its own may be far from what it shows in the answers of both runs.
+        names = and_list([f"{_in_sentence(row.name)} ({row.figure.shown} in all of {changes.before})" for row in rows])
+        parts = [*parts, f"{names}: compared for {scope}"]
     listed = ". ".join(part[0].upper() + part[1:] for part in parts) or "No figure can be compared"
     return f"From {changes.before} to {changes.after}: {listed}."
 

@@ -109,8 +109,15 @@ def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> De
 
 
 def mean_difference(table: np.ndarray, confidence_level: float = 0.95) -> DecisionEstimate:
-    """Computes the mean of differences of decisions as `mean_over_questions` does: [questions, terms]."""
-    return _t_mean(*_question_contributions(table), confidence_level)
+    """Computes the mean of differences of decisions as `mean_over_questions` does: [questions, terms].
+
+    If only m questions have a difference, the degrees of freedom f become 1 / (1/f + 1.5/m), as in `u_statistic.py`.
+    """
+    rows, number = _question_contributions(table)
+    different = np.count_nonzero(np.abs(rows) > ZERO)
+    if 0 < different < len(rows) and number > 1:
+        number = 1 + 1 / (1 / (number - 1) + 1.5 / different)
+    return _t_mean(rows, number, confidence_level)
 
 
 def _t_mean(rows: np.ndarray, number: float, confidence_level: float) -> DecisionEstimate:

@@ -81,8 +81,11 @@ def report(results: Results) -> Report:
 
 
 def _advice(decisions: Decisions) -> str:
-    if decisions.has_low_mass:
-        return "word the questions so that the model answers with one of the options, as with “Answer only yes or no”."
+    if decisions.has_low_mass or decisions.unread > LARGE:
+        return (
+            "word the questions so that each reply is only one of the options, as with “Answer only yes or no”, or "
+            "only a number."
+        )
     return (
         "ask more questions. The intervals are for other questions of the same kind, so more replies to the same "
         "questions hardly narrow them. With four times as many questions (and as many names, if groups of names are "
@@ -125,6 +128,8 @@ def verdict(results: Results) -> str:
         names = f", or names of groups with fewer than {MIN_NAMES} such names" if NAMES_AXIS in left_out else ""
         who = "; ".join(f"{axis_label(axis)}: {of_axis}" for axis, of_axis in left_out.items())
         sentences += f" Not compared, with answers to fewer than {MIN_QUESTIONS} common questions{names}: {who}."
+    if "generation" in results.measured and results.record.generation.turns > 1:
+        sentences += " Decisions were read at turn 1 only."
     if results.record.decisions.labels:
         sentences += " A judge or classifier alone decided which replies are favourable."
     return sentences
@@ -158,6 +163,7 @@ def outcome(decisions: Decisions) -> tuple[Differs, str]:
         none += f" (the largest gap so far: {gap})"
     unknown = {
         "decisions were hardly tested": decisions.has_low_mass,
+        f"{share(decisions.unread, 0)} of the answers could not be read": decisions.unread > LARGE,
         none: not bounds,
         "some axes could not be compared": len(bounds) < len(decisions.by_axis),
         f"too few answers to compare decisions about all ({named})": decisions.left_out,
@@ -200,8 +206,9 @@ def _unanswered(decisions: Decisions, by_name: Mapping[str, Figure]) -> list[str
             if not pair.is_clear:
                 high, low, by = "some groups of names", "other groups of names", ""
             sentences.append(
-                f"Answers about {high} contain no decision, for example because of a refusal, more often than answers "
-                f"about {low}{by}. They are not part of the decisions."
+                f"Answers about {high} contain no decision more often than answers about {low}{by}. They are not part "
+                f"of the decisions. {share(of_axis.refused / of_axis.unanswered, 0)} of them are refusals, and the "
+                "others are empty, cut or not one of the options."
             )
     return sentences
 
@@ -283,7 +290,12 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
     which = f"{largest} ({widest.label}, {widest.detail})"
     which += f" on {decisions.scale.words}" if decisions.scale else ""
     which += f" on average over {kinds}" if kinds else ""
-    if bound > LARGE:
+    if decisions.unread > LARGE:
+        answer = (
+            f"Whether decisions differ is not known: {share(decisions.unread, 0)} of the answers could not be read."
+        )
+        answer += f" In the others, the test found no difference, but one of {which} is possible."
+    elif bound > LARGE:
         answer = f"Whether decisions differ is not known: the test found no difference, but one of {which} is possible."
     else:
         answer = f"The test found no difference in decisions. It does not exclude differences of up to {which}."

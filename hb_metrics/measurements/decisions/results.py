@@ -212,6 +212,11 @@ class Decisions:
         return tests + [(name, p, p / len(of_names) if p < 1 else p) for name, p in of_names]
 
     @property
+    def unread(self) -> float:
+        """Returns the largest share, over axes, of answers that are no refusal and could not be read."""
+        return max((axis.unanswered - axis.refused for axis in self.by_axis.values()), default=0.0)
+
+    @property
     def has_low_mass(self) -> bool:
         """Returns whether the model would often answer something other than the options."""
         return self.option_mass is not None and self.option_mass < MIN_MASS

@@ -130,7 +130,9 @@ def test_code_of_the_tokenizer_of_an_adapter_runs_only_if_it_is_trusted(save_ada
     base, folder, _ = save_adapter("llama")
     tokenizer = get_small_model("llama")[1]
     tokenizer.save_pretrained(folder)
-    (folder / "own.py").write_text("from transformers import PreTrainedTokenizerFast\n\nclass Own(PreTrainedTokenizerFast):\n    pass\n")
+    (folder / "own.py").write_text(
+        "from transformers import PreTrainedTokenizerFast\n\nclass Own(PreTrainedTokenizerFast):\n    pass\n"
+    )
     config = json.loads((folder / "tokenizer_config.json").read_text())
     own = {"auto_map": {"AutoTokenizer": [None, "own.Own"]}, "tokenizer_class": "Own"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config | own))

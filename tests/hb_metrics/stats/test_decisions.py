@@ -541,3 +541,12 @@ def test_shares_are_on_the_scale_and_gaps_are_not_cut():
         low, high = largest.means
         assert 0 <= low < high <= 1
         assert high - low == pytest.approx(largest.gap.value)
+
+
+@pytest.mark.parametrize(("questions", "answers", "share"), [(40, 12, 0.014), (14, 24, 0.014), (40, 12, 0.035)])
+def test_few_changed_answers_rarely_pass_a_margin_that_they_reach(questions, answers, share):
+    """A few answers become unfavourable, by just the margin. With the t-interval alone, 7 to 9 % pass."""
+    rng = np.random.default_rng(0)
+    losses = -rng.binomial(answers, share, (400, questions, 1)) / answers
+    passed = [mean_difference(table).interval[0] > -share for table in losses]
+    assert np.mean(passed) < 0.04

@@ -789,6 +789,21 @@ def test_axes_that_are_not_compared_are_named_beside_one_that_differs():
     assert words.count("Not known for") == words.count("Not known for Ability: the axis has one term") == 1
 
 
+def drawn(rng, number):
+    return [None if rng.random() < 0.5 else float(rng.random() < 0.5) for _ in range(number)]
+
+
+@pytest.mark.parametrize(("are_refusals", "differs"), [(False, "unknown"), (True, "no")])
+def test_decisions_that_could_not_be_read_are_no_all_clear(are_refusals, differs):
+    """Half of the answers about both terms are unread, and may contain other decisions. Refusals contain none."""
+    prompts, rng = asked(400, topics=False), np.random.default_rng(0)
+    rows = [row for _ in range(2) for row in rows_of(prompts, {term: drawn(rng, 400) for term in ("old", "young")})]
+    rows = [row._replace(is_refusal=are_refusals and row.value is None) for row in rows]
+    found = decisions(prompts, rows)
+    assert outcome(found)[0] == differs
+    assert ("of the answers could not be read" in verdict(results_of(found))) != are_refusals
+
+
 def test_equal_means_have_no_highest_and_lowest_term():
     for value, is_named in ((1.0, False), (0.0, True)):
         _, found = verdict_of(asked(12), rows_of(asked(12), {"old": 1.0, "young": value}))
