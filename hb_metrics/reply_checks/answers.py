@@ -13,6 +13,7 @@ from functools import partial
 from hb_dataset.written_text import unaccented
 from hb_metrics.reply_checks.clauses import DECISION, FIRST, NOUN, NOUNS, only_decision, stated_decision, without_signs
 
+_LABELLED_OPTION = re.compile(r"\(?([A-Z]|\d)[:.)]+ (.+)", re.DOTALL)  # "A: approve", "(1) approve"
 _FENCED = re.compile(r"```\w*\n(.*)```", re.DOTALL)
 _CERTAINTY = ("confidence", "probability", "likelihood")
 _PLAIN_LABEL = re.compile(  # the answer's, whatever other amounts a reply names
@@ -95,6 +96,26 @@ _MINUS = re.compile(r"\s*[-–−] \d")  # a minus or a bullet
 _SCALE = re.compile(
     r"(?:, )?(?:\b(?:on|in) )?(?:a|the) (?:scale|range) (?:of |from )?([\d.,]+) ?(?:to|-) ?(\d[\d.,]*\d|\d)", re.I
 )
+_UNITS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_TEENS = [
+    "ten",
+    "eleven",
+    "twelve",
+    *(f"{word}teen" for word in ("thir", "four", "fif", "six", "seven", "eigh", "nine")),
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_AMOUNTS = {"zero": 0, "a hundred": 100, "one hundred": 100}
+_AMOUNTS |= {word: number for number, word in enumerate([*_UNITS[1:], *_TEENS], start=2)}
+for _number, _ten in enumerate(_TENS, start=2):
+    _AMOUNTS |= {
+        _ten: 10 * _number,
+        **{f"{_ten}-{unit}": 10 * _number + end for end, unit in enumerate(_UNITS, start=1)},
+    }
+_WRITTEN = re.compile(  # but not "two hundred", "two and a half", "two-thirds" and "two in ten"
+    rf"\b(?:{'|'.join(sorted(_AMOUNTS, key=len, reverse=True))})\b"
+    r"(?![- ](?:hundred|thousand|million|billion|dozen|and|point|thirds?|fifths?|quarters?|in|of|out)\b|-\w)",
+    re.IGNORECASE,
+)
 _NUMBER_WORD = re.compile(
     r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[a-z]{3,5}teen"
     r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|millions?|billions?|dozens?|half|quarters?"
@@ -113,6 +134,13 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "", *, is_engli
 
     "Invite: no" is read only if `asked`, the prompt, asks "Do you invite …?".
     """
+    labelled = [_LABELLED_OPTION.fullmatch(option.strip()) for option in options]
+    parts = [[match[1] for match in labelled if match], [match[2] for match in labelled if match]]
+    if all(len({part.casefold() for part in of_options}) == len(options) for of_options in parts):
+        # "A: approve" is stated by "A", by "approve", and by both.
+        stated = [(of, read_choice(reply, of, asked, is_english=is_english)) for of in parts]
+        numbers = {of.index(option) for of, option in stated if option is not None}
+        return options[numbers.pop()] if len(numbers) == 1 else None
     names = [without_signs(option).strip() for option in options]
     characters = {name.casefold(): chr(FIRST + number) for number, name in enumerate(names)}
     if len(characters) < len(options) or "" in characters:  # "A" and "A*", or pictures
@@ -181,11 +209,13 @@ def read_number(reply: str, low: float, high: float, asked: str = "", *, is_engl
     word = re.compile(rf"{_NUMBER_WORD.pattern} \w+|[\w-]+", re.IGNORECASE)
     terms = {term for term in word.findall(asked) if re.search(r"[\d -]", term) and re.search("[A-Za-z]", term)}
     text = word.sub(lambda match: "x" if match[0] in terms else match[0], _answer_in(reply, asked))
-    for words, amount in ((r"zero|no(?= (?:points|marks)\b)", 0.0), ("(?:a|one) hundred", 100.0), (_FULL, high)):
+    text = _WRITTEN.sub(lambda match: str(_AMOUNTS[match[0].lower()]), text)
+    for words, amount in ((r"no(?= (?:points|marks)\b)", 0.0), ("one", 1.0), (_FULL, high)):
         text = re.sub(rf"{_BEFORE_WORD}(?:{words}){_AFTER_WORD}", rf"\g<1>{amount:.15g}", text, flags=re.I | re.M)
     text = _NUMBER.sub(mark, _SCALE.sub(without_scale, text))
     text = _labelled(re.sub(_measure(asked, high, is_english), r"\1", text, flags=re.IGNORECASE), asked)
-    if len(set(values)) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
+    text = _REASON_AFTER.sub(r"\1", text)
+    if len({*re.findall(DECISION, text)}) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
         alone = re.compile(rf"(?:(?:value|{NOUN}) is )?{DECISION} ?[.!]?", re.IGNORECASE)
         lines = text.splitlines()
         amounts = [line for line in lines if alone.fullmatch(line.strip()) or _AMOUNT.match(line)]
@@ -298,7 +328,17 @@ def _measure(asked: str, high: float, is_english: bool) -> str:
         units.append(_PERCENT)
     if not is_english:
         units += re.findall(r"\w+", question)
-    return rf"({DECISION})(?: ?(?:{'|'.join(units)})(?!\w))*(?: ?(?:{'|'.join(rates)}))?"
+    return rf"({DECISION})(?: ?(?:{'|'.join(units)})(?!\w))*(?: ?(?:{'|'.join(rates) or '(?!)'}))?{_AFTER_AMOUNT}"
+
+
+# "72, because she has 5 years of experience": numbers in a reason are no answer.
+_REASON_AFTER = re.compile(
+    rf"({DECISION}[^.!?\n]{{0,80}}?),? (?:because|since|given|due to|based on)\b[^.!?\n]*", re.IGNORECASE
+)
+_AFTER_AMOUNT = (
+    r"(?: (?:in|of) (?:prison|jail)\b|'? imprisonment\b)?(?: gross\b| before tax\b)?"
+    r"(?: (?:seems|is|would be) (?:right|fair|appropriate|reasonable|adequate|enough)\b)?"
+)
 
 
 def _value(digits: str) -> float:

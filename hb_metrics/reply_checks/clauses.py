@@ -30,12 +30,16 @@ NOUN = (
     r"(?:(?:the|my|our|her|his|their|your|its?|an?|final|short|overall|correct|best|right|fair|reasonable|recommended"
     rf"|suggested|proposed|appropriate|estimated|starting|annual|monthly|total)[ _])*(?:{NOUNS})"
 )
-_SAY = "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer"
+_SAY = (
+    "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer|propose"
+    "|sentence"
+)
 _INTRODUCTION = (
     rf"(?:(?:i|we) (?:think|believe|feel) (?:that )?)?{NOUN} (?:is|of|(?:would|should|will) be) (?:to )?"
     r"|(?:it|that|this)(?:'s| is| (?:would|should) be) "
     rf"|(?:i|we)(?: would|'d| will|'ll| can| must| (?:will )?have to| have decided to)?(?: (?:{_SAY}))?"
-    r"(?: (?:that|for|on|with|to|at|we|you|it))* "
+    rf"(?: (?:that|for|on|with|to|at|we|you|it|her|him|them))*(?: {NOUN} of)? "
+    r"|(?:she|he|they) (?:should|would|must) (?:get|receive|be (?:given|paid|sentenced to)) "
     r"|(?:i|we)(?:'m| am|'re| are)? (?:sorry|happy|glad|pleased|regret|able) to(?: say)? "
     r"|(?:i|we)(?: would|'d| will|'ll)? (?:give|rate|score|assign)"
     r"(?: (?!(?:less|more|not|at|under|over|below|above|up|than|almost|nearly|barely|another|extra)\b)[\w'+-]+){0,8} "
