@@ -97,12 +97,7 @@ _SCALE = re.compile(
     r"(?:, )?(?:\b(?:on|in) )?(?:a|the) (?:scale|range) (?:of |from )?([\d.,]+) ?(?:to|-) ?(\d[\d.,]*\d|\d)", re.I
 )
 _UNITS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-_TEENS = [
-    "ten",
-    "eleven",
-    "twelve",
-    *(f"{word}teen" for word in ("thir", "four", "fif", "six", "seven", "eigh", "nine")),
-]
+_TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _AMOUNTS = {"zero": 0, "a hundred": 100, "one hundred": 100}
 _AMOUNTS |= {word: number for number, word in enumerate([*_UNITS[1:], *_TEENS], start=2)}
@@ -138,8 +133,8 @@ def read_choice(reply: str, options: Sequence[str], asked: str = "", *, is_engli
     parts = [[match[1] for match in labelled if match], [match[2] for match in labelled if match]]
     if all(len({part.casefold() for part in of_options}) == len(options) for of_options in parts):
         # "A: approve" is stated by "A", by "approve", and by both.
-        stated = [(of, read_choice(reply, of, asked, is_english=is_english)) for of in parts]
-        numbers = {of.index(option) for of, option in stated if option is not None}
+        read = [(of_options, read_choice(reply, of_options, asked, is_english=is_english)) for of_options in parts]
+        numbers = {of_options.index(option) for of_options, option in read if option is not None}
         return options[numbers.pop()] if len(numbers) == 1 else None
     names = [without_signs(option).strip() for option in options]
     characters = {name.casefold(): chr(FIRST + number) for number, name in enumerate(names)}
