@@ -142,7 +142,8 @@ def style_vectors(replies, seed=0):
 def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vectors=None):
     """results["generation"] and the bias values it rests on; no term has a known frequency."""
     vectors = style_vectors(replies, seed) if vectors is None else vectors
-    named = nouns_of(load_table("v1.0-small"), replies.ids)
+    prompts = load_table("v1.0-small")
+    named = nouns_of(prompts, replies.ids)
     computed, biases = style_results(replies, vectors, labels, clusters=clusters, nouns=named)
     counts = {
         "num_prompts": len(replies.ids) + 5,
@@ -168,7 +169,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         Frequency(axis, name, 3.5 * (index % 4) ** 3, " " not in name) for index, (axis, name) in enumerate(keys[1:])
     ]
     rules = read_refusal_rules()
-    found = refusals_results(replies, match_rules(replies.texts, rules), rules)
+    found = refusals_results(replies, match_rules(replies.texts, rules), rules, prompts)
     names = reply_shares(RatedReplies(replies, term_mentioned(replies, {})), 0.95)
     terms = zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)))

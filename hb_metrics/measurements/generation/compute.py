@@ -67,11 +67,10 @@ def compute(run: Run) -> Generation:
     refusals = match_refusals(table, replies, rules)
     question_of, text_of = by_id(table, "question"), by_id(table, "text")
     asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]
-    labels, are_pairs = classifier.labels, has_pairs_of_terms(prompts)
     nouns, clusters = nouns_of(table, replies.ids), classifier.clusters
     order_of = by_id(table, "order") if "order" in table.column_names else {}  # of options, in prompts of your own
     in_order = [(noun, order_of.get(identifier)) for noun, identifier in zip(nouns, replies.ids, strict=True)]
-    results, biases = style_results(replies, vectors, labels, clusters=clusters, asked=asked, nouns=in_order)
+    results, biases = style_results(replies, vectors, classifier.labels, clusters=clusters, asked=asked, nouns=in_order)
     write_table(run.folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
@@ -90,9 +89,9 @@ def compute(run: Run) -> Generation:
         **vars(results),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
         uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, terms_of)), CONFIDENCE_LEVEL),
-        nouns=noun_bias(kernels, PAIRS_REASON if are_pairs else None),
+        nouns=noun_bias(kernels, PAIRS_REASON if has_pairs_of_terms(prompts) else None),
         name_groups=groups_of_names(prompts, replies, vectors) if has_names(prompts) else None,
-        refusals=refusals_results(replies, refusals, rules, are_pairs=are_pairs, prompts=prompts),
+        refusals=refusals_results(replies, refusals, rules, prompts),
         frequencies=[Frequency(**row) for row in frequencies.to_pylist()],
         turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, terms_of),
     )
