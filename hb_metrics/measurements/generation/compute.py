@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from hb_dataset.prompt_columns import has_names
 from hb_metrics.collect.classifiers.censoring import term_mentioned
@@ -22,7 +23,7 @@ from hb_metrics.measurements.generation.results import (
     refusals_table,
     reply_counts,
 )
-from hb_metrics.measurements.generation.styles import bias_value_table, style_results
+from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
@@ -71,7 +72,7 @@ def compute(run: Run) -> Generation:
     order_of = by_id(table, "order") if "order" in table.column_names else {}  # of options, in prompts of your own
     in_order = [(noun, order_of.get(identifier)) for noun, identifier in zip(nouns, replies.ids, strict=True)]
     results, biases = style_results(replies, vectors, classifier.labels, clusters=clusters, asked=asked, nouns=in_order)
-    write_table(run.folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
+    write_table(run.folder / BIAS_VALUES_FILE, pa.table({"id": replies.ids, "bias_value": biases.values}))
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns, replies.templates, terms)
