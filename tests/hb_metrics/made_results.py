@@ -142,38 +142,35 @@ def style_vectors(replies, seed=0):
 def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vectors=None):
     """results["generation"] and the bias values it rests on; no term has a known frequency."""
     vectors = style_vectors(replies, seed) if vectors is None else vectors
-    named = nouns_of(load_table("v1.0-small"), replies.ids)
+    prompts = load_table("v1.0-small")
+    named = nouns_of(prompts, replies.ids)
     computed, biases = style_results(replies, vectors, labels, clusters=clusters, nouns=named)
-    counts = {
-        "num_prompts": len(replies.ids) + 5,
-        "num_replies": len(replies.ids),
-        "num_empty_replies": 5,
-        "num_filtered_replies": 0,
-        "num_truncated_replies": 7,
-        "num_distinct_replies": len(set(replies.texts)),
-        "short_share": 0.0,
-        "most_frequent_share": 0.25,
-        "num_with_reasoning": 3,
-        "num_unclosed_reasoning": 0,
-        "mean_num_reasoning_tokens": 40.5,
-        "shown_replies": [
-            ShownReply(prompt, text, None) for prompt, text in zip(replies.prompts[:3], replies.texts[:3], strict=True)
-        ],
-        "num_cut_for_classifier": 0,
-        "identity_leakage": None,
-        "num_invented_turns": 0,
-    }
     keys = sorted({(row.axis, row.descriptor) for row in computed.by_descriptor})
-    known = [
-        Frequency(axis, name, 3.5 * (index % 4) ** 3, " " not in name) for index, (axis, name) in enumerate(keys[1:])
-    ]
     rules = read_refusal_rules()
-    found = refusals_results(replies, match_rules(replies.texts, rules), rules)
-    names = reply_shares(RatedReplies(replies, term_mentioned(replies, {})), 0.95)
-    terms = zip(replies.axes, replies.descriptors, strict=True)
-    nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)))
-    more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": known}
-    return as_stored(Generation(**counts, **vars(computed), **more)), biases
+    terms = list(zip(replies.axes, replies.descriptors, strict=True))
+    generation = Generation(
+        **vars(computed),
+        num_prompts=len(replies.ids) + 5,
+        num_replies=len(replies.ids),
+        num_empty_replies=5,
+        num_filtered_replies=0,
+        num_truncated_replies=7,
+        num_distinct_replies=len(set(replies.texts)),
+        short_share=0.0,
+        most_frequent_share=0.25,
+        num_with_reasoning=3,
+        num_unclosed_reasoning=0,
+        mean_num_reasoning_tokens=40.5,
+        num_invented_turns=0,
+        shown_replies=[ShownReply(*shown, None) for shown in zip(replies.prompts[:3], replies.texts[:3], strict=True)],
+        num_cut_for_classifier=0,
+        identity_leakage=None,
+        uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, {})), 0.95),
+        nouns=noun_bias(noun_kernels(vectors, named, replies.templates, terms)),
+        refusals=refusals_results(replies, match_rules(replies.texts, rules), rules, prompts),
+        frequencies=[Frequency(*key, 3.5 * (row % 4) ** 3, " " not in key[1]) for row, key in enumerate(keys[1:])],
+    )
+    return as_stored(generation), biases
 
 
 def offensiveness_of(texts, seed=0, *, are_replies=False):
@@ -256,17 +253,11 @@ def add_decisions(results, seed=0):
         DecisionAnswer(prompt.id, None, None, None, "person", 0, 0.4, False, 0.8, "about a person", "yes: 40%")
         for prompt in prompts
     ]
-    for axis, terms in {"age": {"old": 0.2, "young": 0.7}, "ability": {"Deaf": 0.5, "blind": 0.5}}.items():
-        for prompt in prompts:
-            for term, mean in terms.items():
-                for order in (0, 1):
-                    value = float(np.clip(rng.normal(mean, 0.1), 0, 1))
-                    shown = f"yes: {value:.0%}"
-                    answers.append(
-                        DecisionAnswer(
-                            prompt.id, axis, term, None, "person", order, value, False, 0.8, f"about {term}", shown
-                        )
-                    )
+    terms = ("age", "old", 0.2), ("age", "young", 0.7), ("ability", "Deaf", 0.5), ("ability", "blind", 0.5)
+    for prompt, (axis, term, mean), order in product(prompts, terms, (0, 1)):
+        value = float(np.clip(rng.normal(mean, 0.1), 0, 1))
+        about = prompt.id, axis, term, None, "person", order, value, False, 0.8
+        answers.append(DecisionAnswer(*about, f"about {term}", f"yes: {value:.0%}"))
     answers.append(answers[-1]._replace(value=None, is_refusal=True, shown="I can't."))
     results["run"]["decisions"] = {"answers": "probabilities", "num_prompts": len(prompts), "digest": "dd"}
     results["decisions"] = as_stored(decisions(prompts, answers))
@@ -465,22 +456,21 @@ def write_tuning_runs(root):
     After tuning, bias is 0.05, 1.1 and 1 times what it was. The last run has no dialogue, and in the first the
     debiased value of the second axis is below 0.
     """
-    write_run(root / "a", full_run())
+    first, _ = write_run(root / "a", full_run())
     for name in "bcd":
         shutil.copytree(root / "a", root / name)
-    change_results(root / "a", _below_zero)
-    for name, changes in {
-        "a": {"model": "small", "tag": None, "perplexity": 40.0, "scale": 1},
-        "b": {"model": "tuned", "tag": "no_bias", "perplexity": 31.26, "scale": 0.05},
-        "c": {"model": "tuned", "tag": "bias", "perplexity": 30.0, "scale": 1.1},
-        "d": {"model": "self-chat", "tag": None, "perplexity": None, "scale": 1},
-    }.items():
-        change_results(root / name, lambda results, changes=changes: _tune(results, **changes))
-
-
-def _below_zero(results):
-    results["generation"]["debiased"]["by_axis"][AXES[1]] = -1.5
-    results["generation"]["gen_bias"]["intervals"]["by_axis"][AXES[1]] = [-4.0, 1.0]
+    for name, model, tag, perplexity, scale in (
+        ("a", "small", None, 40.0, 1),
+        ("b", "tuned", "no_bias", 31.26, 0.05),
+        ("c", "tuned", "bias", 30.0, 1.1),
+        ("d", "self-chat", None, None, 1),
+    ):
+        results = copy.deepcopy(first)
+        if name == "a":
+            results["generation"]["debiased"]["by_axis"][AXES[1]] = -1.5
+            results["generation"]["gen_bias"]["intervals"]["by_axis"][AXES[1]] = [-4.0, 1.0]
+        _tune(results, model, tag, perplexity, scale)
+        write_results(root / name, results)
 
 
 def check_margins(changes):
@@ -490,7 +480,7 @@ def check_margins(changes):
     assert {row.key: "pt" if row.is_share else "" for row in changes.main}.items() <= units.items()
 
 
-def _tune(results, *, model, tag, perplexity, scale):
+def _tune(results, model, tag, perplexity, scale):
     """Makes results those of another model, whose bias is so many times what it was, all alike."""
     results["run"]["model"] = {**results["run"]["model"], "name": model, "digest": model}
     results["run"]["generation"] = {"context": "chat", "tag": tag, "tag_reason": f"{tag} was asked for"}

@@ -102,7 +102,12 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     started, log = runs.start(tmp_path / "run", processes, stalled=stalled)
     await_replies(log)
     time.sleep(1)
-    check_ends_by_ctrl_c(runs, started, log)
+    begun = time.monotonic()
+    os.killpg(started[0], signal.SIGINT)  # all processes of a terminal get the signal
+    assert set(runs.wait(started)) == {1}
+    assert time.monotonic() - begun < PROMPT
+    assert log.read_text().count("Finished work is kept. To resume, run the same command again:\n  python -m") == 1
+    assert "Traceback" not in log.read_text()
     assert list((tmp_path / "run" / "perplexities").iterdir())
     assert not list((tmp_path / "run" / "style_probabilities").glob("*"))
 
@@ -170,13 +175,3 @@ def await_replies(log):
     while AT_REPLIES not in (log.read_text() if log.exists() else ""):
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.002)
-
-
-def check_ends_by_ctrl_c(runs, started, log):
-    """All processes of a terminal get the signal."""
-    begun = time.monotonic()
-    os.killpg(started[0], signal.SIGINT)
-    assert set(runs.wait(started)) == {1}
-    assert time.monotonic() - begun < PROMPT
-    assert log.read_text().count("Finished work is kept. To resume, run the same command again:\n  python -m") == 1
-    assert "Traceback" not in log.read_text()

@@ -127,6 +127,8 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--style_classifier", "no/such", "--max_new_tokens", "12"], "'no/such' does not exist"),
         (["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"], "'no/such' does not exist"),
         (["--frequencies", "pyproject.toml"], "'pyproject.toml'"),
+        (["--turns", "18"], "set --turns to at most 17"),
+        (["--turns", "3", "--max_new_tokens", "12"], "the model accepts 64; set --turns to 2"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
         (["--axes", "autistic"], "axis 'autistic' is not in v1.0; allowed: ability, age, "),
         (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes with spaces"),

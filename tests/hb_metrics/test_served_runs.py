@@ -275,27 +275,11 @@ def test_a_run_that_stopped_goes_on_at_another_address(run, monkeypatch):
         run(other)
 
 
-def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
-    stand_in = Silent()
-    monkeypatch.setattr(engine, "_FIRST_REPLIES", 10)
-    with serving(stand_in) as url:
-        with pytest.raises(ValueError, match=r"first 10 .* all empty \(finish reasons: stop\).*--context plain"):
-            run(url, "--concurrency", 1)
-        assert len(asked_prompts(stand_in)) == 10
-        monkeypatch.setattr(engine, "_FIRST_REPLIES", 99)
-        with pytest.raises(ValueError, match=r"all replies to 28 prompts are empty.*--context"):
-            run(url, out="small")
-    nobody = StandIn(faults=lambda number, body: "filtered")
-    with serving(nobody) as url, pytest.raises(ValueError, match="an empty reply to every question of the probe"):
-        run(url, out="filtered")
-    assert not asked_prompts(nobody)
-
-
 @pytest.mark.parametrize(
     ("first", "term", "reason"),
     [
-        (9, "?", "first 9 replies"),
-        (99, "?", "all replies to 28 prompts"),
+        (9, "?", r"first 9 .* all empty \(finish reasons: stop\).*--context plain"),
+        (99, "?", r"all replies to 28 prompts are empty.*--context"),
         (99, " deaf ", "of 28 replies are not empty"),
     ],
 )
@@ -305,6 +289,7 @@ def test_too_few_replies_cost_only_what_needs_them(run, monkeypatch, tmp_path, f
     monkeypatch.setattr(engine, "_FIRST_REPLIES", first)
     with serving(stand_in) as url, pytest.raises(LeftOutError, match=reason):
         run(url, "--concurrency", 1, measurements="generation,offensiveness,length")
+    assert len(asked_prompts(stand_in)) == min(first, 28)
     path = tmp_path / "run" / "results.json"
     content = path.read_bytes()
     results = json.loads(content)
@@ -314,6 +299,13 @@ def test_too_few_replies_cost_only_what_needs_them(run, monkeypatch, tmp_path, f
     with pytest.raises(LeftOutError, match=reason):
         analyse(path.parent)
     assert path.read_bytes() == content
+
+
+def test_a_server_whose_replies_are_all_empty_is_refused_by_the_probe(run):
+    nobody = StandIn(faults=lambda number, body: "filtered")
+    with serving(nobody) as url, pytest.raises(ValueError, match="an empty reply to every question of the probe"):
+        run(url)
+    assert not asked_prompts(nobody)
 
 
 def test_thoughts_are_kept_apart_and_texts_are_continued(run):

@@ -17,7 +17,6 @@ from hb_metrics.collect.judges.judge import JudgeSource, load_judge
 from hb_metrics.models.sources import embedded_model_folder
 from hb_metrics.run.run_folder import turn_folder
 from tests.forked_programs import free_port
-from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import read_results
 from tests.hb_metrics.runs_here import measure_here
 
@@ -27,11 +26,6 @@ pytestmark = [
     pytest.mark.skipif(not is_serve_available(), reason="needs the extra 'serving'"),
 ]
 STARTS = 240  # seconds
-
-
-@pytest.fixture(scope="module")
-def vocabulary(tmp_path_factory):
-    return write_vocabulary(tmp_path_factory.mktemp("vocabulary"))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from hb_dataset.prompt_columns import has_names
 from hb_metrics.collect.classifiers.censoring import term_mentioned
@@ -22,7 +23,7 @@ from hb_metrics.measurements.generation.results import (
     refusals_table,
     reply_counts,
 )
-from hb_metrics.measurements.generation.styles import bias_value_table, style_results
+from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
 from hb_metrics.measurements.results import Run
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
@@ -67,12 +68,11 @@ def compute(run: Run) -> Generation:
     refusals = match_refusals(table, replies, rules)
     question_of, text_of = by_id(table, "question"), by_id(table, "text")
     asked = [question_of[identifier] or text_of[identifier] for identifier in replies.ids]
-    labels, are_pairs = classifier.labels, has_pairs_of_terms(prompts)
     nouns, clusters = nouns_of(table, replies.ids), classifier.clusters
     order_of = by_id(table, "order") if "order" in table.column_names else {}  # of options, in prompts of your own
     in_order = [(noun, order_of.get(identifier)) for noun, identifier in zip(nouns, replies.ids, strict=True)]
-    results, biases = style_results(replies, vectors, labels, clusters=clusters, asked=asked, nouns=in_order)
-    write_table(run.folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
+    results, biases = style_results(replies, vectors, classifier.labels, clusters=clusters, asked=asked, nouns=in_order)
+    write_table(run.folder / BIAS_VALUES_FILE, pa.table({"id": replies.ids, "bias_value": biases.values}))
     write_table(run.folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns, replies.templates, terms)
@@ -90,9 +90,9 @@ def compute(run: Run) -> Generation:
         **vars(results),
         identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
         uptake=reply_shares(RatedReplies(replies, term_mentioned(replies, terms_of)), CONFIDENCE_LEVEL),
-        nouns=noun_bias(kernels, PAIRS_REASON if are_pairs else None),
+        nouns=noun_bias(kernels, PAIRS_REASON if has_pairs_of_terms(prompts) else None),
         name_groups=groups_of_names(prompts, replies, vectors) if has_names(prompts) else None,
-        refusals=refusals_results(replies, refusals, rules, are_pairs=are_pairs, prompts=prompts),
+        refusals=refusals_results(replies, refusals, rules, prompts),
         frequencies=[Frequency(**row) for row in frequencies.to_pylist()],
         turns=None if len(of_turns) == 1 else turn_results(run, prompts, of_turns, replies, rules, terms_of),
     )

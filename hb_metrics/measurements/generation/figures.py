@@ -168,9 +168,8 @@ def _clusters(generation: Generation) -> list[Figure]:
         is_partial = metric == "partial_gen_bias"
         meaning = f"The part of {kind} Full Gen Bias that comes from these styles." if is_partial else ""
         for cluster in generation.gen_bias.clusters or {}:
-            row = _figure(generation, f"{heading}, {cluster}", metric, cluster)
-            row = row._replace(part_of=f"{heading} by cluster", is_main=is_partial, meaning=meaning)
-            rows.append(row._replace(printed=_printed(metric, cluster)))
+            row = _figure(generation, f"{heading}, {cluster}", metric, cluster, printed=_printed(metric, cluster))
+            rows.append(row._replace(part_of=f"{heading} by cluster", is_main=is_partial, meaning=meaning))
     return rows
 
 
@@ -178,9 +177,8 @@ def style_figures(generation: Generation, number: int) -> list[Figure]:
     rows = []
     for style in generation.styles:
         row = _figure(generation, style.style, "by_style", style.style)
-        beside = {"mean probability": Number(style.mean, "small_share")}
-        beside["variance across terms"] = Number(style.variance, "effect")
-        rows.append(row._replace(beside={**row.beside, **beside}))
+        mean, variance = Number(style.mean, "small_share"), Number(style.variance, "effect")
+        rows.append(row._replace(beside={**row.beside, "mean probability": mean, "variance across terms": variance}))
     return sorted(rows, key=lambda row: -(row.known or 0.0))[:number]
 
 

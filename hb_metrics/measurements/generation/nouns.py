@@ -88,9 +88,8 @@ def noun_kernels(
     noun_names = sorted(set(nouns))
     noun_of = {noun: row for row, noun in enumerate(noun_names)}
     rows_of = grouped((template, row) for row, template in enumerate(templates))
-    groups: dict[str | None, np.ndarray] = {None: np.arange(len(noun_names))}
-    for gender in sorted({noun.gender for noun in noun_names}):
-        groups[gender] = np.array([row for row, noun in enumerate(noun_names) if noun.gender == gender])
+    groups: dict[str | None, list[int]] = {None: list(range(len(noun_names)))}
+    groups |= grouped((noun.gender, row) for row, noun in enumerate(noun_names))
     kernels: dict[str | None, Kernels] = {group: Kernels({}, {}) for group in groups}
     for template, rows in sorted(rows_of.items()):
         sums = np.zeros((len(term_of), len(noun_names), style_probabilities.shape[1]))

@@ -15,7 +15,6 @@ from hb_metrics.measurements.generation.figures import (
     CLUSTER_METRICS,
     REFUSALS,
     TELLING,
-    UPTAKE,
     by_axis_heading,
     figures,
     style_figures,
@@ -262,16 +261,12 @@ def _styles(generation: Generation, parts: Mapping[str, list[Figure]], context: 
 
 
 def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
-    number = len(turns.by_turn)
     context = {
         "turns": turns,
-        "number": number,
         "follow_up": follow_ups[0],
         "sentences": turn_sentences(turns),
-        "by_turn": parts[BY_TURN],
-        "by_axis": parts.get(by_axis_heading(number)),
-        "of_names": parts.get("Bias between groups of names by turn"),
-        "shares": [(name, parts[name]) for name in (f"{UPTAKE} by turn", f"{REFUSALS} by turn")],
+        "parts": parts,
+        "by_axis": parts.get(by_axis_heading(len(turns.by_turn))),
     }
     plot = figures_plot(parts[BY_TURN], "Full Gen Bias ×1000", [PLAIN], is_sorted=False)
     return section("turns", "By turn", "generation/turns.html.jinja", context, {"turns-plot": [plot]})
@@ -286,7 +281,6 @@ def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Sect
         "refusals": refusals,
         "num_shown": NUM_TERMS,
         "level": f"{CONFIDENCE_LEVEL:.0%}",
-        "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
     plots = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
     return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": plots})

@@ -25,7 +25,7 @@ from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, prompt_ids
 from hb_metrics.run.run_folder import REFUSALS_FILE
 from hb_metrics.run.schema import by_id
-from hb_metrics.run.tables import Tables
+from hb_metrics.run.tables import Tables, has_pairs_of_terms
 from hb_metrics.stats.changes import PairedChange
 
 # For the whole run, the page shows this many replies.
@@ -247,38 +247,30 @@ def refusal_flags(tables: Tables, replies: Replies) -> dict[str, RatedReplies]:
 
     The result is empty if the run has no file of refusals. Raises a ValueError if the file lacks a reply.
     """
-    table, flagged = tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer")), {}
-    if table is not None and not {*replies.ids} <= {*table["id"].to_pylist()}:
+    table = tables.read_if_any(REFUSALS_FILE, ("id", "refusal", "disclaimer"))
+    if table is None:
+        return {}
+    rows = pc.index_in(pa.array(replies.ids, pa.string()), table["id"])
+    if rows.null_count:
         raise ValueError(
             f"'{tables.folder / REFUSALS_FILE}' lacks replies of the run; run `holistic-bias analyse` on it"
         )
-    for kind in KINDS if table is not None else ():
-        flag_of = by_id(table, kind.removesuffix("s"))
-        flagged[kind.capitalize()] = RatedReplies(replies, np.array([flag_of[name] for name in replies.ids], bool))
-    return flagged
+    flags = table.take(rows)
+    return {kind.capitalize(): RatedReplies(replies, flags[kind.removesuffix("s")].to_numpy()) for kind in KINDS}
 
 
-def refusals_results(
-    replies: Replies,
-    matches: Matches,
-    rules: RefusalRules,
-    *,
-    are_pairs: bool = False,
-    prompts: pa.Table | None = None,
-) -> Refusals:
+def refusals_results(replies: Replies, matches: Matches, rules: RefusalRules, prompts: pa.Table) -> Refusals:
     """Computes the shares of refusals and disclaimers.
 
-    In `by_rule`, each reply counts only towards the first rule that it matches. If the terms are pairs of terms
-    (`are_pairs`), there is no test between axes, because pairs with a term in common are not exchangeable. If the
-    people in the `prompts` are names, groups of names are compared.
+    If the terms are pairs of terms, there is no test between axes, because pairs with a term in common are not
+    exchangeable. If the people in the prompts are names, groups of names are compared.
     """
-    of_both = []
+    of_both, are_pairs = [], has_pairs_of_terms(prompts)
     for indices, of_kind in ((matches.refusals, rules.refusals), (matches.disclaimers, rules.disclaimers)):
         flagged = RatedReplies(replies, indices >= 0)
         shares = refusal_shares(flagged, CONFIDENCE_LEVEL, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
         phrases = [*(rule.phrase for rule in of_kind), "(marked as a refusal by the server)"]
-        groups = None if prompts is None else group_shares(flagged, prompts)
         by_rule = {phrases[index]: number for index, number in counts.most_common()}
-        of_both.append(RefusalShares(**vars(shares), by_rule=by_rule, groups=groups))
+        of_both.append(RefusalShares(**vars(shares), by_rule=by_rule, groups=group_shares(flagged, prompts)))
     return Refusals(*of_both)

@@ -19,7 +19,7 @@ from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means
 from hb_metrics.run.plurals import terms_of_prompts
 from hb_metrics.run.record import CONFIDENCE_LEVEL
 from hb_metrics.run.replies import RatedReplies, Replies, chosen_replies, nonempty_replies
-from hb_metrics.run.run_folder import REPLIES, STYLES
+from hb_metrics.run.run_folder import STYLES
 from hb_metrics.run.tables import has_pairs_of_terms
 from hb_metrics.stats.cell_sums import CellSums, cluster_columns
 from hb_metrics.stats.changes import NO_FILES_REASON, PairedChange, change_from_covariance
@@ -59,8 +59,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason)
-    cells = [{*_cells_of(of_run.replies)} for of_run in named]
-    shared = _shared(*cells)
+    shared = _shared(*({*_cells_of(of_run.replies)} for of_run in named))
     before, after = (
         _replies(run, table, of_run.replies, shared)
         for run, table, of_run in zip((first, second), tables, named, strict=True)
@@ -73,9 +72,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     labels = [style.style for style in generations[0].styles]
     columns = cluster_columns(labels, clusters) if clusters else {}
     covariances = gen_bias_covariances(before.by_cell, after.by_cell, columns)
-    debiased = [generation.debiased for generation in generations]
-    if cells != [shared, shared]:
-        debiased = [_debiased(run, labels, clusters) for run in (before, after)]
+    debiased = [_debiased(run, labels, clusters) for run in (before, after)]
     for name, path, axis, metric in _figures(generations[0], list(columns)):
         values = [value_at(of_run, path) for of_run in debiased]
         if axis in covariances and None not in values:
@@ -92,8 +89,7 @@ def _noun_changes(before: _Replies, after: _Replies) -> dict[str, PairedChange]:
         other = after.nouns.get(gender)
         if other is None or kernels.by_template.keys() != other.by_template.keys():
             continue
-        known = covariance(kernels, other)
-        if known is not None:
+        if (known := covariance(kernels, other)) is not None:
             matrix, influences = known
             freedom = uncertainty(influences[1] - influences[0]).of_squares().freedom
             change = change_from_covariance(kernels.value, other.value, matrix, freedom, CONFIDENCE_LEVEL)
@@ -152,10 +148,9 @@ def _shared(before: set[CellKey], after: set[CellKey]) -> set[CellKey]:
 
 def _debiased(run: _Replies, labels: Sequence[str], clusters: Mapping[str, Sequence[str]]) -> GenBias | None:
     """Computes the debiased values. The result is `None` if there are no cells, or if the sampling noise is unknown."""
-    replies = run.replies
+    replies, cells = run.replies, CellSums(labels, clusters or None)
     if not replies.ids:
         return None
-    cells = CellSums(labels, clusters) if clusters else CellSums()
     cells.add(run.by_cell.vectors, replies.descriptors, replies.templates, replies.axes)
     return plain_and_debiased(cells, None)[1]
 
@@ -171,11 +166,6 @@ def _figures(generation: Generation, clusters: Sequence[str]) -> Iterator[tuple[
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    if not run.tables.has(REPLIES) or not run.tables.has(STYLES):
-        raise ValueError(
-            f"'{run.folder}' lacks the replies or the style vectors that --generalise needs; measure again in a new "
-            "folder"
-        )
     table = run.tables.reply_table()
     replies, generation = nonempty_replies(table), run.results.generation
     by_name = generalised_means(UPTAKE, naming(table), over)

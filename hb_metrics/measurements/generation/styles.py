@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from hb_dataset.grouped import grouped
 from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
@@ -224,11 +223,6 @@ def clearest_axis(biases: Biases) -> str | None:
     values, bounds = (debiased.by_axis if debiased else None) or {}, (plain.intervals and plain.intervals.by_axis) or {}
     clear = [axis for axis, interval in bounds.items() if interval is not None and interval[0] > 0]
     return max(clear, key=lambda axis: values[axis] or 0.0, default=None)
-
-
-def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
-    """Makes a table of the replies' bias values (paper, C.1, with α = 0)."""
-    return pa.table({"id": list(ids), "bias_value": biases.values})
 
 
 def _styles(biases: BiasValues, labels: Sequence[str]) -> list[Style]:

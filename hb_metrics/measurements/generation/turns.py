@@ -40,12 +40,13 @@ def turn_results(
         RatedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
         for table, of_turn in zip(tables, replies, strict=True)
     ]
-    is_of_names = has_names(prompts)
-    of_names = [groups_of_names(prompts, *of_turn) for of_turn in zip(replies, vectors, strict=True) if is_of_names]
+    of_names = None
+    if has_names(prompts):
+        of_names = [groups_of_names(prompts, *of_turn) for of_turn in zip(replies, vectors, strict=True)]
     by_turn = [gen_biases(of_turn, replies[0]) for of_turn in vectors]
     change, change_by_axis = _changes(vectors, replies[0], by_turn)
     return Turns(
-        name_groups=of_names if is_of_names else None,
+        name_groups=of_names,
         num_conversations=len(turns[-1].ids),
         num_ended=len(turns[0].ids) - len(turns[-1].ids),
         num_unclosed_reasoning=sum(sum(table["reasoning_unclosed"].to_pylist()) for table in tables[1:]),
@@ -74,12 +75,10 @@ def _changes(
     if first is None or last is None:
         return None, {}
     values: dict[str | None, Any] = {None: (first.full_gen_bias, last.full_gen_bias)}
-    for axis, value in (first.by_axis or {}).items():
-        values[axis] = value, (last.by_axis or {})[axis]
+    values |= {axis: (value, (last.by_axis or {})[axis]) for axis, value in (first.by_axis or {}).items()}
     cells = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-    change = turn_changes(vectors[0], vectors[-1], cells, values, CONFIDENCE_LEVEL)
-    by_axis = {axis: _rounded(of_axis) for axis, of_axis in change.items() if axis is not None}
-    return _rounded(change[None]), by_axis
+    changes = turn_changes(vectors[0], vectors[-1], cells, values, CONFIDENCE_LEVEL)
+    return _rounded(changes[None]), {axis: _rounded(change) for axis, change in changes.items() if axis is not None}
 
 
 def _rounded(change: PairedChange) -> PairedChange:

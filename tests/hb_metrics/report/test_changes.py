@@ -259,12 +259,11 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
 def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
     with pytest.raises(SystemExit, match="--generalise accepts only one run, but 2 were passed"):
         main([str(folder), str(folder), "--generalise", "terms"])
-    lacks = {"perplexities": "perplexities' does not exist", "style_probabilities": "or the style vectors"}
-    for missing, message in lacks.items():
+    for missing in ("perplexities", "style_probabilities"):
         damaged = tmp_path / missing
         shutil.copytree(folder, damaged)
         shutil.rmtree(damaged / missing)
-        with pytest.raises(SystemExit, match=message):
+        with pytest.raises(SystemExit, match=f"{missing}' does not exist"):
             main([str(damaged), "--generalise", "terms"])
 
 

@@ -57,8 +57,8 @@ def runs(tmp_path_factory):
     return [read_run(folder / prefix) for prefix in ("I hear you", "Well")], written
 
 
-def test_phrases_are_counted_in_the_first_runs_groups(runs):
-    (first, second), ((results, _), (_, replies)) = runs
+def test_styles_are_those_of_the_results_and_phrases_are_counted_in_the_first_runs_groups(runs):
+    (first, second), ((results, _), (other, replies)) = runs
     sections, _ = generation_details(first, second, ("a", "b"))
     page = Page(f"<main>{sections[0].html}</main>")
     group = results["generation"]["phrase_rates"]["groups"]["confusion"]
@@ -74,13 +74,9 @@ def test_phrases_are_counted_in_the_first_runs_groups(runs):
     of_all = sum("sorry to hear" in text for text in replies.texts) / len(replies.texts)
     assert f"{of_all:.1%}" in next(row for row in page.table("Phrases in all replies") if row[0] == f"“{SORRY}”")
 
-
-def test_styles_are_those_of_the_results(runs):
-    (first, second), written = runs
-    styles = [{row["style"]: row for row in results["generation"]["styles"]} for results, _ in written]
+    styles = [{row["style"]: row for row in run["generation"]["styles"]} for run in (results, other)]
     changes = {label: styles[1][label]["variance"] - styles[0][label]["variance"] for label in LABELS}
-    sections, _ = generation_details(first, second, ("a", "b"))
-    rows = Page(f"<main>{sections[0].html}</main>").table("Styles that changed most")[1:]
+    rows = page.table("Styles that changed most")[1:]
     assert rows[0][:2] == [min(changes, key=changes.get), f"{styles[0][rows[0][0]]['variance']:.3f}"]
     assert rows[-1][0] == max(changes, key=changes.get)
     assert rows[-1][3] == f"{styles[0][rows[-1][0]]['mean']:.2%}"

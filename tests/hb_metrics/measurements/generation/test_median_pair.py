@@ -1,6 +1,5 @@
 """The pair of replies on the first screen: against loops over all pairs of terms and all pairs of their replies."""
 
-import tracemalloc
 from itertools import combinations, product
 
 import numpy as np
@@ -70,19 +69,3 @@ def test_the_two_terms_differ_most_and_the_middle_pair_of_their_replies_is_shown
         style = int(lead.argmax())
         assert side.style == LABELS[style]
         assert side.style_means == pytest.approx((means[side.descriptor][style], means[other.descriptor][style]))
-
-
-def test_only_replies_to_the_same_template_are_paired():
-    """All pairs of 1,000 and 1,000 replies would need more than 100 megabytes."""
-    number, rng = 1000, np.random.default_rng(0)
-    terms, templates = np.repeat(["d0", "d1"], number).tolist(), [f"t{row // 2}" for row in range(number)] * 2
-    texts, vectors = [f"reply {row}" for row in range(2 * number)], rng.dirichlet(np.ones(4), 2 * number)
-    replies = Replies(texts, ["x"] * 2 * number, terms, templates, texts, texts)
-    biases = bias_values(vectors, terms, templates, replies.axes)
-    shares = right_shares(vectors, biases.descriptor_codes, text_codes("template", templates)[0])
-    tracemalloc.start()
-    shown = median_pair(replies, [None] * 2 * number, vectors, biases, shares, LABELS, None)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 5e6
-    assert len({templates[texts.index(side.reply)] for side in shown.sides}) == 1

@@ -13,8 +13,6 @@ from hb_metrics.measurements.generation.figures import names_figure
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.page import style_differs
 from hb_metrics.run.replies import Replies
-from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.gen_bias import gen_bias
 from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, QUESTIONS, REPLIES = 8, 6, 4
@@ -149,21 +147,12 @@ def test_intervals_hold_the_truth_without_false_alarms(design):
 
 
 def test_single_names_that_differ_are_no_difference_between_groups():
-    alarms = single_names_differ = 0
-    for seed in range(100):
-        (vectors, *columns, groups), _ = draw(np.random.default_rng(seed), within=0.12, kind="styles")
-        cells = CellSums(keep_replies=True)
-        cells.add(vectors, *columns)
-        value = gen_bias(cells, debias=True, confidence_level=0.95)
-        bounds = value.intervals.full_gen_bias
-        name = "Full Gen Bias, debiased"
-        whole = {name: Figure(name, value.full_gen_bias, "bias", interval=(bounds[0], bounds[1]))}
-        single_names_differ += style_differs(whole) == "yes"
-        alarms += style_differs(whole, name_groups(vectors, *columns, groups)) == "yes"
-    assert single_names_differ > 90
-    assert alarms <= 10
-    few = replace(name_groups(vectors, *columns, groups), p=None)
-    assert style_differs(whole, few) == "unknown"
+    name = "Full Gen Bias, debiased"
+    whole = {name: Figure(name, 5.0, "bias", interval=(4.0, 6.0))}
+    assert style_differs(whole) == "yes"
+    groups = name_groups(*draw(np.random.default_rng(0))[0])
+    for p_value, differs in ((0.038, "no"), (0.037, "yes"), (None, "unknown")):
+        assert style_differs(whole, replace(groups, p=p_value)) == differs
 
 
 def test_questions_that_lack_a_reply_to_a_name_are_counted():
@@ -220,12 +209,3 @@ def test_names_are_masked_as_whole_words_in_their_case(name, reply, masked):
     replies = Replies(["a"], ["names"], [name], ["t"], ["p"], [reply])
     assert masked_texts(replies, {}) == [reply if masked is None else masked]
     assert term_mentioned(replies, {}).tolist() == [masked is not None]
-
-
-def test_judges_and_classifiers_read_replies_without_names():
-    texts = ["Hi Will, I will!", "Will will left-handed people do?"]
-    replies = Replies(["a", "b"], ["names"] * 2, ["Will"] * 2, ["t"] * 2, ["p"] * 2, texts)
-    assert masked_texts(replies, {}) == ["Hi Alex, I will!", "Alex will left-handed people do?"]
-    assert term_mentioned(replies._replace(texts=["I will!", *texts[1:]]), {}).tolist() == [False, True]
-    terms = replies._replace(axes=["ability"] * 2, descriptors=["left-handed", "will"])
-    assert masked_texts(terms, {}) == [texts[0], "left-handed left-handed left-handed people do?"]

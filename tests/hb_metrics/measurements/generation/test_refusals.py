@@ -1,5 +1,6 @@
 """Refusals of a run, end to end: replies that refuse to talk with the people of one axis, and with nobody else."""
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hb_metrics.layout.figure import by_part
@@ -53,8 +54,10 @@ def test_pairs_of_terms_have_no_test_between_axes():
     texts = ["I can't help with that.", "The shop opens at nine.", "Nice!", "There are two."] * 2
     replies = Replies([*"abcdefgh"], ["x"] * 4 + ["y"] * 4, [*"aabbccdd"], ["t"] * 8, ["hi"] * 8, texts)
     rules = read_refusal_rules()
+    terms = pa.table({"axis": replies.axes, "descriptor": replies.descriptors})
     for are_pairs in (False, True):
-        found = refusals_results(replies, match_rules(texts, rules), rules, are_pairs=are_pairs).refusals
+        prompts = terms.append_column("first_descriptor", terms["descriptor"]) if are_pairs else terms
+        found = refusals_results(replies, match_rules(texts, rules), rules, prompts).refusals
         assert found.num == 2
         assert (found.p_between_axes is None) == are_pairs
         assert found.p_between_descriptors is not None

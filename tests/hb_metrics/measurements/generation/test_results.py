@@ -7,7 +7,7 @@ import pytest
 from hb_dataset import load_table
 from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.measurements.generation.results import reply_counts
-from hb_metrics.measurements.generation.styles import bias_value_table, style_results
+from hb_metrics.measurements.generation.styles import style_results
 from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
@@ -42,15 +42,12 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster():
     assert max(partial, key=partial.get) == "Sympathy"
     assert partial["Sympathy"] > 0.8 * sum(partial.values())
     assert results.gen_bias.intervals.summed_cluster_gen_bias["Sympathy"][0] > 0
-    by_axis = {}
-    for row in results.by_descriptor:
-        by_axis.setdefault(row.axis, []).append(row.clusters["Sympathy"])
-    means = {axis: np.mean(values) for axis, values in by_axis.items()}
-    assert max(means, key=means.get) == "religion"
-    assert means.pop("religion") > 0.8 > 0.2 > max(means.values())
-    biases = {row.descriptor: row.mean_bias_value for row in results.by_descriptor if row.axis == "religion"}
-    others = [row.mean_bias_value for row in results.by_descriptor if row.axis != "religion"]
-    assert min(biases.values()) > max(others)
+    planted, others = (
+        [row for row in results.by_descriptor if (row.axis == "religion") == is_planted] for is_planted in (True, False)
+    )
+    assert np.mean([row.clusters["Sympathy"] for row in planted]) > 0.8
+    assert np.mean([row.clusters["Sympathy"] for row in others]) < 0.2
+    assert min(row.mean_bias_value for row in planted) > max(row.mean_bias_value for row in others)
     assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(is_sorry.mean())
 
 
@@ -103,8 +100,6 @@ def test_the_numbers_are_those_of_the_metrics():
     for index, style in enumerate(results.styles):
         assert style.mean == pytest.approx(biases.descriptor_means[:, index].mean())
         assert style.variance == pytest.approx(1000 * biases.descriptor_means[:, index].var())
-    values = bias_value_table(replies.ids, biases)
-    assert values.to_pydict() == {"id": replies.ids, "bias_value": biases.values.tolist()}
 
 
 def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():

@@ -17,7 +17,7 @@ from hb_metrics.run.run_folder import turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.made_results import loaded, read_results
 from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
-from tests.hb_metrics.runs_here import analysed, measure_here, refusal
+from tests.hb_metrics.runs_here import analysed, measure_here
 
 OWN = {
     "young": "Wow, that is so exciting, I love it!",
@@ -223,16 +223,3 @@ def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
     plain = [of_turn["gen_bias"]["full_gen_bias"] for of_turn in turns["by_turn"]]
     assert plain == pytest.approx([0, 0], abs=1e-6)
     assert {found["share"] for found in turns["uptake"]["by_turn"]} == {1}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--turns", 18], "set --turns to at most 17"),
-        (["--turns", 3, "--max_new_tokens", 12], "the model accepts 64; set --turns to 2"),
-    ],
-)
-def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):
-    shared = ["--model", saved_llama, "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    assert message in refusal(*shared, "--measurements", "generation", *options)
-    assert not (tmp_path / "run").exists()
