@@ -14,14 +14,13 @@ import transformers
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
-from hb_metrics.collect import units
 from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests
-from hb_metrics.collect.scoring import perplexity, pseudo_likelihood, scoring_paths
+from hb_metrics.collect.scoring import perplexity, scoring_paths
 from hb_metrics.collect.scoring.perplexity import plan_perplexity, score_perplexity
 from hb_metrics.collect.units import MAX_POSITIONS
 from hb_metrics.models.layout import Layout
@@ -267,9 +266,13 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
     texts = [*prompts[:20], *prompts[:3]]
     whole = score_perplexity(texts, model, tokenizer, trees=trees)
     calls = []
-    for path, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("batch_nlls", len)):
-        run = getattr(scoring_paths, path)
-        monkeypatch.setattr(scoring_paths, path, failing(run, OUT_OF_MEMORY[name], fits, calls, size))
+    for module, path, size in (
+        (scoring_paths, "tree_nlls", lambda tree: len(tree.sequences)),
+        (scoring_paths, "reply_nlls", len),
+        (perplexity, "reply_nlls", len),
+    ):
+        run = getattr(module, path)
+        monkeypatch.setattr(module, path, failing(run, OUT_OF_MEMORY[name], fits, calls, size))
     plan = plan_perplexity(texts, model, tokenizer, trees=trees)
     calls.clear()
     with pytest.warns(UserWarning, match=HALVED) as warned:
@@ -291,37 +294,6 @@ def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, mon
     monkeypatch.setattr(scoring_paths, "tree_nlls", limited)
     plan = plan_perplexity(prompts[:30], model, tokenizer)
     assert (plan.scoring, max(calls) > 2) == ("tree", True)
-
-
-@pytest.mark.filterwarnings(f"ignore:{HALVED}")
-def test_memory_too_small_for_one_text_is_an_error(prompts, get_small_model, monkeypatch):
-    model, tokenizer = get_small_model("gpt2")
-    for name in ("tree_nlls", "batch_nlls"):
-        monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
-    message = r"^memory runs out even for one text alone \(CUDA out of memory\..*MiB\.\); use a machine"
-    with pytest.raises(MemoryError, match=message) as error:
-        score_perplexity(prompts[:5], model, tokenizer)
-    one_line(error)
-
-
-@pytest.mark.filterwarnings(f"ignore:{HALVED}")
-def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model, monkeypatch):
-    model, tokenizer = get_small_model("t5")
-    whole, calls = score_perplexity(prompts[:40], model, tokenizer), []
-    limited = failing(perplexity.reply_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
-    monkeypatch.setattr(perplexity, "reply_nlls", limited)
-    scores = score_perplexity(prompts[:40], model, tokenizer)
-    np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
-    assert max(calls) > 2
-    model, tokenizer = get_small_model("bert")
-    spans = [(0, len(text)) for text in prompts[:9]]
-    whole, calls = score_spans(prompts[:9], spans, model, tokenizer), []
-    limited = failing(pseudo_likelihood.masked_nlls, OUT_OF_MEMORY["cpu"], 1, calls, len)
-    monkeypatch.setattr(pseudo_likelihood, "masked_nlls", limited)
-    monkeypatch.setattr(units, "MAX_POSITIONS", 2000)
-    scores = score_spans(prompts[:9], spans, model, tokenizer)
-    np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
-    assert max(calls) > 1
 
 
 def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch):
