@@ -83,7 +83,7 @@ def plan_perplexity(
     if decoder or not sequences:
         return plan
     check_causal(model, sequences)
-    return on_trees(plan, model, sequences, np.full(len(sequences), num_read)) if trees else plan
+    return on_trees(plan, model, pairs) if trees else plan
 
 
 def check_sequences(

@@ -20,7 +20,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.collect import units
-from hb_metrics.collect.scoring.reply_scoring import reply_nlls
+from hb_metrics.collect.scoring.reply_scoring import Pair, reply_nlls
 from hb_metrics.collect.units import ScoringPlan, ScoringUnit
 from hb_metrics.models.architecture import num_known_tokens, num_shared
 from hb_metrics.models.float32 import measured
@@ -132,14 +132,13 @@ def grow_tree(sequences: list[Sequence[int]]) -> PrefixTree:
     return PrefixTree(sequences, *columns)
 
 
-def on_trees(
-    plan: ScoringPlan, model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: np.ndarray
-) -> ScoringPlan:
-    """Returns a plan that scores the same sequences on prefix trees.
+def on_trees(plan: ScoringPlan, model: PreTrainedModel, pairs: Sequence[Pair]) -> ScoringPlan:
+    """Returns a plan that scores the same pairs of a context and its reply on prefix trees.
 
-    If the model or the texts do not suit prefix trees, returns the given plan with the reason. The first `num_read`
-    [sequences] tokens of a sequence are not scored.
+    If the model or the texts do not suit prefix trees, returns the given plan with the reason.
     """
+    sequences = [(*context, *reply) for context, reply in pairs]
+    num_read = np.array([len(context) for context, _ in pairs])
 
     def score(rows: list[int]) -> np.ndarray:
         return tree_nlls(model, grow_tree([sequences[row] for row in rows]), num_read[rows])
@@ -158,11 +157,9 @@ def on_trees(
     def difference() -> float:
         differences = []
         for rows in (largest, unlike):
-            together = np.concatenate(run_batch(score, rows, "one text"))
+            together = np.concatenate(run_batch(score, rows))
             for place in np.linspace(0, len(together) - 1, min(len(together), _MOST_TRIED)).astype(int):
-                sequence, start = list(sequences[rows[place]]), num_read[rows[place]]
-                score_alone = partial(reply_nlls, model, prefix=[])
-                ((alone,),) = run_batch(score_alone, [(sequence[:start], sequence[start:])], "one text")
+                ((alone,),) = run_batch(partial(reply_nlls, model, prefix=[]), [pairs[rows[place]]])
                 differences.append(abs(together[place] - alone) / max(abs(alone), 1))
         return float(np.max(differences))
 
