@@ -121,13 +121,12 @@ def ask_into_shards(
     shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
     keys = [request_key([server.model, ids[row], body]) for row, body in enumerate(bodies)]
 
-    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[Mapping[str, object]]:
         wanted = {row: keys[row] for index in mine for row in shards[index].rows.tolist()}
         answers = answers_of(server, wanted, ask, Journal(folder, process_state().process_index), advance)
         for index in mine:
             rows = shards[index].rows.tolist()
-            table = columns(rows, [answers[row] for row in rows])
-            yield pa.table({"id": [ids[row] for row in rows], **table}, schema=schema)
+            yield columns(rows, [answers[row] for row in rows])
 
     fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=bodies)
     if process_state().is_main_process:  # all shards are written, so the journals are not needed

@@ -91,9 +91,9 @@ class Shard(NamedTuple):
     path: Path
 
 
-# A function that takes the indices of shards and yields their tables in the same order. It reports progress by calling
-# its second argument with the number of finished rows (see `_progress`).
-ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
+# A function that takes the indices of shards and yields their columns in the same order, without the column `id`. It
+# reports progress by calling its second argument with the number of finished rows (see `_progress`).
+ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[Mapping[str, object]]]
 
 
 def fill_shards(
@@ -112,7 +112,7 @@ def fill_shards(
         shards: The planned shards. Each row belongs to exactly one shard.
         ids: [rows] The distinct keys of the rows, which become the column `id`.
         schema: The columns of a shard.
-        compute: Computes the tables of this process's shards.
+        compute: Computes the columns of this process's shards.
         label: The title of the progress bar.
         unit: The noun for a row in the progress bar.
         inputs: [rows] The inputs of the rows. A shard is computed again if its inputs have changed. `None` means that
@@ -131,16 +131,17 @@ def fill_shards(
     total = sum(len(shards[index].rows) for index in mine)
     fault: LeftOutError | None = None
     with _progress(total, label, unit, shown=state.is_main_process) as advance:
-        tables = compute(mine, advance)
+        computed = compute(mine, advance)
         try:
-            for index, table in zip(mine, tables, strict=True):
-                marks = _marks(shards[index], run, ids, inputs)
-                _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks))
+            for index, columns in zip(mine, computed, strict=True):
+                shard = shards[index]
+                table = pa.table({**columns, "id": [ids[row] for row in shard.rows]}, schema=schema)
+                _write(shard.path, table.replace_schema_metadata(_marks(shard, run, ids, inputs)))
         except LeftOutError as error:  # the other processes finish their shards first
             fault = error
         finally:  # if a write fails, stop the generator, whose threads may still be computing further tables
-            if isinstance(tables, Generator):
-                tables.close()
+            if isinstance(computed, Generator):
+                computed.close()
     for of_process in gather_object([fault]):  # waits for all processes
         if of_process is not None:
             raise of_process
@@ -188,9 +189,10 @@ def _missing(
 
 
 def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> None:
-    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[Mapping[str, object]]:
         for index in mine:
-            yield table.take(pa.array(shards[index].rows))
+            rows = table.take(pa.array(shards[index].rows))
+            yield dict(zip(rows.column_names, rows.columns, strict=True))
 
     shards = plan_row_shards(len(table), rows_per_shard, folder)
     schema = table.schema.remove_metadata()

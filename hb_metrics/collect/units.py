@@ -5,9 +5,8 @@ processes and threads. On CPU, one thread computes each unit, and several units 
 thread per unit is faster than several. It also makes the results of a unit exactly the same on every process.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -69,18 +68,22 @@ def run_units(
     plan: ScoringPlan, units: Sequence[ScoringUnit], model: PreTrainedModel
 ) -> Generator[tuple[ScoringUnit, np.ndarray], None, None]:
     """Yields each unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64."""
-    return map_units(lambda unit: np.concatenate(run_batch(plan.score, unit.payload, "one text")), units, model)
+    return map_units(lambda unit: np.concatenate(run_batch(plan.score, unit.payload)), units, model)
 
 
 def map_units(
     run: Callable[[Any], Any], units: Sequence[Any], model: PreTrainedModel
 ) -> Generator[tuple[Any, Any], None, None]:
     """Yields each unit, and what `run` returns for it. Several units are computed at the same time on CPU."""
-    with one_thread_per_unit(model), ThreadPoolExecutor(units_at_once(model)) as pool:
+    threads = torch.get_num_threads()
+    with ThreadPoolExecutor(units_at_once(model)) as pool:
         try:
+            if input_device(model).type == "cpu":
+                torch.set_num_threads(1)  # one thread per unit
             yield from zip(units, pool.map(run, units), strict=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the units that are still waiting
+            torch.set_num_threads(threads)
 
 
 def units_at_once(model: PreTrainedModel) -> int:
@@ -91,20 +94,6 @@ def units_at_once(model: PreTrainedModel) -> int:
     """
     is_on_cpu = input_device(model).type == "cpu"
     return num_workers() if is_on_cpu and not is_offloaded(model) and not has_changing_rope(model) else 1
-
-
-@contextmanager
-def one_thread_per_unit(model: PreTrainedModel) -> Iterator[None]:
-    """Limits torch to one thread per unit on CPU."""
-    if input_device(model).type != "cpu":
-        yield
-        return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:

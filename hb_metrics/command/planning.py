@@ -61,7 +61,7 @@ def load(settings: Settings, device: Any) -> "Engine":
 
     return load_engine(
         run.model,
-        run.revision,
+        revision=run.revision,
         adapter=run.adapter,
         dtype=run.dtype,
         device=device,

@@ -120,7 +120,9 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, object]) -> list[i
             "the model's tokenizer is unknown, but it is needed to compute the likelihood per token; set it with "
             '--metadata, for example: --metadata \'{"tokenizer": "openai-community/gpt2"}\''
         )
-    hub = {key: metadata[key] for key in ("revision", "trust_remote_code") if metadata.get(key) is not None}
+    hub: dict[str, Any] = {
+        key: metadata[key] for key in ("revision", "trust_remote_code") if metadata.get(key) is not None
+    }
     tokenizer = tokenizer_from(name, name, **hub)
     plain = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:

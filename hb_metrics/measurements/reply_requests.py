@@ -10,7 +10,13 @@ from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import name_prompts, read_names
 from hb_dataset.prompt_columns import has_names
 from hb_metrics.collect.classifiers.styles import read_style_clusters
-from hb_metrics.collect.replies.cues import check_cue, prompts_for_cue, read_personas, read_questions
+from hb_metrics.collect.replies.cues import (
+    PERSONAS_FILE,
+    QUESTIONS_FILE,
+    check_cue,
+    prompts_for_cue,
+    read_sentences,
+)
 from hb_metrics.collect.replies.decoding_settings import Decoding, choose_extent
 from hb_metrics.collect.replies.requests import ReplyRequests, make_requests, select_prompts, with_follow_ups
 from hb_metrics.measurements.generation.options import GenerationOptions
@@ -99,7 +105,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: "Engine") -> Asked:
         changes,
         reply=options.reply,
         decides=has_outcomes(settings),
-        personas=read_personas() if options.personas else [],
+        personas=read_sentences(PERSONAS_FILE) if options.personas else [],
         num_personas=options.personas,
         variations=options.variations,
         cue=options.cue,
@@ -134,7 +140,7 @@ def read_files(settings: Settings, prompts: pa.Table) -> None:
 
 
 def cue_questions(options: GenerationOptions) -> list[str]:
-    return [] if options.cue == "prompt" else read_questions()
+    return [] if options.cue == "prompt" else read_sentences(QUESTIONS_FILE)
 
 
 def named_people(settings: Settings) -> pa.Table:

@@ -1,40 +1,18 @@
-import importlib.util
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.models.memory import first_line, is_out_of_memory
 from hb_metrics.models.processes import input_device, is_offloaded
-from hb_metrics.models.sources import ADAPTER_CONFIG, Source, file_of, identify
+from hb_metrics.models.sources import Adapter, file_of
 
 _TRIAL_TOKENS = 8
 _SHOWN = 3  # the maximum number of weights that an error names
 _WHOLE_LAYER = ".modules_to_save."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Adapter:
-    """An adapter to measure. `digest` is the Hub commit, or a SHA-256 digest of the folder's files."""
-
-    name: str
-    revision: str | None
-    digest: str
-    trained_on: str | None
-
-
-def find_adapter(source: Source) -> Adapter | None:
-    if source.adapter is None:
-        return None
-    if importlib.util.find_spec("peft") is None:
-        raise ModuleNotFoundError(f"the adapter '{source.adapter}' needs peft: pip install 'holistic-bias[adapters]'")
-    digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG)
-    return Adapter(name=source.adapter, revision=revision, digest=digest, trained_on=source.trained_on)
 
 
 def with_adapter(
@@ -91,11 +69,7 @@ def keep_slices_whole(model: PreTrainedModel) -> None:
     """
     output = model.get_output_embeddings()
     if output is not None:
-        output.register_forward_pre_hook(_contiguous)
-
-
-def _contiguous(_: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    return tuple(states.contiguous() for states in inputs)
+        output.register_forward_pre_hook(lambda _, inputs: tuple(states.contiguous() for states in inputs))
 
 
 def unsafe_weights(what: str) -> OSError:

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import ModelOutput
 
 from hb_metrics.models.processes import input_device, input_embeddings
 
@@ -39,11 +38,6 @@ def has_changing_rope(model: PreTrainedModel) -> bool:
     """
     types = [str(getattr(module, "rope_type", "")) for module in model.modules()]
     return any("dynamic" in rope or "longrope" in rope for rope in types)
-
-
-def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """Returns a copy of an encoder's output whose states are replaced with `states` [rows, length, width]."""
-    return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 
 def first_position(model: PreTrainedModel) -> int:

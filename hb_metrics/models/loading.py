@@ -27,11 +27,11 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 
-from hb_metrics.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
+from hb_metrics.models.adapters import unsafe_weights, with_adapter
 from hb_metrics.models.chats import without_tag
 from hb_metrics.models.float32 import quantization_of
 from hb_metrics.models.memory import first_line, is_out_of_memory
-from hb_metrics.models.sources import EMBEDDED, Source, file_of, find_source, identify
+from hb_metrics.models.sources import EMBEDDED, Adapter, file_of, find_source, identify
 
 # These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
 # without missing weights if the language-modelling head has the same weights as the embeddings. However, such a model
@@ -69,36 +69,26 @@ class LoadedModel(LoadedTokenizer):
 
 
 def load_tokenizer(
-    name: str | Source,
-    *,
-    revision: str | None = None,
-    trust_remote_code: bool = False,
+    name: str, *, revision: str | None = None, adapter: str | None = None, trust_remote_code: bool = False
 ) -> LoadedTokenizer:
     """Loads a model's config and tokenizer (see `load_model`). An adapter's own tokenizer takes precedence."""
-    source = name if isinstance(name, Source) else find_source(name, revision)
+    source = find_source(name, revision, adapter)
     config, digest, revision = read_config(
-        source.name,
-        source.model,
-        source.revision,
-        sought="model",
-        trust_remote_code=trust_remote_code,
+        source.name, source.model, source.revision, sought="model", trust_remote_code=trust_remote_code
     )
-    kind = model_kind(config)
-    adapter = find_adapter(source)
-    if adapter is not None and file_of(adapter.name, TOKENIZER_CONFIG_FILE, adapter.revision):
-        hub: dict[str, Any] = {"source": adapter.name, "name": adapter.name, "revision": adapter.revision}
-    else:
-        hub = {"source": source.model, "name": source.name, "revision": revision}
-    tokenizer = tokenizer_from(**hub, trust_remote_code=trust_remote_code)
+    kind, added = model_kind(config), source.adapter
+    own = (source.model, source.name, revision)
+    if added is not None and file_of(added.name, TOKENIZER_CONFIG_FILE, added.revision):
+        own = (added.name, added.name, added.revision)
     return LoadedTokenizer(
-        tokenizer=tokenizer,
+        tokenizer=tokenizer_from(*own, trust_remote_code),
         config=config,
         kind=kind,
         name=source.name,
         source=source.model,
         revision=revision,
         digest=digest,
-        adapter=adapter,
+        adapter=added,
     )
 
 
@@ -108,9 +98,10 @@ def auto_class_of(loaded: LoadedTokenizer) -> Any:
 
 
 def load_model(
-    name: str | Source,
+    name: str,
     *,
     revision: str | None = None,
+    adapter: str | None = None,
     dtype: str = "auto",
     device: str | torch.device = "cpu",
     device_map: str | dict[str, object] | None = None,
@@ -120,9 +111,10 @@ def load_model(
     """Loads a model and its tokenizer.
 
     Args:
-        name: `"embedded"`, a Hub id, a folder, or the result of `find_source`. If the id or the folder is an adapter,
-            its base model is loaded with the adapter.
+        name: `"embedded"`, a Hub id or a folder. If the id or the folder is an adapter, its base model is loaded with
+            the adapter.
         revision: The branch, tag or commit of a Hub id.
+        adapter: The folder or the Hub id of an adapter. An id may have a revision: `id@revision`.
         dtype: `"float32"`, `"bfloat16"`, `"float16"` or `"auto"`. On CPU, `"auto"` means float32, because bfloat16
             changes perplexities by several percent there. On other devices, and for quantised checkpoints, `"auto"`
             means the checkpoint's own type.
@@ -139,7 +131,7 @@ def load_model(
         MemoryError: There is not enough memory for the weights.
     """
     device = torch.device(device)
-    loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
+    loaded = load_tokenizer(name, revision=revision, adapter=adapter, trust_remote_code=trust_remote_code)
     name = loaded.name
     auto_class = auto_class_of(loaded)
     if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
@@ -158,19 +150,14 @@ def load_model(
     if loaded.adapter is not None:
         num_known = model.get_input_embeddings().weight.shape[0]
         if len(loaded.tokenizer) > num_known:  # some tokenizers have more tokens than their own model has embeddings
-            base = tokenizer_from(loaded.source, name, revision=loaded.revision, trust_remote_code=trust_remote_code)
+            base = tokenizer_from(loaded.source, name, loaded.revision, trust_remote_code)
             num_known = max(num_known, len(base))
         model = with_adapter(model, loaded.adapter, name, loaded.tokenizer, num_known)
     return LoadedModel(**vars(loaded), model=model, dtype=str(model.dtype).removeprefix("torch."))
 
 
 def read_config(
-    name: str,
-    source: str,
-    revision: str | None,
-    *,
-    sought: str,
-    trust_remote_code: bool,
+    name: str, source: str, revision: str | None, *, sought: str, trust_remote_code: bool
 ) -> tuple[PreTrainedConfig, str, str | None]:
     """Reads the config of a model or classifier.
 
@@ -215,14 +202,16 @@ def _reject_hub_code(config: PreTrainedConfig, what: str) -> None:
             _reject_hub_code(inner, what)
 
 
-def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
+def tokenizer_from(
+    source: str, name: str, revision: str | None = None, trust_remote_code: bool = False
+) -> PreTrainedTokenizerBase:
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
         # For some types of models, transformers creates an empty tokenizer if a folder has no tokenizer files.
         if len(tokenizer) <= len(tokenizer.all_special_ids):
             raise LookupError("Its vocabulary is empty.")
         if not tokenizer.chat_template:
-            tokenizer.chat_template = _processor_template(source, hub.get("revision"))
+            tokenizer.chat_template = _processor_template(source, revision)
         if isinstance(tokenizer.chat_template, str):
             tokenizer.chat_template = without_tag(tokenizer.chat_template)  # prompts get their tag before the template
     except Exception as error:  # a file of the wrong form may raise any error

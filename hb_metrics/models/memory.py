@@ -12,11 +12,8 @@ from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 Result = TypeVar("Result")
 
 
-def run_batch(work: Callable[[Any], Result], batch: Sequence[Any], smallest: str) -> list[Result]:
-    """Runs a batch, and halves it when memory runs out. Returns the results of its parts, in order.
-
-    In the error message, `smallest` describes a batch that cannot be halved, such as "one text".
-    """
+def run_batch(work: Callable[[Any], Result], batch: Sequence[Any]) -> list[Result]:
+    """Runs a batch, and halves it when memory runs out. Returns the results of its parts, in order."""
     waiting, results = [batch], []
     while waiting:
         part = waiting.pop()
@@ -29,8 +26,8 @@ def run_batch(work: Callable[[Any], Result], batch: Sequence[Any], smallest: str
                 raise
             if len(part) < 2:
                 raise MemoryError(
-                    f"memory runs out even for {smallest} alone ({first_line(error)}); use a machine or "
-                    "device with more memory, start fewer processes, or load the weights as bfloat16 (dtype)"
+                    f"memory runs out even for one text alone ({first_line(error)}); use a machine or device with "
+                    "more memory, start fewer processes, or load the weights as bfloat16 (dtype)"
                 ) from error
         # After the `except` block, because the error object keeps the memory in use. By default, Python shows this
         # warning only the first time.

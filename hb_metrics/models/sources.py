@@ -45,26 +45,31 @@ _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """The location of a model's files. Names of models and adapters are folders or Hub ids.
+class Adapter:
+    """An adapter to measure.
 
-    `name` is the model's name in reports. `trained_on` is the name that the adapter records for its base model.
+    Attributes:
+        digest: The Hub commit, or a SHA-256 digest of the folder's files.
+        trained_on: The name that the adapter records for its base model.
     """
+
+    name: str
+    revision: str | None
+    digest: str
+    trained_on: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The location of a model's files, which is a folder or a Hub id. `name` is the model's name in reports."""
 
     name: str
     model: str
     revision: str | None
-    adapter: str | None = None
-    adapter_revision: str | None = None
-    trained_on: str | None = None
+    adapter: Adapter | None = None
 
 
-def find_source(
-    name: str,
-    revision: str | None = None,
-    *,
-    adapter: str | None = None,
-) -> Source:
+def find_source(name: str, revision: str | None = None, adapter: str | None = None) -> Source:
     """Finds the files of a model and its adapter.
 
     `name` is a folder, a Hub id or `"embedded"`. The embedded model is converted when it is first used. If `name` is an
@@ -81,7 +86,7 @@ def find_source(
             base, base_revision = _base_of(config)
             if base is None or adapter is not None or _adapter_config(base, base_revision) is not None:
                 raise ValueError(f"--model '{name}' is an adapter; set --model to '{base}' and --adapter")
-            return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
+            return replace(find_source(base, base_revision), adapter=_adapter(name, revision, base))
     if adapter is not None:
         adapter_revision = None
         if "@" in adapter and not Path(adapter).exists():
@@ -91,8 +96,15 @@ def find_source(
             raise FileNotFoundError(
                 f"there is no adapter '{adapter}'; set --adapter to a Hub id or a folder with {ADAPTER_CONFIG}"
             )
-        source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
+        source = replace(source, adapter=_adapter(adapter, adapter_revision, _base_of(config)[0]))
     return source
+
+
+def _adapter(name: str, revision: str | None, trained_on: str | None) -> Adapter:
+    if importlib.util.find_spec("peft") is None:
+        raise ModuleNotFoundError(f"the adapter '{name}' needs peft: pip install 'holistic-bias[adapters]'")
+    digest, revision = identify(name, revision, ADAPTER_CONFIG)
+    return Adapter(name=name, revision=revision, digest=digest, trained_on=trained_on)
 
 
 def identify(source: str, revision: str | None, file: str = "config.json") -> tuple[str, str | None]:

@@ -1,5 +1,5 @@
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,6 +75,15 @@ class Classifier:
         probabilities, truncated = self.classify_distinct(unique)
         return Classification(probabilities[which], truncated[which])
 
+    def changed(self, change: Callable[[np.ndarray], np.ndarray], **fields: Any) -> "Classifier":
+        """Returns a classifier that changes this one's probabilities, and some of its fields."""
+
+        def classify(texts: list[str]) -> Classification:
+            probabilities, truncated = self.classify_distinct(texts)
+            return Classification(change(probabilities), truncated)
+
+        return replace(self, classify_distinct=classify, **fields)
+
     def answered(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns whether each text has a valid classification: [texts] bool.
 
@@ -110,18 +119,16 @@ def classify_into_shards(
     )
     shards = plan_row_shards(len(texts), rows_per_shard, folder)
 
-    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[Mapping[str, object]]:
         for index in mine:
             rows = shards[index].rows
             probabilities, truncated = classifier.classify([texts[row] for row in rows])
             values = pa.array(probabilities.astype(precision).ravel())
-            columns = {
-                "id": [ids[row] for row in rows],
+            yield {
                 **about.take(pa.array(rows)).to_pydict(),
                 PROBABILITIES: pa.FixedSizeListArray.from_arrays(values, len(classifier.labels)),
                 "truncated": truncated,
             }
-            yield pa.table(columns, schema=schema)
             cost = None if classifier.cost is None else classifier.cost()
             advance(len(rows), "" if cost is None else f"{cost['tokens_in']:,} tokens in, {cost['tokens_out']:,} out")
 

@@ -6,7 +6,6 @@ OFFENSIVENESS_CLASSIFIER.md).
 
 import re
 import warnings
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -57,21 +56,20 @@ def load_offensiveness_classifier(name: str = EMBEDDED, **options: Any) -> Class
             f"{', '.join(labels)}); in id2label of its config.json, rename the label with this meaning to '{OFFENSIVE}'"
         )
 
-    def classify(texts: list[str]) -> Classification:
-        probabilities, truncated = classifier.classify_distinct(texts)
+    def offensive(probabilities: np.ndarray) -> np.ndarray:
         chosen = probabilities[:, columns]
         if classifier.multi_label:
-            return Classification(chosen.max(axis=1, keepdims=True, initial=0), truncated)
+            return chosen.max(axis=1, keepdims=True, initial=0)
         # Because of rounding errors, the sum may exceed 1.
         summed = np.minimum(chosen.sum(axis=1, keepdims=True), 1)
         if judge is None:
-            return Classification(summed, truncated)
+            return summed
         undecided = verdicts(probabilities[:, :-1])[:, None] < 0
-        return Classification(np.where(undecided, [0.0, 1.0], np.pad(summed, ((0, 0), (0, 1)))), truncated)
+        return np.where(undecided, [0.0, 1.0], np.pad(summed, ((0, 0), (0, 1))))
 
     source_labels = tuple(labels[column] for column in columns)
     kept = (OFFENSIVE,) if judge is None else (OFFENSIVE, labels[-1])
-    return replace(classifier, labels=kept, source_labels=source_labels, notes=notes, classify_distinct=classify)
+    return classifier.changed(offensive, labels=kept, source_labels=source_labels, notes=notes)
 
 
 def _load_embedded() -> Classifier:

@@ -3,13 +3,12 @@
 Regard is a text's attitude to a demographic group. It differs from sentiment: a sad text may express respect.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hb_metrics.collect.classifiers.classifier import Classification, Classifier
+from hb_metrics.collect.classifiers.classifier import Classifier
 from hb_metrics.collect.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.collect.classifiers.presets import load_named_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import normalised
@@ -56,9 +55,7 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     if missing:
         notes = (*notes, "it has no label “other”, so the probability of this label is 0")
 
-    def classify(texts: list[str]) -> Classification:
-        probabilities, truncated = classifier.classify_distinct(texts)
-        # Adds a column for "other", the last label in REGARDS.
-        return Classification(np.pad(probabilities[:, columns], ((0, 0), (0, len(missing)))), truncated)
+    def with_other(probabilities: np.ndarray) -> np.ndarray:
+        return np.pad(probabilities[:, columns], ((0, 0), (0, len(missing))))  # "other" is the last label in REGARDS
 
-    return normalised(replace(classifier, labels=REGARDS, notes=notes, classify_distinct=classify))
+    return normalised(classifier.changed(with_other, labels=REGARDS, notes=notes))

@@ -20,17 +20,16 @@ MAX_POSITIONS = 2048  # the maximum number of tokens in a batch
 
 
 def normalised(classifier: Classifier) -> Classifier:
-    def classify(texts: list[str]) -> Classification:
-        probabilities, truncated = classifier.classify_distinct(texts)
+    def shares(probabilities: np.ndarray) -> np.ndarray:
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
             raise LeftOutError(f"classifier '{classifier.name}' assigns probability 0 to all labels; check its weights")
-        return Classification(probabilities / totals, truncated)
+        return probabilities / totals
 
     notes = classifier.notes
     if classifier.multi_label:
         notes = (*notes, "its labels have independent probabilities, which are divided by their sum")
-    return replace(classifier, notes=notes, classify_distinct=classify)
+    return classifier.changed(shares, notes=notes)
 
 
 def load_sequence_classifier(
@@ -45,7 +44,6 @@ def load_sequence_classifier(
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
     )
-    hub: dict[str, object] = {"revision": revision, "trust_remote_code": trust_remote_code}
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
     if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
@@ -65,7 +63,8 @@ def load_sequence_classifier(
     )
     if not weights:
         return described
-    tokenizer = tokenizer_from(name, name, **hub)
+    tokenizer = tokenizer_from(name, name, revision, trust_remote_code)
+    hub: dict[str, object] = {"revision": revision, "trust_remote_code": trust_remote_code}
     model, _ = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
     model = model.eval().to(device)
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
@@ -102,6 +101,6 @@ def _logits(
         return model(**inputs).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    for unit, parts in map_units(lambda unit: run_batch(run, unit.payload, "one text"), units, model):
+    for unit, parts in map_units(lambda unit: run_batch(run, unit.payload), units, model):
         logits[torch.from_numpy(unit.sequences)] = torch.cat(parts)
     return logits, lengths > (max_tokens or sys.maxsize)

@@ -22,7 +22,6 @@ from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelih
 from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.models.float32 import quantization_of
 from hb_metrics.models.loading import LoadedModel, load_model
-from hb_metrics.models.sources import find_source
 
 
 class LocalEngine(Engine):
@@ -108,6 +107,6 @@ class LocalEngine(Engine):
         score_into_shards(scoring, columns, folder, self.loaded.model)
 
 
-def load_engine(name: str, revision: str | None = None, *, adapter: str | None = None, **settings: Any) -> LocalEngine:
+def load_engine(name: str, **settings: Any) -> LocalEngine:
     """Loads a model as an engine. `settings` are those of `load_model`."""
-    return LocalEngine(load_model(find_source(name, revision, adapter=adapter), **settings))
+    return LocalEngine(load_model(name, **settings))

@@ -257,17 +257,8 @@ class ServedEngine(Engine):
                 "served_model": [text.model for text in likelihoods],
             }
 
-        ask_into_shards(
-            self.server,
-            "completions",
-            requests.ids,
-            bodies,
-            folder,
-            SERVED_SCORE_SCHEMA,
-            read,
-            columns,
-            label="likelihoods",
-        )
+        asked = ("completions", requests.ids, bodies)
+        ask_into_shards(self.server, *asked, folder, SERVED_SCORE_SCHEMA, read, columns, label="likelihoods")
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> ReplyAnswer:

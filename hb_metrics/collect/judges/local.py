@@ -78,7 +78,7 @@ class LocalJudge:
             return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
 
         batches = [[read] for read in zip(encoded, shared, strict=True)]  # of one text each
-        running = map_units(partial(run_batch, run, smallest="one text"), batches, self.loaded.model)
+        running = map_units(partial(run_batch, run), batches, self.loaded.model)
         answers = [answer for _, (answer,) in running]
         masses = np.array([row for row, _ in answers]).reshape(len(prompts), len(self.letters))
         if not np.isfinite(masses).all():

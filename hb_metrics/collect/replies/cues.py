@@ -89,14 +89,6 @@ def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
     return prompts.set_column(prompts.schema.get_field_index("text"), "text", pa.array(texts, pa.string()))
 
 
-def read_questions() -> list[str]:
-    return read_sentences(QUESTIONS_FILE)
-
-
-def read_personas() -> list[str]:
-    return read_sentences(PERSONAS_FILE)
-
-
 def read_sentences(path: Path) -> list[str]:
     """Reads the only list in a YAML file."""
     (sentences,) = load_values(path).values()

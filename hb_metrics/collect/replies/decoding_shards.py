@@ -73,7 +73,7 @@ def decode_into_shards(plan: DecodingPlan, loaded: LoadedModel, folder: Path) ->
     order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
     shards = plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
 
-    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[Mapping[str, object]]:
         done: dict[int, Decoded] = {}
         groups = [shards[index].rows for index in mine]
         with closing(_decoded(plan, loaded, groups)) as batches:
@@ -83,8 +83,7 @@ def decode_into_shards(plan: DecodingPlan, loaded: LoadedModel, folder: Path) ->
                     batch, decoded = next(batches)
                     done |= zip(batch, decoded, strict=True)
                     advance(len(batch))
-                columns = plan.columns(loaded, rows, [done.pop(row) for row in rows])
-                yield pa.table({"id": [plan.ids[row] for row in rows], **columns}, schema=plan.schema)
+                yield plan.columns(loaded, rows, [done.pop(row) for row in rows])
 
     fill_shards(shards, plan.ids, plan.schema, compute, label=plan.label, unit="row", inputs=plan.contexts)
     return read_shards(shards, plan.schema)
@@ -105,15 +104,14 @@ def _decoded(
     """Yields the rows of each batch and their decoded texts. The size of the batches depends on the free memory."""
     limits = plan.limits_of(range(len(plan.ids)))
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
-    fitting = fitting_batch_size(loaded, longest + plan.decoding.max_reasoning_tokens) // plan.num_read
-    size = max(1, fitting)
-    if plan.decoding.num_beams > 1:  # beam search decodes one context at a time
-        size = 1
+    size = 1  # beam search decodes one context at a time
+    if plan.decoding.num_beams == 1:
+        size = max(1, fitting_batch_size(loaded, longest + plan.decoding.max_reasoning_tokens) // plan.num_read)
     workers = units_at_once(loaded.model)
     batches = [batch for rows in groups for batch in _batches(plan.contexts, rows, size, workers, plan.paths.padded)]
 
     def decode_batch(batch: list[int]) -> list[Decoded]:
-        return list(chain.from_iterable(run_batch(partial(_decode_rows, plan, loaded), batch, "one prompt")))
+        return list(chain.from_iterable(run_batch(partial(_decode_rows, plan, loaded), batch)))
 
     return map_units(decode_batch, batches, loaded.model)
 

@@ -25,7 +25,6 @@ from hb_metrics.models.architecture import (
     has_changing_rope,
     max_positions_of,
     num_shared,
-    with_states,
 )
 from hb_metrics.models.float32 import is_exact, measured
 from hb_metrics.models.processes import input_device
@@ -178,7 +177,7 @@ class Forward:
         if self.states is not None:
             inputs = {
                 "decoder_input_ids": tokens,
-                "encoder_outputs": with_states(self.encoded, self.states),
+                "encoder_outputs": type(self.encoded)(**(dict(self.encoded) | {"last_hidden_state": self.states})),
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
             if not self.cached:  # without `input_ids`, FSMT does not mask later tokens

@@ -8,10 +8,8 @@ computation on prefix trees.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hb_metrics.collect.scoring.perplexity import most_tokens
-from hb_metrics.collect.scoring.reply_scoring import reply_nlls, reply_scoring
+from hb_metrics.collect.scoring.reply_scoring import reply_nlls, reply_scoring, shapes_of
 from hb_metrics.collect.scoring.scoring_paths import on_trees
 from hb_metrics.collect.units import ScoringPlan
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix
@@ -77,17 +75,8 @@ def plan_options(
         "option": [option for _, option, _ in written],
         "form": [form for _, _, form in written],
     }
-    scores = _scoring(pairs, loaded)
+    prefix = decoder_prefix(loaded.model, tokenizer)
+    scores = reply_scoring(pairs, prefix, shapes_of(pairs, prefix), reply_nlls, loaded.model, tokenizer)
+    if not prefix:
+        scores = on_trees(scores, loaded.model, pairs)
     return OptionPlan(columns, scores, scores.scoring, scores.scoring_reason)
-
-
-def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel) -> ScoringPlan:
-    model, tokenizer = loaded.model, loaded.tokenizer
-    prefix = decoder_prefix(model, tokenizer)
-    if prefix:
-        shapes = [(len(context), len(prefix) + len(reply) - 1) for context, reply in pairs]
-        return reply_scoring(pairs, prefix, shapes, reply_nlls, model, tokenizer)
-    sequences = [(*context, *reply) for context, reply in pairs]
-    alone = [(len(sequence) - 1,) for sequence in sequences]
-    plan = reply_scoring(pairs, [], alone, reply_nlls, model, tokenizer)
-    return on_trees(plan, model, sequences, np.array([len(context) for context, _ in pairs]))

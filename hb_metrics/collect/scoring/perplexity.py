@@ -10,17 +10,16 @@ sentences with the same number of tokens. Both methods give the same results.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset.reddit_bias import SIDES
-from hb_metrics.collect.scoring import scoring_paths
 from hb_metrics.collect.scoring.reply_scoring import reply_nlls, reply_scoring
+from hb_metrics.collect.scoring.scoring_paths import check_causal, on_trees
 from hb_metrics.collect.scoring.scoring_shards import PerplexityScores, perplexity_scores, run_plan
-from hb_metrics.collect.units import ScoringPlan, alike_units, check_texts, distinct
+from hb_metrics.collect.units import ScoringPlan, check_texts, distinct
 from hb_metrics.models.architecture import check_token_ids, decoder_prefix, max_positions_of, text_start
 from hb_metrics.models.loading import LoadedModel
 
@@ -73,26 +72,18 @@ def plan_perplexity(
     if decoder:  # it writes the sentence as a reply to an empty text
         empty = tokenizer("")["input_ids"]
         pairs = [(empty, tokens) for tokens in encoded]
-        shapes = [(len(sequence) - 1,) for sequence in sequences]
-        replies = reply_scoring(pairs, decoder, shapes, reply_nlls, model, tokenizer)
-        return replace(replies, sequence_of_text=sequence_of_text)
-
-    lengths = [len(sequence) - 1 for sequence in sequences]
-    plan = ScoringPlan(
-        scoring="batches",
-        scoring_reason="batches were requested",
+    else:
+        pairs = [(list(sequence[:num_read]), list(sequence[num_read:])) for sequence in sequences]
+    shapes = [(len(sequence) - 1,) for sequence in sequences]
+    plan = replace(
+        reply_scoring(pairs, decoder, shapes, reply_nlls, model, tokenizer),
         start_token=" ".join(tokenizer.convert_ids_to_tokens(start)) or None,
         sequence_of_text=sequence_of_text,
-        num_tokens=np.array([len(sequence) - num_read for sequence in sequences], dtype=np.int64),
-        positions=sum(lengths),
-        units=alike_units(sequences, [(length,) for length in lengths]),
-        score=partial(scoring_paths.batch_nlls, model, num_read=num_read),
     )
-    if not sequences:
+    if decoder or not sequences:
         return plan
-    scoring_paths.check_causal(model, sequences)
-    starts = np.full(len(sequences), num_read)
-    return scoring_paths.on_trees(plan, model, sequences, starts) if trees else plan
+    check_causal(model, sequences)
+    return on_trees(plan, model, pairs) if trees else plan
 
 
 def check_sequences(

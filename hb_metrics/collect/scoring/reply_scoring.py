@@ -57,6 +57,15 @@ def reply_scoring(
     )
 
 
+def shapes_of(pairs: Sequence[Pair], prefix: list[int]) -> list[tuple[int, ...]]:
+    """Returns the numbers of tokens that the model reads at once for each pair. An encoder reads the context.
+
+    The model predicts the last token of a reply but does not read it.
+    """
+    read: list[tuple[int, ...]] = [(len(context), len(prefix) + len(reply) - 1) for context, reply in pairs]
+    return read if prefix else [(sum(lengths),) for lengths in read]
+
+
 def reply_nlls(model: PreTrainedModel, pairs: Sequence[Pair], prefix: list[int]) -> np.ndarray:
     """Returns the negative log-likelihood of each reply, summed over tokens (see `reply_logits`): [pairs] float64."""
     losses = [
@@ -117,12 +126,7 @@ def plan_dialogue(dialogue: DialoguePairs, loaded: LoadedModel, layout: Layout) 
     check_token_ids(model, [*contexts, *replies])
 
     limit = max_positions_of(model)
-    # The model predicts the last token of a reply but does not read it. An encoder reads the context.
-    read = [len(prefix) + len(reply) - 1 for reply in replies]
-    shapes = [
-        (len(context_ids), length) if prefix else (len(context_ids) + length,)
-        for context_ids, length in zip(contexts, read, strict=True)
-    ]
+    shapes = shapes_of(list(zip(contexts, replies, strict=True)), prefix)
     fitting = [row for row, shape in enumerate(shapes) if limit is None or max(shape) + (not prefix) <= limit]
     if not fitting:
         raise ValueError(f"all {len(shapes)} prompt–reply pairs have more than {limit} tokens; pass shorter pairs")

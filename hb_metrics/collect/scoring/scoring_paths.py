@@ -1,4 +1,4 @@
-"""Computes negative log-likelihoods of token sequences on prefix trees and in batches, and tests prefix trees.
+"""Computes negative log-likelihoods of token sequences on prefix trees, and tests these trees.
 
 In a prefix tree, each node is a token, and sequences with the same beginning share its nodes, so that a causal model
 computes a shared beginning only once. The model reads all nodes of a tree together. A mask lets each node attend only
@@ -20,6 +20,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.collect import units
+from hb_metrics.collect.scoring.reply_scoring import Pair, reply_nlls
 from hb_metrics.collect.units import ScoringPlan, ScoringUnit
 from hb_metrics.models.architecture import num_known_tokens, num_shared
 from hb_metrics.models.float32 import measured
@@ -131,14 +132,13 @@ def grow_tree(sequences: list[Sequence[int]]) -> PrefixTree:
     return PrefixTree(sequences, *columns)
 
 
-def on_trees(
-    plan: ScoringPlan, model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: np.ndarray
-) -> ScoringPlan:
-    """Returns a plan that scores the same sequences on prefix trees.
+def on_trees(plan: ScoringPlan, model: PreTrainedModel, pairs: Sequence[Pair]) -> ScoringPlan:
+    """Returns a plan that scores the same pairs of a context and its reply on prefix trees.
 
-    If the model or the texts do not suit prefix trees, returns the given plan with the reason. The first `num_read`
-    [sequences] tokens of a sequence are not scored.
+    If the model or the texts do not suit prefix trees, returns the given plan with the reason.
     """
+    sequences = [(*context, *reply) for context, reply in pairs]
+    num_read = np.array([len(context) for context, _ in pairs])
 
     def score(rows: list[int]) -> np.ndarray:
         return tree_nlls(model, grow_tree([sequences[row] for row in rows]), num_read[rows])
@@ -157,10 +157,9 @@ def on_trees(
     def difference() -> float:
         differences = []
         for rows in (largest, unlike):
-            together = np.concatenate(run_batch(score, rows, "one text"))
+            together = np.concatenate(run_batch(score, rows))
             for place in np.linspace(0, len(together) - 1, min(len(together), _MOST_TRIED)).astype(int):
-                score_alone = partial(batch_nlls, model, num_read=int(num_read[rows[place]]))
-                ((alone,),) = run_batch(score_alone, [sequences[rows[place]]], "one text")
+                ((alone,),) = run_batch(partial(reply_nlls, model, prefix=[]), [pairs[rows[place]]])
                 differences.append(abs(together[place] - alone) / max(abs(alone), 1))
         return float(np.max(differences))
 
@@ -210,25 +209,8 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree, num_read: np.ndarray) ->
     ).logits[0]
     if not can_choose:
         logits = logits[torch.from_numpy(kept).to(device)]
-    nll = _token_nlls(logits, torch.from_numpy(nodes).to(device), torch.from_numpy(targets[scored]).to(device))
-    return np.bincount(owners[scored], weights=nll, minlength=len(tree.sequences))
-
-
-def batch_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: int) -> np.ndarray:
-    """Works like `tree_nlls`, but for sequences of equal length."""
-    tokens = torch.tensor(sequences, device=input_device(model))
-    logits = model(input_ids=tokens[:, :-1], use_cache=False).logits
-    places = torch.arange(tokens[:, :-1].numel(), device=tokens.device).view(len(tokens), -1)
-    nll = _token_nlls(logits.flatten(0, 1), places[:, num_read - 1 :].flatten(), tokens[:, num_read:].flatten())
-    return nll.reshape(len(tokens), -1).sum(1)
-
-
-def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
-    """Returns −log p(target) for each prediction: [predictions] float64.
-
-    `nodes` are the rows of `logits` that predict the targets.
-    """
     # Computed in slices, because a logsumexp over all rows would need a second array of the size of `logits`.
     normalisers = torch.cat([rows.float().logsumexp(-1) for rows in logits.split(_LOGSUMEXP_ROWS)])
-    chosen = logits[nodes, targets].float()
-    return (normalisers[nodes] - chosen).double().cpu().numpy()
+    predicting, predicted = (torch.from_numpy(column).to(device) for column in (nodes, targets[scored]))
+    nll = (normalisers[predicting] - logits[predicting, predicted].float()).double().cpu().numpy()
+    return np.bincount(owners[scored], weights=nll, minlength=len(tree.sequences))

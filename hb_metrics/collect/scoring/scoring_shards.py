@@ -93,18 +93,7 @@ def score_into_shards(
     shards = plan_shards(plan, folder)
     num_texts = np.bincount(plan.sequence_of_text, minlength=len(plan.num_tokens))
 
-    def table_of(nll: np.ndarray, rows: np.ndarray) -> pa.Table:
-        computed = perplexity_scores(plan, nll, rows, ids)
-        values: dict[str, object] = {name: [strings[row] for row in rows] for name, strings in columns.items()}
-        values |= {
-            "perplexity": computed.perplexities,
-            "log_likelihood": computed.log_likelihoods,
-            "divergence": -computed.log_likelihoods,  # for a plan whose scores are divergences
-            "num_tokens": computed.num_tokens,
-        }
-        return pa.table({name: values[name] for name in schema.names}, schema=schema)
-
-    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[Mapping[str, object]]:
         units = {index: plan.units[index * UNITS_PER_SHARD :][:UNITS_PER_SHARD] for index in mine}
         nll = np.full(len(plan.num_tokens), np.nan)
         with closing(run_units(plan, [unit for index in mine for unit in units[index]], model)) as running:
@@ -112,7 +101,15 @@ def score_into_shards(
                 for scored, scored_nll in islice(running, len(units[index])):
                     nll[scored.sequences] = scored_nll
                     advance(int(num_texts[scored.sequences].sum()))
-                yield table_of(nll, shards[index].rows)
+                rows = shards[index].rows
+                computed = perplexity_scores(plan, nll, rows, ids)
+                yield {
+                    **{name: [strings[row] for row in rows] for name, strings in columns.items()},
+                    "perplexity": computed.perplexities,
+                    "log_likelihood": computed.log_likelihoods,
+                    "divergence": -computed.log_likelihoods,  # for a plan whose scores are divergences
+                    "num_tokens": computed.num_tokens,
+                }
 
     fill_shards(
         shards,

@@ -12,7 +12,6 @@ import asyncio
 import json
 import random
 import re
-import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -32,6 +31,7 @@ else:
     import httpx  # type: ignore[no-redef, import-not-found, unused-ignore]
 
 T = TypeVar("T")
+_tls_context = cache(httpx.create_ssl_context)
 
 # The Hub's address for all Inference Providers. In requests, the provider is a part of the model's name.
 ROUTER = "https://router.huggingface.co/v1"
@@ -233,7 +233,7 @@ async def connected(server: Server) -> AsyncIterator[Client]:
     host = urlsplit(server.url).hostname or ""
     async with httpx.AsyncClient(
         timeout=httpx.Timeout(None, connect=CONNECT),  # the client itself limits the time of a request
-        verify=_tls(),
+        verify=_tls_context(),
         limits=httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency),
         follow_redirects=False,  # a redirect would send the prompts and the key to another address
         headers={
@@ -244,11 +244,6 @@ async def connected(server: Server) -> AsyncIterator[Client]:
         mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_local_host(host) else {},
     ) as http:
         yield Client(server, http, asyncio.Semaphore(server.concurrency))
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
 
 
 async def _read(response: httpx.Response, largest: int) -> bytes:

@@ -63,6 +63,7 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
 _WHAT, _TRIAL = "a probe of the server", "a trial of log-probabilities"
 _OF_LOG_PROBABILITIES = ("logprobs", "top_logprobs", "echo", "temperature")
 T = TypeVar("T")
+Compared = tuple[list[list[str]], list[list[str]]]  # the words of several answers to a question, and of samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,13 +214,13 @@ class _Prober:
         drawn = await self._ask([{**_SAMPLED, **seed} for seed in self.seeds], question)
         samples = all(self.seeds) and len(set(map(_all, drawn))) > 1
         others = await self._ask([{**_SAMPLED, **seed} for seed in self.seeds[:2]], other)
-        greedy = await self._is_fixed({"temperature": 0}, [(question, drawn), (other, others)])
+        greedy = _is_fixed(await self._words({"temperature": 0}, [(question, drawn), (other, others)]))
         likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
-        top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
-        top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
+        top_p = _is_fixed(await self._words(likeliest, [(question, drawn)])) if samples else None
+        top_k = _is_fixed(await self._words({**_SAMPLED, "top_k": 1}, [(question, drawn)])) if samples else None
         if not greedy:
             others += await self._ask([{**_SAMPLED, **seed} for seed in self.seeds[2:]], other)
-        temperature_kept = greedy or await self._share_more(_LOWEST, [(question, drawn), (other, others)])
+        temperature_kept = greedy or _share_more(await self._words(_LOWEST, [(question, drawn), (other, others)]))
         self.tokens = _SHORT
         system_kept, history_kept = await self._kept_messages(first) if self.chat else (None, None)
         if self.chat and all(answer.ending == "cut" for answer, _ in self.seen):
@@ -321,48 +322,21 @@ class _Prober:
         self.seen.append((answer, self.tokens))
         return answer
 
-    async def _is_fixed(
+    async def _words(
         self, fields: Mapping[str, object], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
-    ) -> bool:
-        """Returns whether the server gives the same answer for all seeds if a request contains these fields.
+    ) -> list[Compared]:
+        """Returns the words of the answers to requests with these fields, and of samples, for each question.
 
-        The fields, such as a temperature of 0, should allow only the likeliest token. Rounding still changes such
-        answers occasionally, where two words are equally likely. Samples differ every few words, even at a temperature
-        of 0.3. `questions` pairs each question with samples of its answers. Words with which all samples begin are not
-        counted.
+        `questions` pairs each question with samples of its answers. The list is empty if the server rejects the fields.
         """
-        num_alike = num_parted = 0
-        for question, drawn in questions:
-            shared = num_shared([_all(answer).split() for answer in drawn])
-            try:
-                answers = await self._ask([{**fields, **seed} for seed in self.seeds], question)
-            except RefusedError:
-                return False
-            first, *rest = [_all(answer).split() for answer in answers]
-            for words in rest:
-                num_alike += max(0, num_shared([first, words]) - shared)
-                num_parted += first != words
-        return num_parted <= _SELDOM * num_alike
-
-    async def _share_more(
-        self, fields: Mapping[str, object], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
-    ) -> bool:
-        """Returns whether answers to requests with these fields begin with clearly more of the same words than samples.
-
-        This is also true on servers whose rounding changes many answers (see `_is_fixed`). Words with which all answers
-        to a question begin are not counted.
-        """
-        num_words = num_sampled = 0
+        compared = []
         for question, drawn in questions:
             try:
                 answers = await self._ask([{**fields, **seed} for seed in self.seeds], question)
             except RefusedError:
-                return False
-            words, sampled = ([_all(answer).split() for answer in group] for group in (answers, drawn))
-            shared = num_shared([*words, *sampled])
-            num_words += sum(num_shared(pair) - shared + 1 for pair in combinations(words, 2))
-            num_sampled += sum(num_shared(pair) - shared + 1 for pair in combinations(sampled, 2))
-        return num_words >= _CLEARLY * num_sampled
+                return []
+            compared.append(([_all(answer).split() for answer in answers], [_all(answer).split() for answer in drawn]))
+        return compared
 
     async def _likelihood_of_text(self) -> TextLikelihood | None:
         try:
@@ -397,6 +371,35 @@ class _Prober:
 
 def _all(answer: ServedAnswer) -> str:
     return f"{answer.reasoning or ''}\n{answer.text or ''}"
+
+
+def _is_fixed(compared: Sequence[Compared]) -> bool:
+    """Returns whether the server gave the same answer for all seeds.
+
+    The requests had fields, such as a temperature of 0, that should allow only the likeliest token. Rounding still
+    changes such answers occasionally, where two words are equally likely. Samples differ every few words, even at a
+    temperature of 0.3. Words with which all samples begin are not counted.
+    """
+    num_alike = num_parted = 0
+    for (first, *rest), sampled in compared:
+        shared = num_shared(sampled)
+        num_alike += sum(max(0, num_shared([first, words]) - shared) for words in rest)
+        num_parted += sum(first != words for words in rest)
+    return bool(compared) and num_parted <= _SELDOM * num_alike
+
+
+def _share_more(compared: Sequence[Compared]) -> bool:
+    """Returns whether the answers to a question begin with clearly more of the same words than its samples.
+
+    This is also true on servers whose rounding changes many answers (see `_is_fixed`). Words with which all answers to
+    a question begin are not counted.
+    """
+    num_words = num_sampled = 0
+    for words, sampled in compared:
+        shared = num_shared([*words, *sampled])
+        num_words += sum(num_shared(pair) - shared + 1 for pair in combinations(words, 2))
+        num_sampled += sum(num_shared(pair) - shared + 1 for pair in combinations(sampled, 2))
+    return bool(compared) and num_words >= _CLEARLY * num_sampled
 
 
 def _longer(short: int | None, *longs: int | None) -> bool | None:

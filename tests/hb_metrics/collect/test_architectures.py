@@ -22,7 +22,7 @@ from hb_metrics.collect.replies.forward import decoding_paths
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.collect.scoring.scoring_paths import check_causal
 from hb_metrics.models.contexts import EndTokens
-from tests.hb_metrics.collect.one_call import log_likelihood
+from tests.hb_metrics.collect.one_call import log_likelihood, log_probabilities
 from tests.hb_metrics.collect.scoring.test_pseudo_likelihood import one_token_at_a_time, score_spans
 from tests.hb_metrics.collect.small_architectures import longrope, small_architecture
 from tests.hb_metrics.conftest import byte_level_tokenizer, roberta_tokenizer
@@ -81,13 +81,6 @@ def mostly_long(*cases, short):
     ]
 
 
-def logits_alone(model, tokens, **encoder):
-    """[length, vocabulary] of one text without padding, cache or anything else."""
-    name = "decoder_input_ids" if encoder else "input_ids"
-    with torch.inference_mode():
-        return model(**encoder, **{name: torch.tensor([tokens])}, use_cache=False).logits[0].float()
-
-
 def log_perplexities(model, tokenizer, texts):
     """[texts], each scored alone."""
     context = tokenizer("")["input_ids"] if model.config.is_encoder_decoder else [tokenizer.bos_token_id]
@@ -99,12 +92,10 @@ def greedy_replies(model, contexts, limits):
     """The reply to each context alone up to its limit, with all of its tokens given each time."""
     replies = []
     for context, limit in zip(contexts, limits, strict=True):
-        encoder = {"input_ids": torch.tensor([context])} if model.config.is_encoder_decoder else {}
-        tokens = [getattr(model.config, "decoder_start_token_id", 0)] if encoder else list(context)
-        known = len(tokens)
+        reply = []
         for _ in range(limit):
-            tokens.append(int(logits_alone(model, tokens, **encoder)[-1].argmax()))
-        replies.append(tokens[known:])
+            reply.append(int(log_probabilities(model, context, [*reply, 0])[-1].argmax()))
+        replies.append(reply)
     return replies
 
 
@@ -112,7 +103,9 @@ def close_share(model, contexts, replies):
     """The share of tokens of replies that are the likeliest, or as good as that by the noise of the model."""
     rows = [[*context, *reply] for context, reply in zip(contexts, replies, strict=True)]
     exact = deepcopy(model).float()
-    alone, expected = ([logits_alone(weights, row).log_softmax(-1) for row in rows] for weights in (model, exact))
+    alone, expected = (
+        [log_probabilities(weights, row[:1], [*row[1:], 0]) for row in rows] for weights in (model, exact)
+    )
     noise = max((one - other).abs().max().item() for one, other in zip(alone, expected, strict=True))
     behind = []
     for context, reply, log_probs in zip(contexts, replies, alone, strict=True):

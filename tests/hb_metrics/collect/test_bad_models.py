@@ -11,23 +11,18 @@ import pyarrow as pa
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, pre_tokenizers
-from tokenizers.models import WordLevel
 
-from hb_metrics.collect import units
-from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.collect.replies.prompt_replies import plan_replies
 from hb_metrics.collect.replies.requests import make_requests
-from hb_metrics.collect.scoring import perplexity, pseudo_likelihood, scoring_paths
+from hb_metrics.collect.scoring import perplexity, scoring_paths
 from hb_metrics.collect.scoring.perplexity import plan_perplexity, score_perplexity
 from hb_metrics.collect.units import MAX_POSITIONS
 from hb_metrics.models.layout import Layout
 from hb_metrics.models.loading import load_model
 from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
-from tests.hb_metrics.collect.scoring.test_pseudo_likelihood import score_spans
 from tests.hb_metrics.conftest import as_loaded
 
 PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
@@ -159,12 +154,14 @@ def test_so_is_a_classifiers_folder(damage, message, save_classifier):
 # --- models that do not fit their tokenizer, or are not what they say ------------------------------------------------
 
 
-def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_path):
+def test_another_models_tokenizer_is_refused(get_small_model, tmp_path):
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
     with pytest.raises(ValueError, match=r"token id \d+ exceeds the model's 100"):
         reply(["I love women."], as_loaded(model, tokenizer), tmp_path)
+    with pytest.raises(ValueError, match="the model's 100 tokens"):
+        score_perplexity(["I love women."], model, tokenizer)
 
 
 def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
@@ -181,40 +178,6 @@ def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
         else:
             with pytest.raises(ValueError, match=r"depend on later tokens .*set is_decoder to true"):
                 score_perplexity(texts, model, tokenizer)
-
-
-class RefusingGPT2(transformers.GPT2LMHeadModel):
-    """A GPT-2 that takes no 4-D mask."""
-
-    def forward(self, *args, attention_mask=None, **kwargs):
-        if attention_mask is not None and attention_mask.dim() == 4:
-            raise ValueError("a mask of\ntoo many dimensions")
-        return super().forward(*args, attention_mask=attention_mask, **kwargs)
-
-
-def test_a_model_without_trees_is_scored_in_batches(prompts, get_small_model):
-    model, tokenizer = get_small_model("gpt2")
-    refusing = RefusingGPT2(model.config).eval()
-    refusing.load_state_dict(model.state_dict())
-    reason = "it rejects a 4-D mask with position ids (ValueError: a mask of)"
-    scores = score_perplexity(prompts[:20], refusing, tokenizer)
-    assert (scores.plan.scoring, scores.plan.scoring_reason) == ("batches", reason)
-    np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
-
-
-def test_a_tokenizer_without_special_tokens_will_do(get_small_model):
-    words = Tokenizer(WordLevel({word: place for place, word in enumerate(["love", "I", "women", ".", "you"])}))
-    words.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    model, tokenizer = get_small_model("gpt2")[0], transformers.PreTrainedTokenizerFast(tokenizer_object=words)
-    assert tokenizer.all_special_ids == []
-    texts = ["I love women .", "you love I", "women . . ."]
-    for trees in (True, False):
-        scores = score_perplexity(texts, model, tokenizer, trees=trees)
-        assert (scores.plan.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
-        expected = one_at_a_time(texts, model, tokenizer, start_token=False)
-        np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
-    with pytest.raises(ValueError, match=r"text 1 has 1 tokens"):
-        score_perplexity(["I love you", "love"], model, tokenizer)
 
 
 # --- numbers that are none --------------------------------------------------------------------------------------------
@@ -267,9 +230,13 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
     texts = [*prompts[:20], *prompts[:3]]
     whole = score_perplexity(texts, model, tokenizer, trees=trees)
     calls = []
-    for path, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("batch_nlls", len)):
-        run = getattr(scoring_paths, path)
-        monkeypatch.setattr(scoring_paths, path, failing(run, OUT_OF_MEMORY[name], fits, calls, size))
+    for module, path, size in (
+        (scoring_paths, "tree_nlls", lambda tree: len(tree.sequences)),
+        (scoring_paths, "reply_nlls", len),
+        (perplexity, "reply_nlls", len),
+    ):
+        run = getattr(module, path)
+        monkeypatch.setattr(module, path, failing(run, OUT_OF_MEMORY[name], fits, calls, size))
     plan = plan_perplexity(texts, model, tokenizer, trees=trees)
     calls.clear()
     with pytest.warns(UserWarning, match=HALVED) as warned:
@@ -280,48 +247,6 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
     failed = sum(number > fits for number in calls)
     assert num_halved(warned) == failed > 0
     assert len(plan.units) < len(calls)
-
-
-@pytest.mark.filterwarnings(f"ignore:{HALVED}")
-def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, monkeypatch):
-    """Else a run could not go on where there is more memory."""
-    model, tokenizer = get_small_model("gpt2")
-    error, calls = OUT_OF_MEMORY["cuda"], []
-    limited = failing(scoring_paths.tree_nlls, error, 2, calls, lambda tree: len(tree.sequences))
-    monkeypatch.setattr(scoring_paths, "tree_nlls", limited)
-    plan = plan_perplexity(prompts[:30], model, tokenizer)
-    assert (plan.scoring, max(calls) > 2) == ("tree", True)
-
-
-@pytest.mark.filterwarnings(f"ignore:{HALVED}")
-def test_memory_too_small_for_one_text_is_an_error(prompts, get_small_model, monkeypatch):
-    model, tokenizer = get_small_model("gpt2")
-    for name in ("tree_nlls", "batch_nlls"):
-        monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
-    message = r"^memory runs out even for one text alone \(CUDA out of memory\..*MiB\.\); use a machine"
-    with pytest.raises(MemoryError, match=message) as error:
-        score_perplexity(prompts[:5], model, tokenizer)
-    one_line(error)
-
-
-@pytest.mark.filterwarnings(f"ignore:{HALVED}")
-def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model, monkeypatch):
-    model, tokenizer = get_small_model("t5")
-    whole, calls = score_perplexity(prompts[:40], model, tokenizer), []
-    limited = failing(perplexity.reply_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
-    monkeypatch.setattr(perplexity, "reply_nlls", limited)
-    scores = score_perplexity(prompts[:40], model, tokenizer)
-    np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
-    assert max(calls) > 2
-    model, tokenizer = get_small_model("bert")
-    spans = [(0, len(text)) for text in prompts[:9]]
-    whole, calls = score_spans(prompts[:9], spans, model, tokenizer), []
-    limited = failing(pseudo_likelihood.masked_nlls, OUT_OF_MEMORY["cpu"], 1, calls, len)
-    monkeypatch.setattr(pseudo_likelihood, "masked_nlls", limited)
-    monkeypatch.setattr(units, "MAX_POSITIONS", 2000)
-    scores = score_spans(prompts[:9], spans, model, tokenizer)
-    np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
-    assert max(calls) > 1
 
 
 def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch):
@@ -344,41 +269,27 @@ def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch):
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 
-UNUSUAL = {
-    "emoji": "👩‍👩‍👧‍👦 and 🏳️‍🌈",
-    "right to left": "שלום \u202eabc\u202c مرحبا",
-    "zero width": "a\u200bb\u200dc\ufeffd",
-    "combining": "e\u0301" * 12,
-    "combined and not": "\u00e9 e\u0301",
-    "beyond the basic plane": "𝔘𝔫𝔦 𐍈 🧑🏿‍🦽",
-    "white space": "   ",
-    "line breaks": "\r\n\u2028\n",
-    "no-break space": "\u00a0",
-    "control characters": "a\x00b\x07",
-    "a special token by name": "I am </s> here",
-}
+UNUSUAL = [
+    "👩‍👩‍👧‍👦 and 🏳️‍🌈",
+    "שלום \u202eabc\u202c مرحبا",
+    "a\u200bb\u200dc\ufeffd",  # without a width
+    "e\u0301" * 12,
+    "\u00e9 e\u0301",  # combined, and not
+    "𝔘𝔫𝔦 𐍈 🧑🏿‍🦽",
+    "   ",
+    "\r\n\u2028\n",
+    "a\x00b\x07",
+    "I am </s> here",
+]
 
 
 def test_unusual_texts_are_scored_as_one_at_a_time(get_small_model):
     model, tokenizer = get_small_model("gpt2")
-    texts = [*UNUSUAL.values(), "I"]
+    texts = [*UNUSUAL, "I"]
     scores = score_perplexity([*texts, *texts], model, tokenizer)
     found, again = scores.perplexities[: len(texts)], scores.perplexities[len(texts) :]
     np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
     np.testing.assert_array_equal(found, again)
-
-
-@pytest.mark.parametrize("measure", ["causal", "masked", "offensiveness"])
-def test_half_characters_are_told_with_their_place(measure, get_small_model):
-    texts = ["I love men.", "I love \ud83d women."]
-    how = {
-        "causal": lambda: score_perplexity(texts, *get_small_model("gpt2")),
-        "masked": lambda: score_spans(texts, [(0, 3)] * 2, *get_small_model("bert")),
-        "offensiveness": lambda: load_offensiveness_classifier().probabilities(texts),
-    }
-    with pytest.raises(ValueError, match=r"^text 1 .*surrogate \(U\+D83D\) at position 8;") as error:
-        how[measure]()
-    one_line(error)
 
 
 @pytest.mark.parametrize("name", ["bloom", "t5"])
@@ -396,16 +307,3 @@ def test_a_model_without_a_limit_takes_them(name, get_small_model):
         reason = f"a text is {scores.num_tokens[1] + 1:,} tokens long, more than the 512 that are scored at once"
         assert (scores.plan.scoring, scores.plan.scoring_reason) == ("batches", reason)
     assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
-
-
-def test_positions_behind_the_padding_are_not_counted_twice(get_small_model):
-    """RoBERTa's 66 positions start at the one behind the padding's, which is token 2 here."""
-    (model, tokenizer), limit = get_small_model("roberta"), 63
-    texts = ["I" * (limit - 2), "I" * (limit - 1)]
-    assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
-    scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
-    assert np.isfinite(scores.log_likelihoods).all()
-    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens.* accepts 1 to {limit}"):
-        score_spans(texts[1:], [(0, 1)], model, tokenizer)
-    with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
-        model(**tokenizer(texts[1], return_tensors="pt"))

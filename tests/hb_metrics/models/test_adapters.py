@@ -71,7 +71,7 @@ def test_an_adapter_measures_as_the_model_it_is_merged_into(name, save_adapter, 
     base, folder, wrapped = save_adapter(name)
     texts = prompts[:12]
     plain = load_model(str(base))
-    loaded = load_model(find_source(str(base), adapter=str(folder)))
+    loaded = load_model(str(base), adapter=str(folder))
     merged = wrapped.merge_and_unload()
     expected = perplexities(name, texts, merged, loaded.tokenizer)
     found = perplexities(name, texts, loaded.model, loaded.tokenizer)
@@ -100,7 +100,7 @@ def test_weights_are_not_copied_for_each_row(save_adapter):
 
 def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, prompts):
     base, folder, _ = save_adapter("llama")
-    alone, both = load_model(str(folder)), load_model(find_source(str(base), adapter=str(folder)))
+    alone, both = load_model(str(folder)), load_model(str(base), adapter=str(folder))
     assert (alone.name, alone.digest, alone.adapter) == (both.name, both.digest, both.adapter)
     scores = [score_perplexity(prompts[:3], each.model, each.tokenizer) for each in (alone, both)]
     np.testing.assert_array_equal(scores[0].perplexities, scores[1].perplexities)
@@ -136,10 +136,10 @@ def test_code_of_the_tokenizer_of_an_adapter_runs_only_if_it_is_trusted(save_ada
     config = json.loads((folder / "tokenizer_config.json").read_text())
     own = {"auto_map": {"AutoTokenizer": [None, "own.Own"]}, "tokenizer_class": "Own"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config | own))
-    source = find_source(str(base), adapter=str(folder))
+    source = {"name": str(base), "adapter": str(folder)}
     with pytest.raises(OSError, match=r"the tokenizer of '.*' contains code; if you trust it, set --trust_remote_code"):
-        load_model(source)
-    loaded = load_model(source, trust_remote_code=True).tokenizer
+        load_model(**source)
+    loaded = load_model(**source, trust_remote_code=True).tokenizer
     assert type(loaded).__name__ == "Own"
     assert loaded("Hi there.")["input_ids"] == tokenizer("Hi there.")["input_ids"]
 
@@ -184,7 +184,7 @@ def test_an_adapter_may_bring_tokens_and_whole_layers(save_small_model, tmp_path
     wrapped = randomised(peft.get_peft_model(model, config)).eval()
     wrapped.save_pretrained(tmp_path / "adapter", save_embedding_layers=True)
     tokenizer.save_pretrained(tmp_path / "adapter")
-    loaded = load_model(find_source(str(base), adapter=str(tmp_path / "adapter")))
+    loaded = load_model(str(base), adapter=str(tmp_path / "adapter"))
     assert len(loaded.tokenizer) == len(tokenizer)
     texts = [*prompts[:5], "I am a <new1> person. <new2>"]
     expected = score_perplexity(texts, wrapped.merge_and_unload(), tokenizer)
@@ -199,7 +199,7 @@ def test_the_base_itself_may_have_more_tokens_than_embeddings(save_adapter):
     tokenizer.add_tokens(["<image>"])
     for place in (base, folder):
         tokenizer.save_pretrained(place)
-    assert load_model(find_source(str(base), adapter=str(folder))).model.get_input_embeddings().weight.shape[0] == 400
+    assert load_model(str(base), adapter=str(folder)).model.get_input_embeddings().weight.shape[0] == 400
 
 
 @pytest.mark.parametrize("trained", [[400, 401], {"embed_tokens": [400, 401]}, [400], [399, 401], None])
@@ -210,12 +210,12 @@ def test_new_tokens_may_be_trained_one_by_one(trained, save_small_model, tmp_pat
     wrapped = randomised(peft.get_peft_model(model, config)).eval()
     wrapped.save_pretrained(tmp_path / "adapter", save_embedding_layers=False)
     tokenizer.save_pretrained(tmp_path / "adapter")
-    source = find_source(str(base), adapter=str(tmp_path / "adapter"))
+    source = {"name": str(base), "adapter": str(tmp_path / "adapter")}
     if not {400, 401} <= {*(trained["embed_tokens"] if isinstance(trained, dict) else trained or [])}:
         with pytest.raises(ValueError, match=r"402 tokens, but the model has embeddings for only 400, "):
-            load_model(source)
+            load_model(**source)
         return
-    loaded = load_model(source)
+    loaded = load_model(**source)
     tokens = tokenizer("I am a <new1> person. <new2>", return_tensors="pt")["input_ids"]
     with torch.inference_mode():
         hidden = [each.get_decoder()(tokens)[0] for each in (loaded.model, wrapped.get_base_model())]
@@ -232,7 +232,7 @@ def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapte
     config.update(changes)
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(base)
     with pytest.raises(ValueError, match=f"the adapter '.*', trained on .*, does not fit model .*{message}") as raised:
-        load_model(find_source(str(base), adapter=str(folder)))
+        load_model(str(base), adapter=str(folder))
     assert "\n" not in str(raised.value)
 
 
@@ -244,14 +244,14 @@ def test_an_adapter_that_memory_does_not_hold_fits_its_model(save_adapter, monke
 
     monkeypatch.setattr(peft, "load_peft_weights", run_out)
     with pytest.raises(MemoryError, match=r"not enough memory to load the adapter .* \(CUDA out of memory"):
-        load_model(find_source(str(base), adapter=str(folder)))
+        load_model(str(base), adapter=str(folder))
 
 
 def test_virtual_tokens_are_refused(save_adapter):
     config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
     base, folder, _ = save_adapter("llama", config)
     with pytest.raises(ValueError, match=r"changes more than layers; pass one such as LoRA"):
-        load_model(find_source(str(base), adapter=str(folder)))
+        load_model(str(base), adapter=str(folder))
 
 
 def test_what_is_no_adapter_is_told(save_small_model):
@@ -266,11 +266,11 @@ def test_a_pickle_of_code_is_refused_without_torchs_advice(save_adapter):
     (folder / "adapter_model.safetensors").unlink()
     torch.save({"x": RunsWhenRead()}, folder / "adapter_model.bin")
     with pytest.raises(OSError, match=r"adapter .* are a pickle .*; download .* as safetensors") as error:
-        load_model(find_source(str(base), adapter=str(folder)))
+        load_model(str(base), adapter=str(folder))
     assert "weights_only" not in str(error.value)
     (folder / "adapter_model.bin").unlink()
     with pytest.raises(FileNotFoundError, match=re.escape(f"the adapter '{folder}' has no adapter_model.safetensors")):
-        load_model(find_source(str(base), adapter=str(folder)))
+        load_model(str(base), adapter=str(folder))
 
 
 def test_secrets_in_the_config_of_an_adapter_are_not_recorded(save_adapter):
@@ -279,7 +279,7 @@ def test_secrets_in_the_config_of_an_adapter_are_not_recorded(save_adapter):
 
     def recorded(trained_on):
         config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": trained_on}))
-        return find_source(str(base), adapter=str(folder)).trained_on
+        return find_source(str(base), adapter=str(folder)).adapter.trained_on
 
     secret = "hf_0123456789abcdefghij"
     assert recorded(f"https://me:{secret}@hub.example/a/b") == "https://hub.example/a/b"

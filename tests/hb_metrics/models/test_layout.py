@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from hb_metrics.models.adapters import Adapter
 from hb_metrics.models.chats import ChatOptions
 from hb_metrics.models.layout import (
     ASKED_WITH,
@@ -18,6 +17,7 @@ from hb_metrics.models.layout import (
     choose_tag,
     read_bias_tuning,
 )
+from hb_metrics.models.sources import Adapter
 from hb_metrics.run.run_folder import write_json
 
 TUNING = BiasTuning(

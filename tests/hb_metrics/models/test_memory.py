@@ -16,7 +16,7 @@ def test_batches_that_do_not_fit_run_in_halves_which_is_said_once():
 
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("default")
-        runs = [run_batch(work, list(range(7)), "one row") for _ in range(3)]
+        runs = [run_batch(work, list(range(7))) for _ in range(3)]
     assert runs == [[[0], [1, 2], [3, 4], [5, 6]]] * 3
     assert len(shown) == 1
 
@@ -24,8 +24,8 @@ def test_batches_that_do_not_fit_run_in_halves_which_is_said_once():
 def test_memory_that_one_row_exceeds_is_reported_even_if_python_says_nothing():
     full = torch.OutOfMemoryError("CUDA is full\nMore")
     for error, words in ((MemoryError(), r"MemoryError\(\)"), (full, "CUDA is full")):
-        with pytest.raises(MemoryError, match=rf"memory runs out even for one row alone \({words}\); use a machine"):
-            run_batch(partial(fail, error), [1], "one row")
+        with pytest.raises(MemoryError, match=rf"memory runs out even for one text alone \({words}\); use a machine"):
+            run_batch(partial(fail, error), [1])
 
 
 def fail(error, _):

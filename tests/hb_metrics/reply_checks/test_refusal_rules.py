@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hb_metrics.collect.replies.cues import read_personas
+from hb_metrics.collect.replies.cues import PERSONAS_FILE, read_sentences
 from hb_metrics.reply_checks.refusal_rules import OPENING, RULES_FILE, match_rules, plain_text, read_refusal_rules
 
 FOLDER = Path(__file__).parent
@@ -52,7 +52,7 @@ def test_sentences_of_people_are_neither(rules):
     labelled = [
         reply for replies in _lists(yaml.safe_load(classifiers.read_text(encoding="utf-8"))) for reply in replies
     ]
-    personas = read_personas()
+    personas = read_sentences(PERSONAS_FILE)
     assert (len(labelled), len(personas)) > (400, 160 - 1)
     for texts in (labelled, personas):
         assert not any(map(any, found(rules, *texts)))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from hb_metrics.collect.engines.local import LocalEngine
 from hb_metrics.collect.judges.judge import JudgeSource, load_judge
@@ -11,6 +10,7 @@ from hb_metrics.collect.judges.rubric import NO_ANSWER, prompt_for, read_rubric
 from hb_metrics.models.loading import load_model
 from tests.hb_metrics.collect.judges.test_rubric import OWN
 from tests.hb_metrics.collect.judges.toy_judges import save_letters, save_random
+from tests.hb_metrics.collect.one_call import log_probabilities
 
 TEXTS = ["The sea was calm.", "I like trains, and the train to the sea most.", "No.", "We sailed. " * 12]
 
@@ -52,11 +52,9 @@ def test_a_shared_rubric_changes_no_probability(kind, rubric, tmp_path):
     read = judge.read(prompts)
 
     for prompt, row, answered in zip(prompts, read.probabilities, read.answered, strict=True):
-        tokens = torch.tensor([judge._encoded(prompt)])
-        assert tokens[0, : len(judge.beginning)].tolist() == judge.beginning
-        start = {"decoder_input_ids": torch.tensor([[2, 9]])} if kind == "t5" else {}
-        with torch.inference_mode():
-            plain = loaded.model(input_ids=tokens, **start).logits[0, -1].double().softmax(0)
+        tokens = judge._encoded(prompt)
+        assert tokens[: len(judge.beginning)] == judge.beginning
+        plain = log_probabilities(loaded.model, tokens, [0], [2, 9])[-1].exp()
         masses = np.array([plain[letters].sum().item() for letters in judge.letters])
         np.testing.assert_allclose(row, masses / masses.sum(), atol=1e-5)
         assert answered == any(int(plain.argmax()) in letters for letters in judge.letters)

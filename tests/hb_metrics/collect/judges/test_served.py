@@ -220,13 +220,3 @@ def test_texts_that_the_judge_does_not_get_to_read_are_unanswered(fault, tmp_pat
         probabilities = judge.probabilities(TEXTS[:3])
     assert judge.answered(probabilities).tolist() == [False, True, True]
     assert num_asked(stand_in) == 3
-
-
-def test_journals_hold_no_key(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOLISTIC_BIAS_API_KEY", "sk-secret")
-    with serving(StandInJudge()) as url:
-        judge_of(url, tmp_path).probabilities(TEXTS[:2])
-    (journal,) = tmp_path.rglob(".journal*")
-    lines = [json.loads(line) for line in journal.read_text().split("\n") if line]
-    assert len(lines) == 2
-    assert "sk-secret" not in journal.read_text()

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,14 +11,14 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.collect.replies.cues import (
-    STATEMENT,
+    PERSONAS_FILE,
+    QUESTIONS_FILE,
     check_cue,
     cue_messages,
     draw_personas,
     draw_questions,
     prompts_for_cue,
-    read_personas,
-    read_questions,
+    read_sentences,
     says_who_the_user_is,
 )
 from hb_metrics.collect.replies.decoding_settings import Decoding
@@ -30,8 +29,7 @@ from hb_metrics.models.chats import ChatOptions, chat_messages, render_chats
 from hb_metrics.models.contexts import render_messages
 from hb_metrics.models.layout import Layout
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
-from tests.hb_metrics.conftest import as_loaded, encode_contexts
-from tests.hb_metrics.decoding_batches import in_batches_of
+from tests.hb_metrics.conftest import as_loaded
 
 # Descriptors that the persona lines use of things: "an old wooden chair", "ginger lemonade".
 OF_THINGS = {"big", "ginger", "hot", "old", "older", "short", "small", "tiny"}
@@ -109,8 +107,6 @@ def test_templates_that_cannot_have_a_cue_say_so():
         with pytest.raises(ValueError, match=rf"accepts no earlier turns \(.*{why}.*--cue prompt or signature"):
             render_chats([messages], tokenizer, ChatOptions())
     tokenizer.chat_template = no_system + STYLES["qwen3"][0]
-    with pytest.raises(ValueError, match=r"accepts no system message \(.*no system.*--cue prompt or signature"):
-        given(tokenizer, "chat", "system")
     with pytest.raises(ValueError, match="accepts no system message"):  # and it is not the earlier turns' fault
         given(tokenizer, "chat", "history", persona=True)
     assert given(tokenizer, "chat", "history").count(SENTENCE) == 1
@@ -164,7 +160,7 @@ def test_prompts_that_cannot_be_the_cue_are_left_out(prompts):
 @pytest.mark.parametrize(("per_cell", "number"), [(13, 3), (4, 1), (None, None)])
 def test_within_a_template_all_terms_are_asked_the_same_questions(prompts, per_cell, number):
     chosen = select_prompts(prompts_for_cue(prompts, "history"), per_cell, seed=3)
-    pool = read_questions()
+    pool = read_sentences(QUESTIONS_FILE)
     questions = draw_questions(drawn_cells(chosen, seed=3), pool, seed=3)
     by_cell, by_template = defaultdict(Counter), defaultdict(set)
     for row, question in zip(chosen.to_pylist(), questions, strict=True):
@@ -192,7 +188,7 @@ def test_within_a_template_all_terms_are_asked_the_same_questions(prompts, per_c
 
 
 def test_the_questions_say_nothing_of_who_asks():
-    questions = read_questions()
+    questions = read_sentences(QUESTIONS_FILE)
     assert len(questions) == len(set(questions)) == 20
     assert all(question.endswith("?") for question in questions)
     words = {word for question in questions for word in re.findall(r"\w+", question.lower())}
@@ -201,7 +197,7 @@ def test_the_questions_say_nothing_of_who_asks():
 
 
 def test_the_shipped_personas_name_no_noun_and_no_term():
-    personas = read_personas()
+    personas = read_sentences(PERSONAS_FILE)
     assert len(personas) >= 100
     words = [re.findall(r"[\w'-]+", line.lower()) for line in personas]
     assert len({tuple(line) for line in words}) == len(personas)
@@ -217,7 +213,7 @@ def test_the_shipped_personas_name_no_noun_and_no_term():
 
 
 def test_persona_lines_follow_from_the_id_and_the_seed_alone():
-    personas, ids = read_personas(), [f"prompt-{row}" for row in range(300)]
+    personas, ids = read_sentences(PERSONAS_FILE), [f"prompt-{row}" for row in range(300)]
     drawn = dict(zip(ids, draw_personas(ids, personas, 3, seed=7), strict=True))
 
     order = np.random.default_rng(0).permutation(ids)[:100].tolist()
@@ -234,33 +230,21 @@ def loaded():
     return as_loaded(untrained_model(tokenizer).eval(), tokenizer)
 
 
-@pytest.mark.parametrize("cue", ["memory", "history"])
-def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts, loaded, tmp_path):
-    chosen = select_prompts(prompts_for_cue(prompts, cue), 2, seed=0).slice(0, 24)
-    layout = Layout("chat", chat=BRIEF)
-    how = {"decoding": Decoding(max_new_tokens=5, sample=True), "layout": layout, "variations": True}
-    how |= {"personas": [LINE, "I own a kite."], "num_personas": 1, "max_reasoning_tokens": 0}
-    requests = make_requests(chosen, cue=cue, questions=read_questions(), **how)
+def test_replies_have_their_question(prompts, loaded, tmp_path):
+    chosen = select_prompts(prompts_for_cue(prompts, "memory"), 2, seed=0).slice(0, 24)
+    pool, layout = read_sentences(QUESTIONS_FILE), Layout("chat", chat=BRIEF)
+    how = {"decoding": Decoding(max_new_tokens=5), "layout": layout, "max_reasoning_tokens": 0}
+    requests = make_requests(chosen, cue="memory", questions=pool, variations=True, **how)
     plan = plan_replies(requests, loaded)
     rows = decode_into_shards(plan, loaded, tmp_path / "all").to_pylist()
-    with in_batches_of(1):
-        assert rows == decode_into_shards(plan, loaded, tmp_path / "one").to_pylist()
     assert [row["question"] for row in rows] == requests.questions
-    for row, phrase, context in zip(rows, chosen["noun_phrase"].to_pylist(), plan.contexts, strict=True):
+    for row, context in zip(rows, plan.contexts, strict=True):
         text = loaded.tokenizer.decode(context)
-        assert row["text"].lower().count(phrase.lower().replace("-", " ")) == 1 or "-" in row["text"]
-        assert STATEMENT not in text
-        assert row["text"].startswith("Remembers: the user is ") is (cue == "memory")
-        assert text.count(row["text"]) == text.count(row["question"]) == text.count(row["personas"][0]) == 1
-        assert text.index(row["text"]) < text.index(row["question"])
-    record = plan.description()
-    assert (record["cue"], record["questions"]) == (cue, read_questions())
-    plain = plan_replies(make_requests(chosen, **how), loaded)
+        assert row["text"].startswith("Remembers: the user is ")
+        assert text.count(row["text"]) == text.count(row["question"]) == 1
+    record, plain = plan.description(), plan_replies(make_requests(chosen, **how), loaded)
+    assert (record["cue"], record["questions"]) == ("memory", pool)
     assert plain.description()["cue"] == "prompt"
     assert "questions" not in plain.description()
-    assert plain.contexts == encode_contexts(
-        plain.requests.texts, plain.requests.personas, loaded.model, loaded.tokenizer, "chat", chat=BRIEF
-    )
-    assert (plain.description()["prompts_digest"] == record["prompts_digest"]) is (cue != "memory")
-    nulls = decode_into_shards(replace(plain, ids=plain.ids), loaded, tmp_path / "plain")
+    nulls = decode_into_shards(plain, loaded, tmp_path / "plain")
     assert nulls["question"].null_count == len(nulls)

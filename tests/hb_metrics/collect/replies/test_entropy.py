@@ -13,6 +13,7 @@ from hb_metrics.collect.replies.requests import make_requests
 from hb_metrics.collect.replies.sampling import draw, draw_keys
 from hb_metrics.models.layout import Layout
 from hb_metrics.run.blank_texts import is_blank
+from tests.hb_metrics.collect.one_call import log_probabilities
 
 FORCED = 9  # T5's first token after its start
 DRAWN = {"sample": True, "temperature": 1.5, "top_k": 60, "top_p": 0.9, "max_new_tokens": 9}
@@ -48,13 +49,9 @@ def drawn_one_by_one(plan, loaded, row):
     keys = draw_keys(plan.seed, "sampling", plan.ids[row], decoding.max_new_tokens)
     warpers = [TemperatureLogitsWarper(decoding.temperature), TopKLogitsWarper(min(decoding.top_k, 400))]
     warpers += [TopPLogitsWarper(decoding.top_p)] if decoding.top_p < 1 else []
-    tokens, found, ended = [], [], "cut"
+    tokens, found, ended, start = [], [], "cut", [2, FORCED] if loaded.kind == "encoder-decoder" else None
     while len(found) < decoding.max_new_tokens and ended == "cut":
-        if loaded.kind == "encoder-decoder":
-            fed = {"input_ids": torch.tensor([context]), "decoder_input_ids": torch.tensor([[2, FORCED, *tokens]])}
-        else:
-            fed = {"input_ids": torch.tensor([context + tokens])}
-        logits = loaded.model(**fed).logits[:, -1].clone()
+        logits = log_probabilities(loaded.model, context, [*tokens, 0], start)[-1:].clone()
         has_words = begins(loaded, tokens)
         if has_words and len(tokens) < decoding.min_new_tokens:
             logits[0, [*ends.dropped, *ends.marks, *ends.kept]] = -torch.inf

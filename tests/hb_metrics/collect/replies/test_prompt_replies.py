@@ -88,25 +88,19 @@ def test_replies_do_not_depend_on_batch_order_or_subset(prompts, load, tmp_path,
         assert decode_into_shards(other, loaded, folder).equals(table.take(rows).combine_chunks())
 
 
-def run_out_of_memory(monkeypatch, error, fits):
-    """Lets `decode` fail for more contexts than fit; returns how many each call was given."""
-    calls = []
-
-    def decode_some(model, contexts, *rest):
-        calls.append(len(contexts))
-        if len(contexts) > fits:
-            raise error
-        return decode(model, contexts, *rest)
-
-    monkeypatch.setattr(decoding_shards, "decode", decode_some)
-    return calls
-
-
 def test_batches_are_halved_until_they_fit_and_nothing_is_lost(prompts, load, tmp_path, monkeypatch, small_shards):
     loaded = load("gpt2")
     plan = plan_for(loaded, prompts, DECODINGS["sample"])
     whole = decode_into_shards(plan, loaded, tmp_path / "whole")
-    calls = run_out_of_memory(monkeypatch, torch.OutOfMemoryError("of another device, with words of its own"), 2)
+    calls = []
+
+    def decode_some(model, contexts, *rest):
+        calls.append(len(contexts))
+        if len(contexts) > 2:
+            raise torch.OutOfMemoryError("of another device, with words of its own")
+        return decode(model, contexts, *rest)
+
+    monkeypatch.setattr(decoding_shards, "decode", decode_some)
     with pytest.warns(UserWarning, match="memory ran out"):
         table = decode_into_shards(plan, loaded, tmp_path / "halved")
     assert table.equals(whole)

@@ -45,7 +45,7 @@ def test_perplexities_are_those_of_one_sentence_at_a_time(
     np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
     assert scores.plan.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "batches")
     if trees and name not in TREE_MODELS:
-        assert re.search("results on prefix trees differed|rejects", scores.plan.scoring_reason)
+        assert re.fullmatch("(in a trial, its results on prefix trees|it rejects).*", scores.plan.scoring_reason)
     assert scores.plan.start_token == ("<pad> <s>" if name == "glm" else tokenizer.bos_token)
     (context,) = encode_rendered(["Hi"], tokenizer, "plain", is_encoder_decoder=False)
     assert name != "glm" or context[:2] == [2, 0]  # as before a reply
@@ -91,7 +91,7 @@ def test_an_encoder_decoder_model_says_the_sentence(name, prompts, get_small_mod
     [
         ("llama", "", "text 1 is empty"),
         ("llama", "Hateful words " * 100, r"text 1 has \d+ tokens.* accepts 2 to 64"),
-        ("blenderbot", "Hateful words \ud83d.", "text 1 .*surrogate"),
+        ("blenderbot", "Hateful words \ud83d.", r"text 1 .*surrogate \(U\+D83D\) at position 15;"),
         ("blenderbot", None, "text 1 is of type NoneType"),
     ],
 )
@@ -108,11 +108,3 @@ def test_one_token_needs_a_start_token_and_a_list_is_no_string(get_small_model):
     assert score_perplexity(["I"], model, tokenizer).num_tokens.tolist() == [1]
     with pytest.raises(ValueError, match="text 0 has 1 tokens"):
         score_perplexity(["I"], model, tokenizer, add_start_token=False)
-
-
-def test_a_tokenizer_of_another_model_is_refused(get_small_model):
-    model, _ = get_small_model("llama")
-    _, tokenizer = get_small_model("gpt2")
-    small = type(model)(type(model.config)(**{**model.config.to_dict(), "vocab_size": 100})).eval()
-    with pytest.raises(ValueError, match="the model's 100 tokens"):
-        score_perplexity(["I love women."], small, tokenizer)

@@ -4,7 +4,6 @@ Its "model" writes words drawn from a list by what it is asked: the same words f
 a model would; one word is one token. Log-probabilities are those that a function gives.
 """
 
-import gzip
 import hashlib
 import json
 import math
@@ -105,6 +104,23 @@ class StandIn:
         }
 
 
+def with_choice(content, **fields):
+    return {**content, "choices": [{**content["choices"][0], **fields}]}
+
+
+# What some faults make of an answer.
+CHANGED = {
+    "torn": lambda content: json.dumps(content).encode()[:-20],  # the length is right, and the content is not whole
+    "other model": lambda content: {**content, "model": "org/other"},
+    "bad counts": lambda content: {**content, "usage": {"prompt_tokens": -3, "completion_tokens": -1}},
+    "unfinished": lambda content: with_choice(content, finish_reason=None),
+    "filtered": lambda content: with_choice(content, finish_reason="content_filter", message={"content": None}),
+    "refused": lambda content: with_choice(content, message={"content": None, "refusal": "Not this one."}),
+    "a page": lambda content: b"<html>Sign in</html>",
+    "empty": lambda content: b"",
+}
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body are two writes, and the second would wait for 40 ms
@@ -142,6 +158,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send(200, content)
         if isinstance(fault, dict):
             return self.send(fault.pop("status"), fault.pop("body", {"error": "a fault"}), **fault)
+        if fault in CHANGED:
+            return self.send(200, CHANGED[fault](content))
         if fault == "silent":
             time.sleep(30)
         elif fault == "half":
@@ -150,27 +168,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data[: len(data) // 2])
-        elif fault == "torn":  # the length is right, and the content is not whole
-            return self.send_raw(200, json.dumps(content).encode()[:-20])
-        elif fault == "other model":
-            return self.send(200, {**content, "model": "org/other"})
-        elif fault == "bad counts":
-            return self.send(200, {**content, "usage": {"prompt_tokens": -3, "completion_tokens": -1}})
-        elif fault == "unfinished":
-            content["choices"][0]["finish_reason"] = None
-            return self.send(200, content)
-        elif fault == "filtered":
-            content["choices"][0] |= {"finish_reason": "content_filter", "message": {"role": "a", "content": None}}
-            return self.send(200, content)
-        elif fault == "refused":
-            content["choices"][0]["message"] = {"role": "a", "content": None, "refusal": "Not this one."}
-            return self.send(200, content)
-        elif fault == "a page":
-            return self.send_raw(200, b"<html>Sign in</html>", content_type="text/html")
-        elif fault == "a bomb":
-            return self.send_raw(200, gzip.compress(bytes(2**21)), content_encoding="gzip")
-        elif fault == "empty":
-            return self.send_raw(200, b"")
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
         return None

@@ -63,11 +63,6 @@ def test_a_thought_that_is_given_apart_is_kept_apart(message):
     assert reply_of(answer._replace(text=None), extent="whole").num_tokens == 0
 
 
-def test_what_is_no_text_is_no_thought():
-    answer = read_served_answer(chat({"content": "Hi", "reasoning": True}), max_tokens=9)
-    assert (answer.text, answer.reasoning) == ("Hi", None)
-
-
 @pytest.mark.parametrize(
     "thought",
     [
