@@ -207,11 +207,10 @@ def _shares(tests: pd.DataFrame) -> dict[str, Any]:
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    frame = pd.DataFrame({"axis": axis, "descriptor": descriptor, "median": values})
-    medians = frame.groupby(["axis", "descriptor"])["median"].median().reset_index()
-    by_axis: dict[str, dict[str, float]] = {}
-    in_order = medians.sort_values(["axis", "median", "descriptor"])
-    columns = (in_order[name].tolist() for name in ("axis", "descriptor", "median"))
-    for of_axis, of_descriptor, median in zip(*columns, strict=True):
-        by_axis.setdefault(axis_names[of_axis], {})[descriptor_names[of_descriptor]] = median
-    return by_axis
+    names = np.array(axis_names)[axis], np.array(descriptor_names)[descriptor]
+    frame = pd.DataFrame({"axis": names[0], "descriptor": names[1], "median": values})
+    medians = frame.groupby(["axis", "descriptor"], as_index=False).median().sort_values(["median", "descriptor"])
+    return {
+        axis: dict(zip(of_axis["descriptor"], of_axis["median"].tolist(), strict=True))
+        for axis, of_axis in medians.groupby("axis")
+    }
