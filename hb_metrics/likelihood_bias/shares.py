@@ -70,12 +70,13 @@ def likelihood_bias(
     alpha = check_alpha(alpha)
     check_level(confidence_level)
     include_gendered = check_flag("include_gendered", include_gendered)
-    check_columns({"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates})
+    columns = {"axes": axes, "descriptors": descriptors, "templates": templates}
+    check_columns({"predictions": perplexities, **columns})
     values = number_column("predictions", perplexities)
     check_values("perplexity", values, np.isfinite(values) & (values > 0), "pass finite numbers greater than 0")
     of_contrasts: dict[str, Any] = {}
     if contrasts is not None:
-        table = _likelihood_table(values, axes, descriptors, templates, nouns, num_tokens)
+        table = _likelihood_table(values, columns, nouns, num_tokens)
         of_pairs = attitude_contrasts(table, _checked_pairs(contrasts, table.templates), (), confidence_level)
         assert of_pairs is not None  # the table has all pairs
         of_contrasts = {"term_share": asdict(term_share(table, confidence_level)), "contrasts": asdict(of_pairs)}
@@ -155,20 +156,14 @@ def pair_tests(values: np.ndarray, axes: np.ndarray, templates: np.ndarray, term
 
 
 def _likelihood_table(
-    perplexities: np.ndarray,
-    axes: Sequence[str],
-    descriptors: Sequence[str],
-    templates: Sequence[str],
-    nouns: Sequence[str] | None,
-    num_tokens: Sequence[int] | None,
+    perplexities: np.ndarray, columns: Mapping[str, Sequence[str]], nouns: Any, num_tokens: Any
 ) -> LikelihoodTable:
     check_columns({"predictions": perplexities, "nouns": nouns, "num_tokens": num_tokens})
     numbers = number_column("num_tokens", num_tokens)
     check_values("num_tokens", numbers, numbers > 0, "pass the number of tokens that were predicted")
-    columns = (axes, descriptors, nouns, templates)
-    names = ("axes", "descriptors", "nouns", "templates")
-    texts = [text_column(name, column) for name, column in zip(names, columns, strict=True)]
-    return likelihood_table(-numbers * np.log(perplexities), *texts)
+    axes, descriptors, templates = (text_column(name, column) for name, column in columns.items())
+    words = text_column("nouns", nouns)
+    return likelihood_table(-numbers * np.log(perplexities), axes, descriptors, words, templates)
 
 
 def _checked_pairs(contrasts: Sequence[tuple[str, str]], templates: Collection[str]) -> list[tuple[str, str]]:
@@ -211,6 +206,6 @@ def _median_perplexities(
     frame = pd.DataFrame({"axis": names[0], "descriptor": names[1], "median": values})
     medians = frame.groupby(["axis", "descriptor"], as_index=False).median().sort_values(["median", "descriptor"])
     return {
-        axis: dict(zip(of_axis["descriptor"], of_axis["median"].tolist(), strict=True))
+        str(axis): dict(zip(of_axis["descriptor"], of_axis["median"].tolist(), strict=True))
         for axis, of_axis in medians.groupby("axis")
     }

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hb_metrics.stats.inputs import (
@@ -17,7 +18,7 @@ THRESHOLD = 0.5
 
 
 def offensiveness(
-    probabilities: Sequence[float],
+    probabilities: Sequence[float] | np.ndarray,
     descriptors: Sequence[str],
     templates: Sequence[str],
     axes: Sequence[str] | None = None,

@@ -252,16 +252,12 @@ def _verdicts(
     gaps: Mapping[str, Any], fixed: Mapping[str, Any] | None, over: Mapping[str, str], fixed_structure: str
 ) -> dict[str, dict[str, Any]]:
     by_pair = {}
-    for name, figures in gaps.items():
-        verdicts: dict[str, str | None] = {}
-        reasons: dict[str, str] = {}
-        for side, gap in {"fixed": None if fixed is None else fixed[name], "structured": figures}.items():
-            if gap is None:
-                verdicts[side], reasons[side] = None, f"no text has the structure {fixed_structure!r}"
-                continue
-            verdicts[side] = _verdict(gap[f"interval_{over[side]}"])
-            if verdicts[side] is None:
-                reasons[side] = gap["no_interval"][over[side]]
+    reason = f"no text has the structure {fixed_structure!r}"
+    absent: dict[str, Any] = {f"interval_{over['fixed']}": None, "no_interval": {over["fixed"]: reason}}
+    for name, structured in gaps.items():
+        sides = {"fixed": absent if fixed is None else fixed[name], "structured": structured}
+        verdicts = {side: _verdict(gap[f"interval_{over[side]}"]) for side, gap in sides.items()}
+        reasons = {side: gap["no_interval"][over[side]] for side, gap in sides.items() if verdicts[side] is None}
         survives = None if reasons else verdicts["fixed"] == verdicts["structured"]
         by_pair[name] = {**verdicts, "survives": survives, "no_verdict": reasons}
     return by_pair
