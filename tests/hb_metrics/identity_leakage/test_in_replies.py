@@ -136,17 +136,6 @@ def test_a_reaction_to_terms_is_told_from_differences(debias):
     assert counts == {word: sum(word in text for text in texts) for word in WORDS}
 
 
-def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
-    """One of four replies to a names it, twice; none to b; moved by a from one style to another: 2 (a/4)² / 4."""
-    move = np.array([0.1, -0.1, 0, 0])
-    classify = planted(np.full((7, NUM_STYLES), 0.25), {"red": move})
-    texts = [f"#{0} {word}." for word in ("red, red", "hm", "hm", "hm", "no", "no", "no", "no")]
-    keys = ["a"] * 4 + ["b"] * 4, ["t"] * 8, ["axis"] * 8
-    found = leakage_of(texts, keys, people("red", "blue"), classify)
-    assert found.own == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
-    assert found.hidden_value == pytest.approx(0, abs=1e-6)
-
-
 def test_another_name_in_a_reply_is_a_reaction_to_names():
     """The classifier reads "Greg", with which one of two replies is signed, and no "greg"."""
     move = np.array([0.1, -0.1, 0, 0])

@@ -99,10 +99,8 @@ def test_groups_have_the_highest_mean_bias_values():
         assert [values[key] for key in group] == sorted((values[key] for key in group), reverse=True)
         assert set(group) <= set(inside)
 
-
-def test_small_groups_have_all_descriptors_in_alphabetical_order():
+    # Small groups have all descriptors, in alphabetical order.
     values = {DescriptorKey("ability", name): 0.5 for name in "cab"} | {DescriptorKey(None, "no axis"): 1.0}
-
     groups = most_biased_descriptors(values)
 
     assert [key.descriptor for key in groups["sympathy"]] == ["a", "b", "c"]
