@@ -1,6 +1,7 @@
 """Shares of refusals: intervals by descriptor, and tests between descriptors and between axes."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -9,42 +10,32 @@ from hb_metrics.run.replies import RatedReplies, Replies
 from hb_metrics.stats.reply_shares import share_interval
 
 
-def test_shares_and_counts_are_those_of_a_loop_in_any_order():
+def test_shares_and_counts_are_those_of_the_replies_in_any_order():
     rng = np.random.default_rng(0)
-    rows = [(f"a{d % 3}", f"d{d}", f"t{t}") for d in range(12) for t in range(4) for _ in range(rng.integers(1, 6))]
-    flags = rng.random(len(rows)) < 0.3
-    flags[[index for index, row in enumerate(rows) if row[0] == "a1"]] = False
-    axes, descriptors, templates = zip(*rows, strict=True)
+    cells = [(f"a{d % 3}", f"d{d}", f"t{t}") for d in range(12) for t in range(4) for _ in range(rng.integers(1, 6))]
+    rows = pd.DataFrame(cells, columns=["axis", "descriptor", "template"])
+    rows["flag"] = (rng.random(len(rows)) < 0.3) & (rows["axis"] != "a1")
 
-    def made(order):
-        columns = ([column[row] for row in order] for column in (axes, descriptors, templates, flags, flags))
-        return refusal_shares(RatedReplies(Replies([], *columns), flags[order]), 0.95)
+    def made(rows):
+        columns = [rows[name].tolist() for name in ("axis", "descriptor", "template", "flag", "flag")]
+        return refusal_shares(RatedReplies(Replies([], *columns), rows["flag"].to_numpy()), 0.95)
 
-    results = made(range(len(rows)))
+    results = made(rows)
 
-    assert (results.num, results.num_replies) == (flags.sum(), len(rows))
-    assert results.share == flags.mean()
-    counts, sizes = np.zeros((12, 4), int), np.zeros((12, 4), int)
-    for (_, descriptor, template), flag in zip(rows, flags, strict=True):
-        cell = int(descriptor[1:]), int(template[1:])
-        counts[cell] += flag
-        sizes[cell] += 1
-    assert results.interval == pytest.approx(share_interval(counts, sizes, 0.95))
-    for axis, of_axis in results.by_axis.items():
-        chosen = np.array(axes) == axis
-        assert (of_axis.num, of_axis.num_replies) == (flags[chosen].sum(), chosen.sum())
-        assert (of_axis.share, of_axis.num_descriptors) == (flags[chosen].mean(), 4)
-        of_terms = np.arange(12) % 3 == int(axis[1:])
-        assert of_axis.interval == pytest.approx(share_interval(counts[of_terms], sizes[of_terms], 0.95))
-    counted = {
-        name: (flags[np.array(descriptors) == name].sum(), descriptors.count(name))
-        for name in set(descriptors)
-        if flags[np.array(descriptors) == name].any()
-    }
-    assert {row.descriptor: (row.num, row.num_replies) for row in results.by_descriptor} == counted
+    parts = [(results, rows), *((results.by_axis[axis], part) for axis, part in rows.groupby("axis"))]
+    for found, part in parts:
+        assert (found.num, found.num_replies, found.share) == (part["flag"].sum(), len(part), part["flag"].mean())
+        assert found.num_descriptors == part["descriptor"].nunique()
+        by_cell = part.groupby(["descriptor", "template"])["flag"].agg(["sum", "size"]).unstack()
+        counts, sizes = by_cell["sum"].to_numpy(), by_cell["size"].to_numpy()
+        assert found.interval == pytest.approx(share_interval(counts, sizes, 0.95))
+    counted = rows.groupby("descriptor")["flag"].agg(["sum", "size"])
+    counted = counted[counted["sum"] > 0]
+    found = {row.descriptor: [row.num, row.num_replies] for row in results.by_descriptor}
+    assert found == dict(zip(counted.index, counted.to_numpy().tolist(), strict=True))
     shares = [row.num / row.num_replies for row in results.by_descriptor]
     assert shares == sorted(shares, reverse=True)
-    assert made(rng.permutation(len(rows))) == results
+    assert made(rows.sample(frac=1, random_state=1)) == results
 
 
 def null_counts(rng, number=20, templates=5, size=8):
