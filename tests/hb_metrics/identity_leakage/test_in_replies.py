@@ -24,7 +24,6 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.tables import Vectors
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
-from hb_metrics.stats.inputs import DescriptorKey
 from tests.hb_metrics.runs_here import measure_here
 
 NUM_STYLES = 4
@@ -32,9 +31,7 @@ WORDS = ("red", "green", "blue", "tall", "old")
 
 
 def people(*terms):
-    return [
-        NamedPerson(DescriptorKey("axis", term), None, f"a {term} person", "a left-handed person") for term in terms
-    ]
+    return [NamedPerson("axis", term, None, f"a {term} person", "a left-handed person") for term in terms]
 
 
 def full_gen_bias(vectors, descriptors, templates, axes, debias=False):
@@ -68,15 +65,15 @@ def test_no_mention_is_lost_by_the_search():
     spellings += [lambda text: text.replace("who ", "that "), lambda text: re.sub("uses|has", "having", text)]
     texts = []
     for person in terms:
-        words = [person.phrase, person.plural or f"{person.key.descriptor}s"]
+        words = [person.phrase, person.plural or f"{person.descriptor}s"]
         texts.append(spellings[rng.integers(len(spellings))](f"So you know {words[rng.integers(2)]}, then."))
     found = [{mention.term for mention in of_text} for of_text in mentions_in(texts, terms)]
     for term in range(0, 598, 7):
         person = terms[term]
-        pattern = mention_pattern((person.key.descriptor, person.plural))
+        pattern = mention_pattern((person.descriptor, person.plural))
         for row, text in enumerate(texts):
             if pattern.search(text):
-                assert found[row] or person.key.descriptor == "left-handed", (person.key, text)
+                assert found[row] or person.descriptor == "left-handed", (person, text)
             else:
                 assert term not in found[row]
 

@@ -49,6 +49,12 @@ def test_figures_of_structures_are_those_of_the_rows(missing):
     assert results["gaps"]["gender"]["num_structures"] == len(means) - missing
 
 
+def test_a_structure_without_a_gap_reverses_no_sign():
+    columns = of_gaps({"original": -2, "cleft": 2, "tag": 2, "report": 0, "why": 1})
+    gap = computed(columns, pairs=GENDER)["gaps"]["gender"]
+    assert (gap["flipped"], gap["num_zero"]) == (["original"], 1)
+
+
 def test_a_pooled_gap_of_0_is_0_though_thirds_round_and_no_structure_reverses_it():
     # Means of thirds, sixths and sevenths that sum to the same, in another order.
     thirds = ["positive"] + ["neutral"] * 2
