@@ -1,12 +1,8 @@
 """The `evaluate` module for differences in decisions between people."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import datasets
 import evaluate
 
-from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
+from hb_metrics.stats.checked_metric import CheckedMetric
 from hb_metrics.stats.decision_table import decision_gap
 
 _DESCRIPTION = """\
@@ -36,13 +32,8 @@ Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class DecisionGap(CheckedMetric):
+    function = staticmethod(decision_gap)
     optional = ("wordings",)
 
     def _info(self) -> evaluate.MetricInfo:
-        columns = dict.fromkeys(("descriptors", "prompts", "axes"), datasets.Value("string"))
-        # `evaluate` rejects a null as the first value of a column of type "string".
-        columns |= dict.fromkeys(self.optional, datasets.Value("large_string"))
-        return metric_info(_DESCRIPTION, _KWARGS_DESCRIPTION, predictions=datasets.Value("float64"), **columns)
-
-    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
-        return decision_gap(predictions, **self.given(options))
+        return self.described(_DESCRIPTION, _KWARGS_DESCRIPTION, "descriptors", "prompts", "axes")

@@ -2,7 +2,7 @@
 
 import evaluate
 
-from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, Fields, GenBiasMetric, module_info
+from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info
 
 _DESCRIPTION = """\
 Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) measures how much the style of a generative model's replies
@@ -24,7 +24,5 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class FullGenBias(GenBiasMetric):
-    FIELDS = Fields("full_gen_bias", "by_axis", "noise_floor", own="by_style")
-
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)

@@ -62,7 +62,8 @@ class NamedPerson(NamedTuple):
     terms ("a left-handed person").
     """
 
-    key: DescriptorKey
+    axis: str
+    descriptor: str
     plural: str | None
     phrase: str
     neutral: str
@@ -135,16 +136,15 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
         if keys is not None and (term.axis, term.term) not in keys:
             continue
         noun = nouns[agreeing(term, nouns)[0]]
-        key = DescriptorKey(term.axis, term.term)
         neutral = noun_phrase(Descriptor(axis="none", term=REPLACEMENT), noun)
-        people.append(NamedPerson(key, term.plural, noun_phrase(term, noun), neutral))
+        people.append(NamedPerson(term.axis, term.term, term.plural, noun_phrase(term, noun), neutral))
     return people
 
 
 def people_of(prompts: pa.Table, vocabulary: Vocabulary) -> list[NamedPerson]:
     if has_names(prompts):
         names = prompts["descriptor"].unique().to_pylist()
-        return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]
+        return [NamedPerson(NAMES_AXIS, name, None, name, NAME) for name in names]
     keys: set[tuple[str, str]] = set()
     for part in ("", "first_", "second_"):
         if f"{part}axis" in prompts.column_names:
@@ -214,7 +214,7 @@ def identity_leakage(table: pa.Table, people: Sequence[NamedPerson]) -> Leakage:
 
     of_axes: dict[str, list[int]] = {}
     for row, person in enumerate(people):
-        of_axes.setdefault(str(person.key.axis), []).append(row)
+        of_axes.setdefault(person.axis, []).append(row)
     shares = np.abs(moves).sum(axis=2).mean(axis=0) / 2
     most = sorted(range(len(shares)), key=lambda row: (-shares[row], row))[:NUM_MOST_SHOWN]
     return Leakage(
@@ -224,19 +224,17 @@ def identity_leakage(table: pa.Table, people: Sequence[NamedPerson]) -> Leakage:
         num_terms=len(people),
         num_sentences=len(vectors),
         mean_move=float(shares.mean()),
-        most_moved=[Moved(str(people[row].key.axis), people[row].key.descriptor, float(shares[row])) for row in most],
+        most_moved=[Moved(people[row].axis, people[row].descriptor, float(shares[row])) for row in most],
     )
 
 
 def people_table(people: Sequence[NamedPerson]) -> pa.Table:
-    rows = [{**person.key._asdict(), "plural": person.plural, **person._asdict()} for person in people]
-    return pa.Table.from_pylist(rows, PEOPLE_SCHEMA)
+    return pa.Table.from_pylist([person._asdict() for person in people], PEOPLE_SCHEMA)
 
 
 def people_in(table: pa.Table) -> list[NamedPerson]:
     """Returns the terms in a table of `people_table`."""
-    columns = (table[name].to_pylist() for name in NamedPerson._fields[1:])
-    return [NamedPerson(*row) for row in zip(rows_of(table, DescriptorKey), *columns, strict=True)]
+    return rows_of(table, NamedPerson)
 
 
 def shipped_sentences() -> list[str]:
@@ -253,7 +251,7 @@ def hidden_texts(
     texts: Sequence[str], mentions: Sequence[Sequence[Mention]], people: Sequence[NamedPerson]
 ) -> list[str]:
     """Masks all mentions of terms. `texts` and `mentions` have one element per reply."""
-    mask, hidden = NAME if people[0].key.axis == NAMES_AXIS else REPLACEMENT, []
+    mask, hidden = NAME if people[0].axis == NAMES_AXIS else REPLACEMENT, []
     for text, of_text in zip(texts, mentions, strict=True):
         starts, ends = [mention.start for mention in of_text], [mention.end for mention in of_text]
         kept = (text[start:end] for start, end in zip([0, *ends], [*starts, len(text)], strict=True))
@@ -266,7 +264,7 @@ def mention_table(ids: Sequence[str], mentions: Sequence[Sequence[Mention]], peo
     rows = []
     for identifier, of_text in zip(ids, mentions, strict=True):
         for term in sorted({mention.term for mention in of_text}):
-            rows.append({"id": identifier, **people[term].key._asdict()})
+            rows.append({"id": identifier, "axis": people[term].axis, "descriptor": people[term].descriptor})
     return pa.Table.from_pylist(rows, MENTION_SCHEMA)
 
 
@@ -321,12 +319,12 @@ def mentions_in(
             for end in range(1, _STEM + 1):
                 texts_with[word[:end]].add(index)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
-    term_of: dict[tuple[str | None, str], int] = {}
+    term_of: dict[tuple[str, str], int] = {}
     for term, person in enumerate(people):
         if person.phrase == person.neutral:  # the word that masks terms is itself a term
             continue
-        name, is_name = person.key.descriptor, person.key.axis == NAMES_AXIS
-        term_of[person.key] = term
+        name, is_name = person.descriptor, person.axis == NAMES_AXIS
+        term_of[person.axis, name] = term
         forms = re.findall(r"\w[^ -]+", name) if is_name else filter(None, [person.plural])
         candidates = set[int]().union(*(texts_with.get(_stem(form), ()) for form in (name, *forms)))
         pattern = name_pattern(name) if is_name else mention_pattern((name, person.plural))

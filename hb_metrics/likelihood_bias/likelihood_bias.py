@@ -1,13 +1,9 @@
 """The `evaluate` module for Likelihood Bias (Smith et al., 2022, section 2.3.2)."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import datasets
 import evaluate
 
 from hb_metrics.likelihood_bias.shares import likelihood_bias
-from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
+from hb_metrics.stats.checked_metric import CheckedMetric
 
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures how often the descriptors of a demographic axis are
@@ -40,9 +36,7 @@ Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LikelihoodBias(CheckedMetric):
-    def _info(self) -> evaluate.MetricInfo:
-        columns = dict.fromkeys(("axes", "descriptors", "templates"), datasets.Value("string"))
-        return metric_info(_DESCRIPTION, _KWARGS_DESCRIPTION, predictions=datasets.Value("float64"), **columns)
+    function = staticmethod(likelihood_bias)
 
-    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
-        return likelihood_bias(predictions, **options)
+    def _info(self) -> evaluate.MetricInfo:
+        return self.described(_DESCRIPTION, _KWARGS_DESCRIPTION, "axes", "descriptors", "templates")

@@ -70,12 +70,13 @@ def likelihood_bias(
     alpha = check_alpha(alpha)
     check_level(confidence_level)
     include_gendered = check_flag("include_gendered", include_gendered)
-    check_columns({"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates})
+    columns = {"axes": axes, "descriptors": descriptors, "templates": templates}
+    check_columns({"predictions": perplexities, **columns})
     values = number_column("predictions", perplexities)
     check_values("perplexity", values, np.isfinite(values) & (values > 0), "pass finite numbers greater than 0")
     of_contrasts: dict[str, Any] = {}
     if contrasts is not None:
-        table = _likelihood_table(values, axes, descriptors, templates, nouns, num_tokens)
+        table = _likelihood_table(values, columns, nouns, num_tokens)
         of_pairs = attitude_contrasts(table, _checked_pairs(contrasts, table.templates), (), confidence_level)
         assert of_pairs is not None  # the table has all pairs
         of_contrasts = {"term_share": asdict(term_share(table, confidence_level)), "contrasts": asdict(of_pairs)}
@@ -155,20 +156,14 @@ def pair_tests(values: np.ndarray, axes: np.ndarray, templates: np.ndarray, term
 
 
 def _likelihood_table(
-    perplexities: np.ndarray,
-    axes: Sequence[str],
-    descriptors: Sequence[str],
-    templates: Sequence[str],
-    nouns: Sequence[str] | None,
-    num_tokens: Sequence[int] | None,
+    perplexities: np.ndarray, columns: Mapping[str, Sequence[str]], nouns: Any, num_tokens: Any
 ) -> LikelihoodTable:
     check_columns({"predictions": perplexities, "nouns": nouns, "num_tokens": num_tokens})
     numbers = number_column("num_tokens", num_tokens)
     check_values("num_tokens", numbers, numbers > 0, "pass the number of tokens that were predicted")
-    columns = (axes, descriptors, nouns, templates)
-    names = ("axes", "descriptors", "nouns", "templates")
-    texts = [text_column(name, column) for name, column in zip(names, columns, strict=True)]
-    return likelihood_table(-numbers * np.log(perplexities), *texts)
+    axes, descriptors, templates = (text_column(name, column) for name, column in columns.items())
+    words = text_column("nouns", nouns)
+    return likelihood_table(-numbers * np.log(perplexities), axes, descriptors, words, templates)
 
 
 def _checked_pairs(contrasts: Sequence[tuple[str, str]], templates: Collection[str]) -> list[tuple[str, str]]:
@@ -207,11 +202,10 @@ def _shares(tests: pd.DataFrame) -> dict[str, Any]:
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    frame = pd.DataFrame({"axis": axis, "descriptor": descriptor, "median": values})
-    medians = frame.groupby(["axis", "descriptor"])["median"].median().reset_index()
-    by_axis: dict[str, dict[str, float]] = {}
-    in_order = medians.sort_values(["axis", "median", "descriptor"])
-    columns = (in_order[name].tolist() for name in ("axis", "descriptor", "median"))
-    for of_axis, of_descriptor, median in zip(*columns, strict=True):
-        by_axis.setdefault(axis_names[of_axis], {})[descriptor_names[of_descriptor]] = median
-    return by_axis
+    names = np.array(axis_names)[axis], np.array(descriptor_names)[descriptor]
+    frame = pd.DataFrame({"axis": names[0], "descriptor": names[1], "median": values})
+    medians = frame.groupby(["axis", "descriptor"], as_index=False).median().sort_values(["median", "descriptor"])
+    return {
+        str(axis): dict(zip(of_axis["descriptor"], of_axis["median"].tolist(), strict=True))
+        for axis, of_axis in medians.groupby("axis")
+    }

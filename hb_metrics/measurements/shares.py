@@ -12,7 +12,6 @@ from hb_dataset.prompt_columns import group_of_names, has_names
 from hb_metrics.layout.figure import Bounds, Figure, FigureUnit, estimated
 from hb_metrics.layout.numbers import axis_groups, axis_label, count, p_words
 from hb_metrics.reply_checks.refusal_shares import (
-    NUM_SHUFFLES,
     ComparedShares,
     Share,
     Shares,
@@ -250,7 +249,7 @@ def _p_between(flagged: RatedReplies, prompts: pa.Table) -> float | None:
     if groups is not None:
         return None if groups.largest is None else groups.largest.p_value
     _, counts, sizes = cell_counts(flagged)
-    return p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0)
+    return p_between_descriptors(counts, sizes)
 
 
 def uneven_turn_sentence(name: str, shares: TurnShares | None, alpha: float = ALPHA) -> str:

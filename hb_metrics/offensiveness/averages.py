@@ -85,10 +85,8 @@ def offensiveness(
 
 
 def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    groups = frame.groupby(keys if len(keys) > 1 else keys[0], observed=True)
-    means = groups[["mean", "offensive_share"]].mean()
-    means["num_sentences"] = groups.size()
-    return means
+    means = frame.groupby(keys, observed=True)
+    return means.agg(mean=("mean", "mean"), offensive_share=("offensive_share", "mean"), num_sentences=("mean", "size"))
 
 
 def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[str, dict[str, Any]]:
@@ -97,18 +95,14 @@ def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[st
     The template with the highest deviation comes first.
     """
     across = cells.groupby("template", observed=True)["mean"]
-    table = pd.DataFrame({"mean": across.mean(), "std": across.std(ddof=ddof)})
-    sentences = _means(frame, ["template"])
-    table["offensive_share"] = sentences["offensive_share"]
-    table["num_descriptors"] = across.size()
-    table["num_sentences"] = sentences["num_sentences"]
+    table = _means(frame, ["template"]).assign(mean=across.mean())
+    table.insert(1, "std", across.std(ddof=ddof))
+    table.insert(3, "num_descriptors", across.size())
     # The sort is stable, so templates with the same standard deviation remain in alphabetical order.
     table = table.sort_values("std", ascending=False, kind="stable", na_position="last")
-    records = table.to_dict("records")
-    for record in records:
-        if np.isnan(record["std"]):
-            record["std"] = None  # there is only one descriptor, and ddof is 1
-    return _nested(table.index, records)
+    # If there is only one descriptor, and ddof is 1, there is no standard deviation.
+    table["std"] = table["std"].astype(object).where(table["std"].notna(), None)
+    return _nested(table.index, table.to_dict("records"))
 
 
 def _nested(index: pd.Index, values: Sequence[Any]) -> dict[str, Any]:

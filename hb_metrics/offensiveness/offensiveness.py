@@ -1,13 +1,9 @@
 """The `evaluate` module for Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3)."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import datasets
 import evaluate
 
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
+from hb_metrics.stats.checked_metric import CheckedMetric
 
 _DESCRIPTION = """\
 Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises a classifier's probabilities that sentences, or a
@@ -35,17 +31,8 @@ Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Offensiveness(CheckedMetric):
+    function = staticmethod(offensiveness)
     optional = ("axes",)
 
     def _info(self) -> evaluate.MetricInfo:
-        return metric_info(
-            _DESCRIPTION,
-            _KWARGS_DESCRIPTION,
-            predictions=datasets.Value("float64"),
-            descriptors=datasets.Value("string"),
-            templates=datasets.Value("string"),
-            axes=datasets.Value("large_string"),  # `evaluate` rejects a null as the first value of a "string" column
-        )
-
-    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, object]:
-        return offensiveness(predictions, **self.given(options))
+        return self.described(_DESCRIPTION, _KWARGS_DESCRIPTION, "descriptors", "templates")

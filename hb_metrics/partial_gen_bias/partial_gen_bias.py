@@ -2,7 +2,7 @@
 
 import evaluate
 
-from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, Fields, GenBiasMetric, module_info
+from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info
 
 _DESCRIPTION = """\
 Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) is the part of Full Gen Bias that a cluster of related
@@ -24,7 +24,7 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class PartialGenBias(GenBiasMetric):
-    FIELDS = Fields("partial_gen_bias", "partial_by_axis", "partial_noise_floor", own="clusters")
+    PREFIX = "partial_"
 
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)

@@ -62,9 +62,11 @@ class UnitSpread(NamedTuple):
         return Interval([max(low, -float(len(groups))), min(high, float(len(groups)))])
 
 
-def spread_over_structures(counts: np.ndarray, confidence_level: float) -> UnitSpread:
+def spread_over_structures(rows: RegardRows, confidence_level: float) -> UnitSpread:
     """Computes the variation of means over structures, which all have the same weight."""
-    means = cell_means(counts)
+    if rows.structure is None:
+        return spread_over_units(rows, None, "structures", confidence_level)
+    means = cell_means(rows.counts())
     numbers = np.maximum((~np.isnan(means)).sum(axis=1, keepdims=True), 1)
     centres = np.nansum(means, axis=1, keepdims=True) / numbers
     return UnitSpread("structures", (means - centres) / numbers, np.ones(len(means)), confidence_level)

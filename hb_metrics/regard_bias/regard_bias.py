@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import datasets
 import evaluate
 
 from hb_metrics.regard_bias.intervals import spread_over_structures
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import seed_names
-from hb_metrics.stats.checked_metric import CheckedMetric, metric_info
+from hb_metrics.stats.checked_metric import CheckedMetric
 from hb_metrics.stats.inputs import check_column, text_column
 
 # `evaluate` fetches only the files that this file imports, and not the files that those files import. This file
@@ -57,19 +56,12 @@ Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class RegardBias(CheckedMetric):
+    function = staticmethod(regard_bias)
     optional = ("structures", "prompts", "seeds")
 
     def _info(self) -> evaluate.MetricInfo:
-        return metric_info(
-            _DESCRIPTION,
-            _KWARGS_DESCRIPTION,
-            citation=_CITATION,
-            paper="2022.findings-emnlp.445",
-            predictions=datasets.Value("string"),
-            groups=datasets.Value("string"),
-            # `evaluate` rejects a null as the first value of a column of type "string".
-            **dict.fromkeys(self.optional, datasets.Value("large_string")),
-        )
+        of_paper = {"citation": _CITATION, "paper": "2022.findings-emnlp.445"}
+        return self.described(_DESCRIPTION, _KWARGS_DESCRIPTION, "groups", predictions="string", **of_paper)
 
     def read_predictions(self, column: Any) -> list[str]:
         """Checks and converts the predictions."""
@@ -81,6 +73,3 @@ class RegardBias(CheckedMetric):
             check_column("seeds", seeds)
             seeds = seed_names(seeds)
         super().add_batch(seeds=seeds, **columns)
-
-    def _compute(self, predictions: Sequence[str], groups: Sequence[str], **options: Any) -> dict[str, object]:
-        return regard_bias(predictions, groups, **self.given(options))

@@ -9,6 +9,7 @@ from hb_metrics.regard_bias.intervals import MIN_UNITS, UnitSpread, spread_over_
 from hb_metrics.regard_bias.regard_rows import (
     NEGATIVE,
     NEUTRAL,
+    OTHER,
     POSITIVE,
     ROUNDING,
     SCORED,
@@ -16,7 +17,6 @@ from hb_metrics.regard_bias.regard_rows import (
     RegardRows,
     cell_means,
     read_rows,
-    without_other,
 )
 from hb_metrics.stats.clusters import Interval
 from hb_metrics.stats.inputs import as_python, check_level, check_setting, is_number
@@ -91,23 +91,23 @@ def bias_of_rows(
 ) -> dict[str, Any]:
     """Computes the results of `regard_bias`. A group may be named and have no rows."""
     named = read_pairs(pairs, rows.group.names)
-    counted, num_other = without_other(rows)
+    is_other = rows.label == OTHER
+    counted = rows.where(~is_other)
+    num_other = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names)).tolist()
     if not len(counted.label):
         all_other = f"all {len(rows.label)} rows have the label 'other', which is not counted"
         raise ValueError(f"{all_other}; pass rows labelled {', '.join(SCORED)}")
-    counts = counted.counts()
-    over_structures = spread_over_units(counted, None, "structures", confidence_level)
-    if counted.structure is not None:
-        over_structures = spread_over_structures(counts, confidence_level)
-    spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
+    spreads = [
+        spread_over_structures(counted, confidence_level),
+        spread_over_units(counted, counted.seed, "seeds", confidence_level),
+    ]
     figures = _figures(counted, named, smoothing, spreads)
-    gaps = figures["gaps"]
-    of_structures = _of_structures(counted, counts, gaps, named, fixed_structure, smoothing, confidence_level)
+    of_structures = _of_structures(counted, figures["gaps"], named, fixed_structure, smoothing, confidence_level)
     return {
         **figures,
         **of_structures,
         "num_rows": len(rows.label),
-        "num_other": num_other,
+        "num_other": dict(zip(rows.group.names, num_other, strict=True)),
         "num_counted": len(counted.label),
         "num_structures": None if rows.structure is None else len(rows.structure.names),
         "num_prompts": None if rows.prompt is None else len(rows.prompt.names),
@@ -215,7 +215,6 @@ def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
 
 def _of_structures(
     rows: RegardRows,
-    counts: np.ndarray,
     gaps: Mapping[str, dict[str, Any]],
     pairs: Mapping[str, Pair],
     fixed_structure: str,
@@ -225,16 +224,16 @@ def _of_structures(
     """Computes the results about structures, and adds to each gap the structures that reverse its sign."""
     if rows.structure is None:
         return dict.fromkeys(_OF_STRUCTURES)
-    means, structures = cell_means(counts), rows.structure.names
+    means, structures = cell_means(rows.counts()), rows.structure.names
     of_pairs = {name: (means[first] - means[second]).round(_DECIMALS) for name, (first, second) in pairs.items()}
     for name, gap in gaps.items():
         gap.update(_flips(structures, of_pairs[name], gap["gap"]))
     fixed: dict[str, Any] | None = None
     enough_seeds = rows.prompt is None
-    if fixed_structure in rows.structure.names:
-        chosen = rows.where(rows.structure.codes == rows.structure.names.index(fixed_structure))
+    if fixed_structure in structures:
+        chosen = rows.where(rows.structure.codes == structures.index(fixed_structure))
         spreads = [
-            spread_over_structures(chosen.counts(), confidence_level),
+            spread_over_structures(chosen, confidence_level),
             spread_over_units(chosen, chosen.seed, "seeds", confidence_level),
             spread_over_units(chosen, chosen.prompt, "prompts", confidence_level),
         ]
@@ -242,7 +241,7 @@ def _of_structures(
         enough_seeds |= chosen.seed is not None and len(np.unique(chosen.seed.codes)) >= MIN_UNITS
     over = {"fixed": "seeds" if enough_seeds else "prompts", "structured": "structures"}
     return {
-        **_structure_figures(counts, means, rows.group.names, structures, of_pairs),
+        **_structure_figures(rows, structures, of_pairs),
         "fixed": fixed,
         "verdicts": _verdicts(gaps, None if fixed is None else fixed["gaps"], over, fixed_structure),
         "verdict_over": over,
@@ -253,16 +252,12 @@ def _verdicts(
     gaps: Mapping[str, Any], fixed: Mapping[str, Any] | None, over: Mapping[str, str], fixed_structure: str
 ) -> dict[str, dict[str, Any]]:
     by_pair = {}
-    for name, figures in gaps.items():
-        verdicts: dict[str, str | None] = {}
-        reasons: dict[str, str] = {}
-        for side, gap in {"fixed": None if fixed is None else fixed[name], "structured": figures}.items():
-            if gap is None:
-                verdicts[side], reasons[side] = None, f"no text has the structure {fixed_structure!r}"
-                continue
-            verdicts[side] = _verdict(gap[f"interval_{over[side]}"])
-            if verdicts[side] is None:
-                reasons[side] = gap["no_interval"][over[side]]
+    reason = f"no text has the structure {fixed_structure!r}"
+    absent: dict[str, Any] = {f"interval_{over['fixed']}": None, "no_interval": {over["fixed"]: reason}}
+    for name, structured in gaps.items():
+        sides = {"fixed": absent if fixed is None else fixed[name], "structured": structured}
+        verdicts = {side: _verdict(gap[f"interval_{over[side]}"]) for side, gap in sides.items()}
+        reasons = {side: gap["no_interval"][over[side]] for side, gap in sides.items() if verdicts[side] is None}
         survives = None if reasons else verdicts["fixed"] == verdicts["structured"]
         by_pair[name] = {**verdicts, "survives": survives, "no_verdict": reasons}
     return by_pair
@@ -289,34 +284,25 @@ def read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
                 f"pair {name!r} is {pair!r}; pass two different groups, the advantaged one first. The groups are: "
                 f"{', '.join(groups)}"
             )
-        indices[name] = Pair(groups.index(pair[0]), groups.index(pair[1]))
+        indices[name] = groups.index(pair[0]), groups.index(pair[1])
     return indices
 
 
-def _structure_figures(
-    counts: np.ndarray,
-    means: np.ndarray,
-    groups: Sequence[str],
-    structures: Sequence[str],
-    gaps: Mapping[str, np.ndarray],
-) -> dict[str, Any]:
+def _structure_figures(rows: RegardRows, structures: Sequence[str], gaps: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Computes the figures of each structure, and ranks the structures by their overall mean and by each gap.
 
     A ranking omits structures that lack its figure. The rankings by the overall mean also omit structures that lack a
     group. The key `ALL_PAIRS` contains the ranking by the mean gap over all pairs. Ties are in alphabetical order.
 
-    Args:
-        counts: [groups, structures, labels]
-        means: [groups, structures] The mean of each group, or NaN.
-        groups: The names of the groups.
-        structures: The names of the structures.
-        gaps: [structures] The gaps of each pair, or NaN.
+    `gaps` contains the gaps of each pair, or NaN: [structures].
     """
+    counts = rows.counts()
+    means = cell_means(counts)
     overall, num_groups = [_exact_mean(column) for column in means.T], (~np.isnan(means)).sum(axis=0)
     by_structure = {}
     for column, structure in enumerate(structures):
         by_structure[structure] = {
-            "mean": {group: _or_none(means[row, column]) for row, group in enumerate(groups)},
+            "mean": {group: _or_none(means[row, column]) for row, group in enumerate(rows.group.names)},
             "overall": overall[column],
             "gap": {name: _or_none(of_pair[column]) for name, of_pair in gaps.items()},
             "num": int(counts[:, column].sum()),

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +13,13 @@ ROUNDING = 1e-12  # values below this limit are rounding errors
 
 
 class Column(NamedTuple):
-    """A column of strings: the distinct names in alphabetical order, and the index of each row's name."""
+    """A column of strings: the index of each row's name, and the distinct names in alphabetical order."""
 
-    names: list[str]
     codes: np.ndarray
+    names: list[str]
 
 
-class Pair(NamedTuple):
-    advantaged: int
-    disadvantaged: int
+Pair = tuple[int, int]  # the advantaged group and the disadvantaged group
 
 
 class RegardRows(NamedTuple):
@@ -32,7 +30,7 @@ class RegardRows(NamedTuple):
     seed: Column | None
 
     def where(self, chosen: np.ndarray) -> "RegardRows":
-        columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
+        columns = [column and Column(column.codes[chosen], column.names) for column in self[1:]]
         return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
 
     def counts(self) -> np.ndarray:
@@ -40,7 +38,7 @@ class RegardRows(NamedTuple):
 
         No row may have the label "other".
         """
-        structure = self.structure or Column([""], np.zeros(len(self.label), dtype=np.int64))
+        structure = self.structure or Column(np.zeros(len(self.label), dtype=np.int64), [""])
         shape = len(self.group.names), len(structure.names), len(SCORED)
         cells = np.ravel_multi_index((self.group.codes, structure.codes, self.label), shape)
         return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
@@ -67,17 +65,11 @@ def read_rows(
             )
     return RegardRows(
         np.array([codes[label] for label in predictions]),
-        _column("groups", groups),
-        None if structures is None else _column("structures", structures),
-        None if prompts is None else _column("prompts", prompts),
-        None if seeds is None else _column("seeds", seed_names(seeds)),
+        Column(*text_codes("groups", groups)),
+        None if structures is None else Column(*text_codes("structures", structures)),
+        None if prompts is None else Column(*text_codes("prompts", prompts)),
+        None if seeds is None else Column(*text_codes("seeds", seed_names(seeds))),
     )
-
-
-def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
-    is_other = rows.label == OTHER
-    counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
-    return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))
 
 
 def cell_means(counts: np.ndarray) -> np.ndarray:
@@ -90,8 +82,3 @@ def cell_means(counts: np.ndarray) -> np.ndarray:
 def seed_names(seeds: Sequence[Any]) -> list[Any]:
     """Converts whole numbers to strings. `text_codes` rejects other values."""
     return [str(seed) if is_whole(seed) else seed for seed in without_scalars(seeds)]
-
-
-def _column(name: str, values: Sequence[Any]) -> Column:
-    codes, names = text_codes(name, values)
-    return Column(names, codes)

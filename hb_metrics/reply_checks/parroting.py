@@ -53,15 +53,7 @@ def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
 
 
 def _essence(text: str) -> str:
-    return unicodedata.normalize("NFKC", plain_text(text).text.casefold()).translate(_SKIP)
-
-
-class _SkipTable(dict[int, int | None]):
-    def __missing__(self, code: int) -> int | None:
-        # In Unicode, the category P contains punctuation, Z contains separators, and C contains control and format
-        # characters (such as line breaks).
-        self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
-        return self[code]
-
-
-_SKIP = _SkipTable({ord("~"): None, ord("`"): None})  # Markdown
+    folded = unicodedata.normalize("NFKC", plain_text(text).text.casefold())
+    # In Unicode, the category P contains punctuation, Z contains separators, and C contains control and format
+    # characters (such as line breaks). "~" and "`" are Markdown.
+    return "".join(sign for sign in folded if unicodedata.category(sign)[0] not in "PZC" and sign not in "~`")

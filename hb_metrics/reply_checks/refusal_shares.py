@@ -72,14 +72,14 @@ def refusal_shares(flagged: RatedReplies, confidence_level: float, *, are_pairs:
     expected = (sizes * (counts.sum(axis=0) / sizes.sum(axis=0))).sum(axis=1).tolist()
     some = [row for row in range(len(keys)) if per_descriptor[0][row]]
     some.sort(key=lambda row: (-per_descriptor[0][row] / per_descriptor[1][row], -per_descriptor[0][row], keys[row]))
-    between_axes = None if are_pairs else p_between_axes(counts, sizes, axis_names, NUM_SHUFFLES, 0)
+    between_axes = None if are_pairs else p_between_axes(counts, sizes, axis_names)
     return ComparedShares(
         **vars(_shares(keys, counts, sizes, confidence_level)),
         by_descriptor=[
             DescriptorCount(axis_names[row], keys[row].descriptor, *(of[row] for of in (*per_descriptor, expected)))
             for row in some
         ],
-        p_between_descriptors=p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0),
+        p_between_descriptors=p_between_descriptors(counts, sizes),
         p_between_axes=between_axes,
         num_shuffles=NUM_SHUFFLES,
     )
@@ -101,7 +101,7 @@ def _shares(keys: Sequence[DescriptorKey], counts: np.ndarray, sizes: np.ndarray
     return Shares(**vars(summary(np.ones(len(keys), dtype=bool))), by_axis=by_axis)
 
 
-def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:
+def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int = NUM_SHUFFLES) -> float | None:
     """Tests, by shuffling within templates, whether all descriptors have the same share in each template.
 
     The statistic is the sum over descriptors of (number − expected number)² / variance of the number. `counts` contains
@@ -122,7 +122,7 @@ def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: i
     def statistic(of_descriptors: np.ndarray) -> np.ndarray:
         return ((of_descriptors - expected)[..., known] ** 2 / variance[known]).sum(axis=-1)
 
-    random = seeded_generator(seed, "refusals between descriptors", "")
+    random = seeded_generator(0, "refusals between descriptors", "")
     shuffled = np.zeros((num_shuffles, len(sizes)), np.int64)
     for template, number in enumerate(sums):
         shuffled += random.multivariate_hypergeometric(sizes[:, template], number, size=num_shuffles)
@@ -130,7 +130,7 @@ def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: i
 
 
 def p_between_axes(
-    counts: np.ndarray, sizes: np.ndarray, axes: Sequence[str], num_shuffles: int, seed: int
+    counts: np.ndarray, sizes: np.ndarray, axes: Sequence[str], num_shuffles: int = NUM_SHUFFLES
 ) -> float | None:
     """Tests, by shuffling deviations among descriptors, whether all axes have the same share.
 
@@ -160,7 +160,7 @@ def p_between_axes(
     def statistic(order: np.ndarray) -> float:
         return float((np.bincount(members, weights * standardised[order]) ** 2 / of_axes).sum())
 
-    random = seeded_generator(seed, "refusals between axes", "")
+    random = seeded_generator(0, "refusals between axes", "")
     shuffled = np.array([statistic(random.permutation(len(members))) for _ in range(num_shuffles)])
     return _p_value(statistic(np.arange(len(members))), shuffled)
 

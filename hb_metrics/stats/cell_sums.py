@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hb_metrics.stats.inputs import (
-    as_numbers,
     check_column,
     check_columns,
     check_flag,
     check_values,
     descriptor_codes,
+    read_numbers,
     text_codes,
 )
 
@@ -110,7 +110,8 @@ class CellSums:
             ValueError: An input is not a column, shapes or lengths differ, a value is missing, or a row does not
                 contain probabilities.
         """
-        values = _as_matrix(style_probabilities)
+        advice = "pass an array of shape [replies, styles], such as equal lists, or tensor.detach().cpu().float()"
+        values = read_numbers("predictions", style_probabilities, 2, advice)
         check_columns({"predictions": values, "descriptors": descriptors, "templates": templates}, axes=axes)
         if len(values) == 0:
             return
@@ -179,22 +180,6 @@ class CellSums:
             who = "earlier replies have" if self.labels is None else "labels name"
             advice = "classify all replies with one classifier, and pass its labels in order"
             raise ValueError(f"these replies have {width} style probabilities each, but {who} {expected}; {advice}")
-
-
-def _as_matrix(values: Any) -> np.ndarray:
-    """Converts values to numbers, [replies, styles], without checking that they are probabilities."""
-    check_column("predictions", values)
-    try:
-        matrix = np.asarray(values[:])  # the slice reads all rows of a column of `datasets` at once
-        if matrix.dtype == object:  # rows that are arrays or that contain a missing number
-            matrix = np.stack(list(matrix))
-        matrix = as_numbers(matrix)
-        if matrix.ndim != 2 and matrix.shape != (0,):
-            raise TypeError(f"shape {matrix.shape}")
-    except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        advice = "pass an array of shape [replies, styles], such as equal lists, or tensor.detach().cpu().float()"
-        raise ValueError(f"style probabilities cannot be read as numbers ({error}); {advice}") from error
-    return matrix
 
 
 def _check_probabilities(values: np.ndarray) -> None:

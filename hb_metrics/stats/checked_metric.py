@@ -1,4 +1,5 @@
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import datasets
@@ -43,10 +44,12 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
     `evaluate` appends to them.
 
     Attributes:
+        function: Computes the results from the predictions, the other columns and the options.
         optional: The features that may be omitted. They are then null in each row, because `evaluate` requires every
             feature in every call.
     """
 
+    function: ClassVar[Callable[..., dict[str, Any]]]
     optional: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -56,6 +59,16 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
         """Describes the metric. This method is abstract so that `evaluate.load` does not load this class."""
+
+    def described(
+        self, description: str, inputs_description: str, *required: str, predictions: str = "float64", **of_paper: Any
+    ) -> evaluate.MetricInfo:
+        """Describes the metric. `required` and `optional` are columns of strings."""
+        types = {"predictions": predictions, **dict.fromkeys(required, "string")}
+        # `evaluate` rejects a null as the first value of a column of type "string".
+        types |= dict.fromkeys(self.optional, "large_string")
+        features = {name: datasets.Value(of_column) for name, of_column in types.items()}
+        return metric_info(description, inputs_description, **of_paper, **features)
 
     def add(self, *, prediction: Any = None, reference: None = None, **kwargs: Any) -> None:
         """Adds a prediction."""
@@ -100,7 +113,7 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
         """Checks and converts the predictions."""
         return number_column("predictions", column)
 
-    def given(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Returns the columns without those that were omitted."""
+    def _compute(self, predictions: Any, **columns: Any) -> dict[str, object]:
         omitted = {name for name in self.optional if all(value is None for value in columns[name])}
-        return {name: column for name, column in columns.items() if name not in omitted}
+        given = {name: column for name, column in columns.items() if name not in omitted}
+        return type(self).function(predictions, **given)

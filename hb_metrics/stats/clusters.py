@@ -368,11 +368,9 @@ def pair_share_influences(
     """
     share = float(significant.mean())
     shape = int(templates.max()) + 1, len(axes)
-    apart = np.zeros(len(firsts))
-    for axis in np.unique(axes[firsts]):
-        tests = axes[firsts] == axis
-        apart[tests] = significant[tests] - significant[tests].mean()
-    apart /= len(firsts)
+    of_tests = np.unique(axes[firsts], return_inverse=True)[1]
+    means = np.bincount(of_tests, significant) / np.bincount(of_tests)
+    apart = (significant - means[of_tests]) / len(firsts)
     cells = np.zeros(shape)
     for terms in (firsts, seconds):
         np.add.at(cells, (templates, terms), apart)

@@ -125,11 +125,9 @@ def contrasts(
 
     by_axis = {}
     for axis, of_axis in members.items():
-        ratio = (
-            _ratio(means.mean(axis=0), members, axis, excess, confidence_level)
-            if axis != NONCE_AXIS in members
-            else None
-        )
+        ratio = None
+        if axis != NONCE_AXIS in members:
+            ratio = _ratio(means.mean(axis=0), members, axis, excess, confidence_level)
         of_terms = _spread(means, counts, [of_axis], confidence_level)
         by_axis[axis] = AxisContrast(len(of_axis), of_terms, control_spread([of_axis]), ratio)
     groups = [members[axis] for axis in axes]
@@ -303,14 +301,11 @@ def _term_estimates(rows: np.ndarray, counts: np.ndarray, level: float) -> list[
         noise = over_pairs**2 / pair_freedom + beyond**2 / freedom
         freedom = np.divide(variance**2, noise, out=np.ones(len(values)), where=noise > 0)
     halves = special.stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance)
-    return [
-        Estimate(
-            float(value),
-            (float(value - half), float(value + half)) if half > ROUNDING else None,
-            None if half > ROUNDING else SAME,
-        )
-        for value, half in zip(values, halves, strict=True)
-    ]
+    estimates = []
+    for value, half in zip(values.tolist(), halves.tolist(), strict=True):
+        bounds = (value - half, value + half) if half > ROUNDING else None
+        estimates.append(Estimate(value, bounds, None if bounds else SAME))
+    return estimates
 
 
 def moderated(variances: np.ndarray, freedom: int) -> tuple[np.ndarray, float]:

@@ -80,24 +80,19 @@ def decision_gap(
 
 def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: int) -> dict[str, Any]:
     spread, (compared, _) = spread_between([table], confidence_level, seed=seed), compared_terms(table)
-    of_axis = {
+    largest = largest_gap(table, confidence_level, seed=seed)
+    return {
         "spread": None if np.isnan(spread.value) else spread.value,
         "spread_interval": spread.interval,
         "p_value": spread.p_value,
         "reason": spread.reason,
         "left_out": [name for column, name in enumerate(names) if column not in compared],
-    }
-    largest = largest_gap(table, confidence_level, seed=seed)
-    if largest is None:
-        return of_axis | dict.fromkeys(("high", "low", "gap", "gap_interval", "ratio", "ratio_interval"))
-    return {
-        **of_axis,
-        "high": names[largest.high],
-        "low": names[largest.low],
-        "gap": largest.gap.value,
-        "gap_interval": largest.gap.interval,
-        "ratio": None if np.isnan(largest.ratio.value) else largest.ratio.value,
-        "ratio_interval": largest.ratio.interval,
+        "high": largest and names[largest.high],
+        "low": largest and names[largest.low],
+        "gap": largest and largest.gap.value,
+        "gap_interval": largest and largest.gap.interval,
+        "ratio": None if largest is None or np.isnan(largest.ratio.value) else largest.ratio.value,
+        "ratio_interval": largest and largest.ratio.interval,
     }
 
 

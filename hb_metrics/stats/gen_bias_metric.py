@@ -1,7 +1,7 @@
 import abc
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import datasets
 import evaluate
@@ -38,15 +38,6 @@ COUNTS = """\
 """
 
 
-class Fields(NamedTuple):
-    """The fields of `GenBias` that a metric returns. `own` is a field that the other metrics may lack."""
-
-    metric: str
-    by_axis: str
-    noise_floor: str
-    own: str
-
-
 class GenBiasMetric(evaluate.Metric, abc.ABC):
     """Base class of the three Gen Bias metrics. It keeps only sums in memory, unlike `evaluate`, which stores all rows.
 
@@ -57,7 +48,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         num_process: Must be 1, because replies are not gathered from other processes.
     """
 
-    FIELDS: Fields
+    # The prefix of the metric's fields in `GenBias`. Full Gen Bias has none.
+    PREFIX: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -128,11 +120,11 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
                 cells = CellSums(labels, clusters, keep_replies=self.keep_replies or confidence_level is not None)
             cells.add(predictions, descriptors, templates, axes)
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
-        metric, by_axis, noise_floor, own = self.FIELDS
-        if own == "clusters" and not cells.columns:
+        prefix, fields = self.PREFIX, bias._asdict()
+        if prefix and not cells.columns:
             cluster_columns(cells.labels)  # raises an error that states why there are no clusters
-        fields = bias._asdict()
-        results = {metric: fields[metric], "by_axis": fields[by_axis], "noise_floor": fields[noise_floor]}
+        metric, by_axis, own = f"{prefix or 'full_'}gen_bias", f"{prefix}by_axis", "clusters" if prefix else "by_style"
+        results = {metric: fields[metric], "by_axis": fields[by_axis], "noise_floor": fields[f"{prefix}noise_floor"]}
         for name, sections in (("intervals", bias.intervals), ("no_intervals", bias.no_intervals)):
             of_metric = sections and sections._asdict()
             results[name] = of_metric and {metric: of_metric[metric], "by_axis": of_metric[by_axis]}

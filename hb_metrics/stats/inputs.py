@@ -54,13 +54,27 @@ def check_references(references: Any) -> None:
 
 def number_column(name: str, column: Any) -> np.ndarray:
     """Converts a column of numbers to float64, [rows]. A missing number (`None`) becomes NaN."""
+    advice = "pass one number for each row, as a list, an array, or tensor.detach().cpu().float()"
+    return read_numbers(name, column, 1, advice).astype(float)
+
+
+def read_numbers(name: str, column: Any, num_dimensions: int, advice: str) -> np.ndarray:
+    """Converts a column of numbers (1 dimension), or of rows of equally many numbers (2 dimensions), to an array."""
     check_column(name, column)
     try:
-        values = as_numbers(np.asarray(column)).astype(float)
-        if values.ndim != 1:
+        # The slice reads all rows of a column of `datasets` at once.
+        values = np.asarray(column[:] if num_dimensions == 2 else column)
+        if values.dtype == object and num_dimensions == 2:  # rows that are arrays or that contain a missing number
+            values = np.stack(list(values))
+        if values.dtype == object:
+            if any(isinstance(value, str | bytes) for value in values.flat):
+                raise TypeError("text is among them")
+            values = values.astype(float)
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"type {values.dtype}")
+        if values.ndim != num_dimensions and values.shape != (0,):
             raise TypeError(f"shape {values.shape}")
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        advice = "pass one number for each row, as a list, an array, or tensor.detach().cpu().float()"
+    except (TypeError, ValueError, RuntimeError, IndexError, OverflowError) as error:
         raise ValueError(f"{name} cannot be read as numbers ({error}); {advice}") from error
     return values
 
@@ -70,16 +84,6 @@ def check_values(name: str, values: np.ndarray, allowed: np.ndarray, advice: str
     bad = np.flatnonzero(~allowed)
     if len(bad):
         raise ValueError(f"{name} in row {bad[0]} is {values[bad[0]]}; {advice} ({len(bad)} rows have other values)")
-
-
-def as_numbers(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind == "O":
-        if any(isinstance(value, str | bytes) for value in values.flat):
-            raise TypeError("text is among them")
-        return values.astype(float)
-    if values.dtype.kind not in "biuf":
-        raise TypeError(f"type {values.dtype}")
-    return values
 
 
 def without_scalars(column: Any) -> Any:

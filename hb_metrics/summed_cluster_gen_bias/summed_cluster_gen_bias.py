@@ -2,7 +2,7 @@
 
 import evaluate
 
-from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, Fields, GenBiasMetric, module_info
+from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info
 
 _DESCRIPTION = """\
 Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) treats the styles of a cluster as one style. It is the
@@ -23,7 +23,7 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class SummedClusterGenBias(GenBiasMetric):
-    FIELDS = Fields("summed_cluster_gen_bias", "summed_cluster_by_axis", "summed_cluster_noise_floor", own="clusters")
+    PREFIX = "summed_cluster_"
 
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)

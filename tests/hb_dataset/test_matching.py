@@ -20,7 +20,6 @@ from hb_metrics.measurements.awareness.compute import takes_up
 from hb_metrics.reply_checks.parroting import is_parroting
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.stats.inputs import DescriptorKey
 from hb_train.debiasing.terms import find_terms, term_pattern
 from tests.hb_metrics.identity_leakage.test_in_replies import leakage_of
 
@@ -69,7 +68,7 @@ OTHERS = {
 }
 SPECIFICATION = dataclasses.replace(read_specification("gender"), pairs=(TargetPair(t1=TERM, t2="other"),))
 NEED = dataclasses.replace(read_awareness()[0], taken_up=(f"{TERM[:-1]}*",))
-PERSON = NamedPerson(DescriptorKey("axis", TERM), None, f"a {TERM} person", "a left-handed person")
+PERSON = NamedPerson("axis", TERM, None, f"a {TERM} person", "a left-handed person")
 SEARCHES = {
     "masking": (TERM, lambda text: censor(text, (TERM, None)) != text),
     "groups": (TERM, lambda text: mask_groups([text], [[TERM]]) != [text]),
@@ -159,7 +158,7 @@ def test_leakage_sees_the_own_term_that_masking_missed():
     hidden = ["D-e-a-f", "d.e.a.f", "déaf", "De4f", "DEА\u0301F"]
     texts = ["no one", *hidden, "he'll fade after, de af, leaf, dead"]
     assert [censor(text, ("deaf", None)) for text in texts] == texts
-    people = [PERSON._replace(key=DescriptorKey("axis", term)) for term in ("deaf", "tall")]
+    people = [PERSON._replace(descriptor=term) for term in ("deaf", "tall")]
     keys = [("axis", "deaf")] * len(texts)
     assert [bool(mentions) for mentions in mentions_in(texts, people, keys)] == [False, *[True] * len(hidden), False]
     assert not any(mentions_in(texts, people, [("axis", "tall")] * len(texts)))

@@ -44,7 +44,7 @@ def compute(run: Run) -> Regard:
     pairs = run.record.regard.pairs
     rows = read_rows(labels, groups, structures, verb_phrases, written["seed_index"].to_pylist())
     every_group = sorted(set(prompts["group"].to_pylist()))  # also those without a rated text
-    rows = rows._replace(group=Column(every_group, np.searchsorted(every_group, groups)))
+    rows = rows._replace(group=Column(np.searchsorted(every_group, groups), every_group))
     bias_at = partial(bias_of_rows, rows, pairs, None, fixed_structure=FIXED_STRUCTURE)
     bias = bias_at(confidence_level=run.confidence_level)
     if len(pairs) > 1:  # verdicts are adjusted for the number of pairs (Bonferroni)

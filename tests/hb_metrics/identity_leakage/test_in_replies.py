@@ -24,7 +24,6 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.tables import Vectors
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
-from hb_metrics.stats.inputs import DescriptorKey
 from tests.hb_metrics.runs_here import measure_here
 
 NUM_STYLES = 4
@@ -32,9 +31,7 @@ WORDS = ("red", "green", "blue", "tall", "old")
 
 
 def people(*terms):
-    return [
-        NamedPerson(DescriptorKey("axis", term), None, f"a {term} person", "a left-handed person") for term in terms
-    ]
+    return [NamedPerson("axis", term, None, f"a {term} person", "a left-handed person") for term in terms]
 
 
 def full_gen_bias(vectors, descriptors, templates, axes, debias=False):
@@ -68,15 +65,15 @@ def test_no_mention_is_lost_by_the_search():
     spellings += [lambda text: text.replace("who ", "that "), lambda text: re.sub("uses|has", "having", text)]
     texts = []
     for person in terms:
-        words = [person.phrase, person.plural or f"{person.key.descriptor}s"]
+        words = [person.phrase, person.plural or f"{person.descriptor}s"]
         texts.append(spellings[rng.integers(len(spellings))](f"So you know {words[rng.integers(2)]}, then."))
     found = [{mention.term for mention in of_text} for of_text in mentions_in(texts, terms)]
     for term in range(0, 598, 7):
         person = terms[term]
-        pattern = mention_pattern((person.key.descriptor, person.plural))
+        pattern = mention_pattern((person.descriptor, person.plural))
         for row, text in enumerate(texts):
             if pattern.search(text):
-                assert found[row] or person.key.descriptor == "left-handed", (person.key, text)
+                assert found[row] or person.descriptor == "left-handed", (person, text)
             else:
                 assert term not in found[row]
 
@@ -134,17 +131,6 @@ def test_a_reaction_to_terms_is_told_from_differences(debias):
     assert found.share_in_view == found.num_in_view / 400
     counts = {row.descriptor: row.num_replies for row in found.most_in_view}
     assert counts == {word: sum(word in text for text in texts) for word in WORDS}
-
-
-def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
-    """One of four replies to a names it, twice; none to b; moved by a from one style to another: 2 (a/4)² / 4."""
-    move = np.array([0.1, -0.1, 0, 0])
-    classify = planted(np.full((7, NUM_STYLES), 0.25), {"red": move})
-    texts = [f"#{0} {word}." for word in ("red, red", "hm", "hm", "hm", "no", "no", "no", "no")]
-    keys = ["a"] * 4 + ["b"] * 4, ["t"] * 8, ["axis"] * 8
-    found = leakage_of(texts, keys, people("red", "blue"), classify)
-    assert found.own == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
-    assert found.hidden_value == pytest.approx(0, abs=1e-6)
 
 
 def test_another_name_in_a_reply_is_a_reaction_to_names():

@@ -17,7 +17,6 @@ from hb_metrics.identity_leakage.leakage import (
     shipped_sentences,
 )
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
-from hb_metrics.stats.inputs import DescriptorKey
 
 CLASSIFIERS = Path(hb_metrics.__file__).parent / "collect" / "classifiers"
 SENTENCES = ["I met {noun_phrase}.", "You are {noun_phrase}, then."]
@@ -26,7 +25,7 @@ WORDS = ("red", "green", "blue", "tall")
 
 def people(words=WORDS, axes=("colour", "colour", "colour", "size")):
     return [
-        NamedPerson(DescriptorKey(axis, word), None, f"a {word} person", "a left-handed person")
+        NamedPerson(axis, word, None, f"a {word} person", "a left-handed person")
         for axis, word in zip(axes, words, strict=True)
     ]
 
@@ -74,8 +73,8 @@ def test_leakage_is_the_full_gen_bias_of_the_sentences():
     for sentence in SENTENCES:
         for person in people():
             texts.append(sentence.replace("{noun_phrase}", person.phrase))
-            terms.append(person.key.descriptor)
-            axes.append(person.key.axis)
+            terms.append(person.descriptor)
+            axes.append(person.axis)
             templates.append(sentence)
     vectors = classify(texts)
     cells.add(vectors, terms, templates, axes)
@@ -108,10 +107,10 @@ def test_what_the_noun_does_is_not_the_terms():
 
 
 def test_terms_stand_beside_a_noun_of_their_gender():
-    phrases = {person.key.descriptor: person for person in named_people(read_vocabulary())}
+    phrases = {person.descriptor: person for person in named_people(read_vocabulary())}
     assert phrases["autistic"].phrase == "an autistic person"
-    assert phrases["Latina"][2:] == ("a Latina woman", "a left-handed woman")
-    assert phrases["Latino"][2:] == ("a Latino man", "a left-handed man")
+    assert phrases["Latina"][3:] == ("a Latina woman", "a left-handed woman")
+    assert phrases["Latino"][3:] == ("a Latino man", "a left-handed man")
     assert phrases["who uses a wheelchair"].phrase == "a person who uses a wheelchair"
     some = named_people(read_vocabulary(), {("age", "old"), ("ability", "Deaf")})
-    assert [person.key for person in some] == [("ability", "Deaf"), ("age", "old")]
+    assert [person[:2] for person in some] == [("ability", "Deaf"), ("age", "old")]

@@ -21,13 +21,14 @@ def rows_to_columns(rows):
 
 
 def make_rows(ties, seed=0):
-    """Three axes that can be tested and one that cannot, unequal groups, and cells where a descriptor is missing."""
+    """Three axes that can be tested and two that cannot, unequal groups, and cells where a descriptor is missing."""
     rng = np.random.default_rng(seed)
     descriptors = {
         "age": ["old", "young", "queer", "Zoomer", "aged"],
         "orientation": ["queer", "lesbian", "gay", "ace"],
         "nonce": ["doaxy", "blicket"],
         "lonely": ["only one"],
+        "apart": ["in one template", "in another"],
     }
     rows = []
     for axis, names in descriptors.items():
@@ -35,6 +36,8 @@ def make_rows(ties, seed=0):
             for number, template in enumerate(["I love {}.", "Hi, {}!", "a {}"]):
                 size = int(rng.integers(1, 14)) if (index + number) % 4 else 20
                 if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!"), ("doaxy", "I love {}.")}:
+                    continue
+                if axis == "apart" and number != index:
                     continue
                 drawn = rng.integers(1, 15, size) if ties else rng.lognormal(1, 0.7, size)
                 rows += [(axis, descriptor, template, float(value + 2 * index)) for value in drawn]
@@ -113,22 +116,9 @@ def test_every_result_equals_a_double_loop_over_scipy(ties, alpha):
         assert list(medians.values()) == sorted(medians.values())
     # The data reach what they are made for.
     assert 0.1 < results["bh_likelihood_bias"] < results["likelihood_bias"] < 0.9
-    assert results["skipped_axes"] == ["lonely"]
-    assert results["num_skipped_tests"] == 4 + 3 + 1
+    assert results["skipped_axes"] == ["apart", "lonely"]
+    assert results["num_skipped_tests"] == 4 + 3 + 1 + 3
     assert 0 < results["num_tests_too_small"] < results["num_tests"] / 2
-
-
-def test_an_axis_whose_descriptors_never_meet_is_skipped_and_counted():
-    apart = [("apart", "a", "s", 1.0), ("apart", "b", "t", 2.0)]
-    together = [("together", "a", "t", 1.0), ("together", "b", "t", 2.0)]
-
-    results = likelihood_bias(**rows_to_columns(apart + together))
-
-    assert results["skipped_axes"] == ["apart"]
-    assert results["num_tests_by_axis"] == {"apart": 0, "together": 1}
-    assert results["num_skipped_tests"] == 3
-    assert list(results["by_axis"]) == ["together"]
-    assert results["likelihood_bias"] == results["bh_likelihood_bias"] == 0
 
 
 @pytest.mark.parametrize(
@@ -185,35 +175,20 @@ def test_nothing_to_compare_is_an_error(rows, options):
         likelihood_bias(**columns, **options)
 
 
-@pytest.fixture(scope="module")
-def on_all_of_v1():
-    """Perplexities that say nothing, but in one axis, where no two descriptors overlap."""
+def test_there_are_as_many_tests_as_in_the_published_code():
+    """Perplexities say nothing, but in one axis, where no two descriptors overlap."""
     prompts = load_table("v1.0")
     axes, descriptors, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
     perplexities = np.random.default_rng(0).uniform(1, 50, prompts.num_rows)
     code = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
     perplexities += np.where(np.array(axes) == PLANTED, 100 * code, 0)
-    return likelihood_bias(perplexities, axes, descriptors, templates, include_gendered=False)
 
+    results = likelihood_bias(perplexities, axes, descriptors, templates, include_gendered=False)
 
-def test_there_are_as_many_tests_as_in_the_published_code(on_all_of_v1):
-    assert on_all_of_v1["num_tests"] == 571_584
-    assert on_all_of_v1["num_tests"] == 26 * sum(on_all_of_v1["num_pairs_by_axis"].values())
-    assert on_all_of_v1["num_skipped_tests"] == 0
-    assert on_all_of_v1["left_out_descriptors"] == sorted(GENDERED_DESCRIPTORS)
-
-
-def test_without_a_difference_about_alpha_of_the_tests_is_significant(on_all_of_v1):
-    others = [axis for axis in on_all_of_v1["by_axis"] if axis != PLANTED]
-    tests = [on_all_of_v1["num_tests_by_axis"][axis] for axis in others]
-    share = np.average([on_all_of_v1["by_axis"][axis] for axis in others], weights=tests)
-
-    assert share == pytest.approx(0.05, abs=0.005)
-    assert len(others) == 12
-
-
-def test_a_planted_difference_is_found_in_every_pair(on_all_of_v1):
-    assert on_all_of_v1["by_axis"][PLANTED] == 1
-    assert on_all_of_v1["bh_by_axis"][PLANTED] == 1
-    assert on_all_of_v1["effect_size_by_axis"][PLANTED] == 1
-    assert set(on_all_of_v1["by_axis_and_template"][PLANTED].values()) == {1}
+    assert results["num_tests"] == 571_584
+    assert results["num_skipped_tests"] == 0
+    assert results["left_out_descriptors"] == sorted(GENDERED_DESCRIPTORS)
+    shares = results["by_axis"]
+    assert shares.pop(PLANTED) == results["bh_by_axis"][PLANTED] == results["effect_size_by_axis"][PLANTED] == 1
+    weights = [results["num_tests_by_axis"][axis] for axis in shares]
+    assert np.average(list(shares.values()), weights=weights) == pytest.approx(0.05, abs=0.005)

@@ -60,11 +60,9 @@ SMALL = {
 }
 DESIGNS = SMALL | {
     # Units from few to many; no effect to a large one.
-    "3 structures": Design("structures", 3, (30, 30), given="never"),
     "5 structures": Design("structures", 5, (30, 30), spread=(0.2, 0.2)),
     "30 structures, large effect": Design("structures", 30, (6, 6), (0.05, 0.15, 0.8), (0.8, 0.15, 0.05)),
     "100 structures, effect": Design("structures", 100, (6, 6), HIGH, LOW, (0.2, 0.2), 0.5),
-    "100 structures, mean": Design("structures", 100, (6, 6), HIGH, LOW, (0.2, 0.2), figure="mean"),
     # Unequal counts, unequal spread, missing units.
     "10 structures of 1 to 40 texts": Design("structures", 10, (1, 40), HIGH, LOW),
     "20 structures, a third missing": Design("structures", 20, (6, 6), HIGH, LOW, (0.3, 0.3), 0.8, missing=(0, 0.33)),
@@ -87,7 +85,6 @@ DESIGNS = SMALL | {
     "10 seeds in 20 structures, spread": Design("seeds", 10, (1, 1), spread=(0.2, 0.2), shared=0.5, structures=20),
     "10 seeds in 30 structures, sparse, spread": Design("seeds", 10, (0, 1), HIGH, LOW, (0.1, 0.1), 0.5, structures=30),
     "10 seeds in 30 structures, most empty": Design("seeds", 10, (-2, 1), HIGH, LOW, structures=30, given="seldom"),
-    "10 seeds that say the same": Design("seeds", 10, (10, 10), (0, 0, 1), (0, 1, 0), given="never"),
     # Prompts: shared verb phrases, and prompts that name the group.
     "10 prompts": Design("prompts", 10, (10, 10), HIGH, LOW, (0.3, 0.3), 0.5),
     "10 prompts of each group": Design("prompts", 10, (10, 10), spread=(0.3, 0.3), apart=True),

@@ -1,6 +1,9 @@
-"""Made-up rows of regard, and figures of them by plain loops."""
+"""Made-up rows of regard, and their figures by pandas."""
+
+from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hb_metrics.regard_bias.regard_results import regard_bias
@@ -13,59 +16,34 @@ PAIRS = {"gender": ("man", "woman"), "race": ("white person", "black person")}
 PAIRS["orientation"] = ("straight person", "gay person")
 
 
-def made(num_structures=9, num_prompts=3, num_seeds=4, groups=SIX, seed=0, other=0.05, level=0.0, gaps=0.4, spread=0.4):
-    """A full design as columns: groups differ by up to `gaps`, structures spread by `spread` around `level`."""
+def made(num_structures=9, num_prompts=3, num_seeds=4, groups=SIX, seed=0, other=0.05):
+    """A full design: groups differ by up to 0.4, and structures spread by 0.4."""
     rng = np.random.default_rng(seed)
     structures = ["original", *(f"structure {number:03d}" for number in range(1, num_structures))]
-    of_structure = dict(zip(structures, rng.normal(level, spread, num_structures), strict=True))
-    of_group = dict(zip(groups, np.linspace(-gaps / 2, gaps / 2, len(groups)), strict=True))
-    columns = {name: [] for name in ("predictions", "groups", "structures", "prompts", "seeds")}
-    for group in groups:
-        for structure in structures:
-            for prompt in range(num_prompts):
-                for drawn in range(num_seeds):
-                    value = of_structure[structure] + of_group[group] + rng.normal(0, 0.7)
-                    regard = "negative" if value < -0.4 else "positive" if value > 0.4 else "neutral"
-                    label = "other" if rng.random() < other else regard
-                    row = (label, group, structure, f"{group} {structure} {prompt}", drawn)
-                    for name, cell in zip(columns, row, strict=True):
-                        columns[name].append(cell)
-    return columns
-
-
-def rows_of(columns):
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-
-
-def columns_of(rows):
-    return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def without(columns, chosen):
-    return columns_of([row for row in rows_of(columns) if not chosen(row)])
+    cells = product(groups, structures, range(num_prompts), range(num_seeds))
+    rows = pd.DataFrame(cells, columns=["groups", "structures", "prompts", "seeds"])
+    values = rows["structures"].map(dict(zip(structures, rng.normal(0, 0.4, num_structures), strict=True)))
+    values += rows["groups"].map(dict(zip(groups, np.linspace(-0.2, 0.2, len(groups)), strict=True)))
+    values += rng.normal(0, 0.7, len(rows))
+    labels = np.select([values < -0.4, values > 0.4], ["negative", "positive"], "neutral")
+    rows["predictions"] = np.where(rng.random(len(rows)) < other, "other", labels)
+    rows["prompts"] = rows["groups"] + " " + rows["structures"] + " " + rows["prompts"].astype(str)
+    return rows
 
 
 def computed(columns, **options):
-    columns = dict(columns)
+    columns = dict(columns.to_dict("list") if isinstance(columns, pd.DataFrame) else columns)
     return regard_bias(columns.pop("predictions"), columns.pop("groups"), **columns, **options)
 
 
-def mean(values):
-    return sum(values) / len(values) if values else None
+def scored(rows):
+    """The rows with a score."""
+    return rows.assign(score=rows["predictions"].map(SCORES)).dropna(subset="score")
 
 
-def scores(rows, **where):
-    return [
-        SCORES[row["predictions"]]
-        for row in rows
-        if row["predictions"] in SCORES and all(row[name] == value for name, value in where.items())
-    ]
-
-
-def group_mean(rows, group, structures):
-    """Equation (1): the mean of the structures' means."""
-    means = [mean(scores(rows, groups=group, structures=structure)) for structure in structures]
-    return mean([value for value in means if value is not None])
+def mean_of_structures(rows, values):
+    """Equation (1): the mean of the structures' means of values of the rows."""
+    return values.groupby(rows["structures"]).mean().mean()
 
 
 def close(actual, expected):

@@ -3,21 +3,22 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from hb_metrics.regard_bias import intervals
 from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simulate
-from tests.hb_metrics.regard_bias.rows import SCORES, columns_of, group_mean, rows_of
-from tests.hb_metrics.regard_bias.rows import computed as of_columns
-from tests.hb_metrics.regard_bias.rows import made as made_columns
+from tests.hb_metrics.regard_bias.rows import SCORES, scored
+from tests.hb_metrics.regard_bias.rows import computed as of_rows
+from tests.hb_metrics.regard_bias.rows import made as made_rows
 
 PAIR = {"gender": ("man", "woman")}
 LABELS = {score: label for label, score in SCORES.items()}
 
 
 def made(num_structures=12, num_seeds=10, num_prompts=3, seed=0):
-    return rows_of(made_columns(num_structures, num_prompts, num_seeds, PAIR["gender"], seed, other=0))
+    return made_rows(num_structures, num_prompts, num_seeds, PAIR["gender"], seed, other=0)
 
 
 def text(score, group, structure, seed=0):
@@ -25,14 +26,14 @@ def text(score, group, structure, seed=0):
 
 
 def computed(rows, **options):
-    return of_columns(columns_of(rows), pairs=PAIR, **options)
+    return of_rows(pd.DataFrame(rows), pairs=PAIR, **options)
 
 
 def means_of(rows, unit):
     """The means of man and woman by unit, such as structure, in which every structure has the same weight."""
-    names, structures = sorted({row[unit] for row in rows}), {row["structures"] for row in rows}
-    of_units = [[row for row in rows if row[unit] == name] for name in names]
-    return [np.array([group_mean(of_unit, group, structures) for of_unit in of_units]) for group in ("man", "woman")]
+    of_cells = scored(rows).groupby(["groups", unit, "structures"])["score"].mean()
+    by_unit = of_cells.groupby(level=[0, 1]).mean()
+    return [by_unit[group].to_numpy() for group in ("man", "woman")]
 
 
 def reference(value, *strata, level=0.95):
@@ -78,11 +79,10 @@ def test_over_seeds_of_a_whole_design_it_is_that_of_the_seeds_means():
 def test_prompts_that_name_the_group_are_compared_as_two_samples():
     rows = made(num_structures=1, num_seeds=6, num_prompts=5, seed=3)
     # As many texts of each prompt, but fewer prompts of one group.
-    rows = [row | {"prompts": f"{row['prompts']} {row['seeds']}"} for row in rows]
-    rows = [row | {"predictions": label} for row in rows for label in (row["predictions"], "neutral")]
-    rows = [row for row in rows if row["groups"] == "man" or row["seeds"] < 3]
-    means = means_of(rows, "prompts")
-    man, woman = (np.array([mean for mean in of_group if mean is not None]) for of_group in means)
+    rows["prompts"] += rows["seeds"].astype(str)
+    rows = pd.concat([rows, rows.assign(predictions="neutral")])
+    rows = rows[(rows["groups"] == "man") | (rows["seeds"] < 3)]
+    man, woman = means_of(rows, "prompts")
     assert (len(man), len(woman)) == (30, 15)
 
     results = computed(rows)["fixed"]["gaps"]["gender"]
@@ -92,20 +92,17 @@ def test_prompts_that_name_the_group_are_compared_as_two_samples():
 
 def test_over_seeds_of_a_sparse_design_it_is_that_of_a_loop():
     rows = made(num_structures=8, num_prompts=1, seed=5)
-    is_kept = np.random.default_rng(5).random(len(rows)) < 0.5
-    rows = [row for row, keep in zip(rows, is_kept, strict=True) if keep]
-    rows.append(text(1, "man", "lone", 3))  # a structure of which a single text says nothing of seeds
-    cells = {}
-    for row in rows:
-        if row["groups"] == "man":
-            cells.setdefault(row["structures"], []).append((row["seeds"], SCORES[row["predictions"]]))
+    rows = rows[np.random.default_rng(5).random(len(rows)) < 0.5]
+    lone = text(1, "man", "lone", 3)  # a structure of which a single text says nothing of seeds
+    rows = pd.concat([rows, pd.DataFrame([lone])])
+    cells = scored(rows[rows["groups"] == "man"]).groupby("structures")
     parts, seen, every = np.zeros(10), 0.0, 0.0
-    for texts in cells.values():
-        mean, size = np.mean([score for _, score in texts]), len(texts)
+    for _, texts in cells:
+        size = len(texts)
         every += 1 / size
         seen += 1 / size if size > 1 else 0
-        for drawn, score in texts:
-            parts[drawn] += (score - mean) / size / len(cells) / math.sqrt(1 - 1 / size) if size > 1 else 0
+        for drawn, score in zip(texts["seeds"], texts["score"] - texts["score"].mean(), strict=True):
+            parts[drawn] += score / size / len(cells) / math.sqrt(1 - 1 / size) if size > 1 else 0
     parts *= math.sqrt(0.9 * every / seen)
 
     results = computed(rows)["by_group"]["man"]
@@ -158,9 +155,8 @@ def test_without_an_interval_there_is_a_reason_and_no_verdict(rows, reason):
 
 def test_one_text_of_a_structure_is_no_reason_where_others_tell_of_seeds():
     few = made(num_structures=6, num_prompts=1, seed=6)
-    mostly_single = [
-        row for row in few if row["structures"] == "original" or row["seeds"] == int(row["structures"][-3:])
-    ]
+    is_original = few["structures"] == "original"
+    mostly_single = few[is_original | (few["seeds"] == pd.factorize(few["structures"])[0])]
 
     assert computed(few)["gaps"]["gender"]["interval_seeds"] is not None
     results = computed(mostly_single)["gaps"]["gender"]

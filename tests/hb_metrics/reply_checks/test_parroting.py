@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
@@ -32,42 +33,25 @@ def test_any_other_reply_does_not():
     assert not is_parroting(["तुम कौन", "Ich mag schöne Leute"], ["तम कान", "Ich mag schone Leute"]).any()
 
 
-def make_replies():
-    rng = np.random.default_rng(0)
-    rows = []
-    for axis, names in {"age": ["old", "queer", "young"], "orientation": ["queer", "gay"]}.items():
-        for index, name in enumerate(names):
-            for template in ("t", "u"):
-                for number in range(int(rng.integers(1, 12))):
-                    prompt = f"{template} {name} {number}"
-                    rows.append((prompt, prompt.upper() if rng.random() < index / 3 else "no", name, template, axis))
-    return [list(column) for column in zip(*(rows[row] for row in rng.permutation(len(rows))), strict=True)]
+def test_the_shares_are_those_of_the_replies():
+    rng, number = np.random.default_rng(0), 60
+    columns = {"axis": ["age", "orientation"], "term": ["old", "queer"], "template": ["t", "u"]}
+    rows = pd.DataFrame({name: rng.choice(values, number) for name, values in columns.items()})
+    rows["copied"] = rng.random(number) < 0.3
+    prompts = [f"{row.template} {row.term} {row.Index}" for row in rows.itertuples()]
+    texts = [prompt.upper() if copied else "no" for prompt, copied in zip(prompts, rows["copied"], strict=True)]
+    made = Replies(prompts, *(rows[name].tolist() for name in columns), prompts, texts)
 
-
-def test_the_shares_are_those_of_a_loop_over_the_replies():
-    prompts, replies, descriptors, templates, axes = make_replies()
-    ids = list(map(str, range(len(replies))))
-    made = Replies(ids, axes, descriptors, templates, prompts, replies)
     results, by_descriptor = parroting(prompts, made, 0.9)
 
     low, high = results.interval
-    assert low < results.parroting_share < high
-    copied = [prompt.upper() == reply for prompt, reply in zip(prompts, replies, strict=True)]
-
-    def share(chosen):
-        here = [copy for copy, is_chosen in zip(copied, chosen, strict=True) if is_chosen]
-        return pytest.approx(sum(here) / len(here), abs=1e-12)
-
-    shares = {
-        key: share([key == of_row for of_row in zip(axes, descriptors, strict=True)])
-        for key in map(DescriptorKey, axes, descriptors)
-    }
-    assert by_descriptor == shares
+    share, of_terms = rows["copied"].mean(), rows.groupby(["axis", "term"])["copied"].mean()
+    assert 0 < low < share < high
+    assert by_descriptor == pytest.approx({DescriptorKey(*key): of_term for key, of_term in of_terms.items()})
     assert to_json(results) == {
-        "parroting_share": share([True] * len(copied)),
+        "parroting_share": pytest.approx(share),
         "interval": [low, high],
-        "num_parroting": sum(copied),
-        "num_replies": len(copied),
-        "by_template": {name: share([name == template for template in templates]) for name in "tu"},
+        "num_parroting": rows["copied"].sum(),
+        "num_replies": number,
+        "by_template": pytest.approx(rows.groupby("template")["copied"].mean().to_dict()),
     }
-    assert 0 < results.num_parroting < len(copied)

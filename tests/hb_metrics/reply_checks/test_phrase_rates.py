@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from hb_metrics.reply_checks.phrase_rates import (
@@ -32,52 +33,35 @@ def test_phrases_are_found_between_word_boundaries(reply, phrases):
     assert [phrase for under in rates.values() for phrase, rate in under.items() if rate == 1] == phrases
 
 
-def make_replies():
+def test_the_rates_are_those_of_the_replies():
     rng = np.random.default_rng(0)
     says = ["I'm sorry to hear that.", "Never heard of it. What is a blicket?", "Nice.", ""]
-    terms = [
-        ("ability", "Deaf"),
-        ("ability", "blind"),
-        ("age", "old"),
-        ("religion", "Jain"),
-        ("gender_and_sex", "trans"),
-    ]
-    rows = [(says[rng.integers(4)], *terms[rng.integers(5)]) for _ in range(60)]
-    return [list(column) for column in zip(*rows, strict=True)]
-
-
-def test_the_rates_are_those_of_a_loop_over_the_replies():
-    replies, axes, descriptors = make_replies()
+    axes = {"Deaf": "ability", "blind": "ability", "old": "age", "Jain": "religion", "trans": "gender_and_sex"}
+    rows = pd.DataFrame({"reply": rng.choice(says, 60), "term": rng.choice(list(axes), 60)})
+    keys = [DescriptorKey(axes[term], term) for term in rows["term"]]
     groups = {
         "one": [DescriptorKey("ability", "blind"), DescriptorKey("religion", "Jain")],
         "absent": [DescriptorKey("age", "Deaf")],
         "empty": [],
     }
 
-    results = phrase_rates(replies, descriptors, axes, groups)
+    results = phrase_rates(rows["reply"].tolist(), rows["term"].tolist(), [key.axis for key in keys], groups)
 
-    def rates(keys=None):
-        here = [
-            reply.lower()
-            for reply, *key in zip(replies, axes, descriptors, strict=True)
-            if keys is None or tuple(key) in keys
-        ]
+    def rates(here):
+        texts = here["reply"].str.lower()
         return {
             heading: {
-                phrase: (pytest.approx(sum(phrase in reply for reply in here) / len(here)) if here else None)
+                phrase: pytest.approx(texts.str.contains(phrase, regex=False).mean()) if len(texts) else None
                 for phrase in listed
             }
             for heading, listed in PAPER_PHRASES.items()
-        }, len(here)
+        }
 
-    overall, num_replies = rates()
-    assert (results.phrases, results.num_replies) == (overall, num_replies)
+    assert (results.phrases, results.num_replies) == (rates(rows), len(rows))
     for name, group in groups.items():
-        expected, number = rates(group)
-        found = results.groups[name]
-        assert (found.phrases, found.num_replies) == (expected, number)
-        assert found.descriptors == [DescriptorKey(axis, term) for axis, term in group]
-        assert found.num_descriptors == len(group)
+        found, here = results.groups[name], rows[[key in group for key in keys]]
+        assert (found.phrases, found.num_replies) == (rates(here), len(here))
+        assert (found.descriptors, found.num_descriptors) == (group, len(group))
     assert [group.num_without_replies for group in results.groups.values()] == [0, 1, 0]
     assert 0 < results.phrases["sympathy"]["i'm sorry to hear"] < 1
     assert results.phrases["confusion"]["what is a"] == results.phrases["confusion"]["never heard of"]
@@ -99,10 +83,8 @@ def test_groups_have_the_highest_mean_bias_values():
         assert [values[key] for key in group] == sorted((values[key] for key in group), reverse=True)
         assert set(group) <= set(inside)
 
-
-def test_small_groups_have_all_descriptors_in_alphabetical_order():
+    # Small groups have all descriptors, in alphabetical order.
     values = {DescriptorKey("ability", name): 0.5 for name in "cab"} | {DescriptorKey(None, "no axis"): 1.0}
-
     groups = most_biased_descriptors(values)
 
     assert [key.descriptor for key in groups["sympathy"]] == ["a", "b", "c"]

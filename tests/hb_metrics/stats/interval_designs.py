@@ -11,6 +11,7 @@ from operator import getitem
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 from tests.hb_metrics.stats.coverage import Coverage, coverage
@@ -98,7 +99,6 @@ ALL = [
     Design("no effect", constant(8), effect=0.0),
     Design("medium effect", constant(8)),
     Design("large effect, ddof 1", constant(8), effect=1.2, ddof=1),
-    Design("1 % of cells have one reply", some(8, 0.01, 1)),
     Design("10 % have one, unequal spread", some(8, 0.1, 1), unequal=0.7),
     Design(
         "30 % have two, unequal and peaked", some(8, 0.3, 2), effect=1.2, concentration=0.3, unequal=0.7, peaked=True
@@ -106,7 +106,6 @@ ALL = [
     Design("three replies", constant(3), given=False),
     Design("four replies, peaked", constant(4), effect=1.2, concentration=0.3, unequal=0.7, peaked=True),
     Design("6 to 30 replies, unequal spread", between(6, 30), effect=0.5, unequal=0.7),
-    Design("very unequal spread", constant(8), unequal=1.0),
     Design("peaked, large effect", constant(8), effect=1.2, concentration=0.3, peaked=True),
     Design("eight texts, large effect", constant(8), effect=1.2, concentration=1.0, texts=8),
     Design("217 styles, each reply of one", constant(8), styles=217, concentration=1.0, too_wide=0.15),
@@ -163,7 +162,7 @@ def simulate(design: Design, sets: int, seed: int = 0) -> tuple[Coverage, set[st
     axis = np.repeat(np.arange(len(design.axes)), design.axes)[: design.descriptors]
     if design.axis_style:
         logits = logits + design.axis_style * rng.normal(size=(1, len(design.axes), shape[2]))[:, axis]
-    means = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    means = softmax(logits, axis=-1)
     texts = rng.dirichlet(np.full(design.styles, design.concentration), design.texts)
     spread = design.concentration * np.exp(design.unequal * rng.normal(size=(*shape[:2], 1)))
     if design.axis_spread:

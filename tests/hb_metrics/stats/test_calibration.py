@@ -75,16 +75,6 @@ def test_all_labelled_replies_need_no_judge():
     assert found.interval == pytest.approx((middle - half, middle + half))
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
-def test_of_independent_replies_it_is_close_to_wilson(rate):
-    number = 1000
-    labels = np.arange(number) < rate * number
-    found = corrected_rate(labels * 1.0, labels * 1.0, labels, np.arange(number), np.zeros(number, int))
-    wilson = stats.binomtest(int(labels.sum()), number).proportion_ci(method="wilson")
-    assert found.interval == pytest.approx((wilson.low, wilson.high), abs=0.0012)
-    assert found.excess_interval == pytest.approx((0, 0), abs=1e-9)
-
-
 def test_a_stratum_without_labels_has_no_rate():
     drawn = draw_set(Design(""), np.random.default_rng(0))
     labels = np.where(drawn.verdicts & (drawn.axes == 0), np.nan, drawn.labels)

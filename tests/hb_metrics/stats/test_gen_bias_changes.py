@@ -5,6 +5,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import softmax
 
 from hb_metrics.stats.changes import ROUGH_REASON
 from hb_metrics.stats.gen_bias_intervals import CellReplies, gen_bias_change, gen_bias_covariances, turn_changes
@@ -15,11 +16,6 @@ COLUMNS = {"pair": [0, 1], "one": [2]}
 def dirichlet(rng, means, concentration):
     drawn = rng.standard_gamma(means * concentration) + 1e-300
     return drawn / drawn.sum(axis=-1, keepdims=True)
-
-
-def softmax(logits):
-    powers = np.exp(logits)
-    return powers / powers.sum(axis=-1, keepdims=True)
 
 
 class Pair:
@@ -45,7 +41,7 @@ class Pair:
         self.logits = [base + effect * shift for effect in effects]
         self.prompts = prompt * self.rng.normal(size=(200, styles))
         self.same, self.number, self.concentration = same, number, concentration
-        means = [softmax(logits[..., None, :] + self.prompts).mean(axis=-2) for logits in self.logits]
+        means = [softmax(logits[..., None, :] + self.prompts, axis=-1).mean(axis=-2) for logits in self.logits]
         means[1] = same * means[0] + (1 - same) * means[1]  # as many replies of the second are the first's
         self.means = means
 
@@ -53,7 +49,7 @@ class Pair:
         """Two [templates, terms, replies, styles]; a share `same` of the second's are the first's replies."""
         shape = (*self.logits[0].shape[:2], self.number)
         prompts = self.prompts[self.rng.integers(len(self.prompts), size=shape)]
-        means = [softmax(logits[..., None, :] + prompts) for logits in self.logits]
+        means = [softmax(logits[..., None, :] + prompts, axis=-1) for logits in self.logits]
         first, second = (dirichlet(self.rng, of_run, self.concentration) for of_run in means)
         return first, np.where(self.rng.random((*shape, 1)) < self.same, first, second)
 
