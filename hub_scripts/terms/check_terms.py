@@ -32,13 +32,7 @@ from hb_dataset.versions import (
     version_folder,
     version_number,
 )
-from hb_dataset.vocabulary import (
-    MAX_WORDS_BEFORE,
-    is_version,
-    read_vocabulary,
-    with_article,
-    with_articles,
-)
+from hb_dataset.vocabulary import MAX_WORDS_BEFORE, is_version, read_vocabulary, with_article, with_articles
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Vocabulary, follows_noun
 from hb_dataset.written_text import is_invisible, other_letters
 from hb_dataset.yaml_lines import Fault, FaultsError
