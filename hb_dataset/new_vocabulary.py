@@ -3,7 +3,6 @@
 holistic-bias new-vocabulary my-vocabulary
 """
 
-import sys
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
@@ -25,7 +24,7 @@ def write_starter(folder: Path) -> None:
 def main(argv: list[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", type=Path, help="The folder to create.")
-    folder = parser.parse_args(sys.argv[1:] if argv is None else argv).folder
+    folder = parser.parse_args(argv).folder
     write_starter(folder)
     vocabulary = read_vocabulary(folder)
     for path in sorted(folder.iterdir()):
