@@ -77,16 +77,16 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
     same class ("homeless and disabled …") and two phrases of the same kind ("… with dementia and with a PhD"). All
     other terms are joined without "and": "queer Black …", "… with a PhD who stutters", "Deaf … with a PhD".
     """
-    before = sorted((term for term in (first, second) if term.before), key=lambda term: positions[term])
+    before = sorted((positions[term], term.before, term.article) for term in (first, second) if term.before)
     after = sorted((term for term in (first, second) if term.after), key=lambda term: _after_position(term.after))
-    same_class = len({positions[term][0] for term in before}) == 1
+    same_class = len({position[0] for position, _, _ in before}) == 1
     return Intersection(
         first=first,
         second=second,
-        before=(" and " if same_class else " ").join(term.before for term in before),
+        before=(" and " if same_class else " ").join(words for _, words, _ in before),
         after=_join_after([term.after for term in after]),
         plural_after=_join_after([term.plural_after for term in after]),
-        article=before[0].article if before else None,
+        article=before[0][2] if before else None,
     )
 
 
@@ -97,6 +97,7 @@ def _join_after(phrases: Sequence[str]) -> str:
     return (" and " if with_and else " ").join(phrases)
 
 
+@cache
 def _after_position(phrase: str) -> int:
     word = re.split(r"[ ']", phrase, maxsplit=1)[0]
     return _AFTER_ORDER.index(word if word in _AFTER_ORDER else "who")

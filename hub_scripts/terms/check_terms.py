@@ -98,8 +98,8 @@ def check(folder: Path, against: str | None = None) -> Report:
         before, entries = ([_with_article(entry) for entry in listed] for listed in (before, entries))
     changes = compare(before, entries)
     faults += source_faults(before, changes) if before else []  # a user's own vocabulary needs no sources
-    reworded = [change.after for change in changes.changed if WORDING & change.differences.keys()]
-    readable = [entry for entry in (*changes.added, *reworded) if entry.kind in (TERM, NOUN, TEMPLATE, STANDALONE)]
+    worded = (*changes.added, *_changed_in(changes, WORDING))
+    readable = [entry for entry in worded if entry.kind in (TERM, NOUN, TEMPLATE, STANDALONE)]
     sentences = []
     if vocabulary is not None:
         sentences = [(entry, _sentences(entry, vocabulary)) for entry in readable[:NUM_ENTRIES]]
