@@ -76,11 +76,14 @@ def _published(text: str, specification: BiasSpecification) -> str | None:
         beside = pair.published_one_way_beside
         one_way = pair.published_one_way or (beside is not None and beside in text)
         replacements = {t1: t2, t2: t1} if specification.published_two_way and not one_way else {t1: t2}
-        longest_first = sorted(replacements, key=len, reverse=True)
-        pattern = "|".join(map(re.escape, longest_first))
-        text, number = re.subn(pattern, lambda match, words=replacements: words[match[0]], text)
+        text, number = _replaced(text, replacements)
         num_replaced += number
     return text if num_replaced else None
+
+
+def _replaced(text: str, replacements: dict[str, str]) -> tuple[str, int]:
+    longest_first = sorted(replacements, key=len, reverse=True)
+    return re.subn("|".join(map(re.escape, longest_first)), lambda match: replacements[match[0]], text)
 
 
 # --- Whole words ------------------------------------------------------------------------------------------------------
