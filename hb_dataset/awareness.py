@@ -48,13 +48,12 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
     faults: list[Fault] = []
     located = read_entries(path, "items", AwarenessItem, faults)
     known = {(descriptor.axis, descriptor.term) for descriptor in read_version("v1.0").descriptors}
-    for file, line, item in located:
-        for descriptor in item.descriptors:
-            if (item.axis, descriptor) not in known:
-                message = (
-                    f"descriptor {descriptor!r} is not on axis {item.axis!r} of v1.0; write a descriptor from this axis"
-                )
-                faults.append(Fault(file, line, message))
+    for item in located:
+        axis = item.entry.axis
+        for descriptor in item.entry.descriptors:
+            if (axis, descriptor) not in known:
+                remedy = "write a descriptor from this axis"
+                faults.append(item.fault(f"descriptor {descriptor!r} is not on axis {axis!r} of v1.0; {remedy}"))
     if faults:
         raise FaultsError("file of awareness prompts", path, sorted(faults))
     return [item.entry for item in located]

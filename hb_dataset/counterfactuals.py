@@ -70,26 +70,20 @@ def check_mode(mode: str) -> None:
 
 
 def _published(text: str, specification: BiasSpecification) -> str | None:
-    replaced = False
+    num_replaced = 0
     for pair in specification.pairs:
         t1, t2 = pair.published_terms
-        if _published_both_ways(pair, specification, text):
-            if t1 in text or t2 in text:
-                text, replaced = _swapped(text, t1, t2), True
-        elif t1 in text:
-            text, replaced = text.replace(t1, t2), True
-    return text if replaced else None
+        beside = pair.published_one_way_beside
+        one_way = pair.published_one_way or (beside is not None and beside in text)
+        replacements = {t1: t2, t2: t1} if specification.published_two_way and not one_way else {t1: t2}
+        text, number = _replaced(text, replacements)
+        num_replaced += number
+    return text if num_replaced else None
 
 
-def _swapped(text: str, t1: str, t2: str) -> str:
-    longest_first = sorted((t1, t2), key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, longest_first)), lambda match: t2 if match[0] == t1 else t1, text)
-
-
-def _published_both_ways(pair: TargetPair, specification: BiasSpecification, text: str) -> bool:
-    beside = pair.published_one_way_beside
-    one_way = pair.published_one_way or (beside is not None and beside in text)
-    return specification.published_two_way and not one_way
+def _replaced(text: str, replacements: dict[str, str]) -> tuple[str, int]:
+    longest_first = sorted(replacements, key=len, reverse=True)
+    return re.subn("|".join(map(re.escape, longest_first)), lambda match: replacements[match[0]], text)
 
 
 # --- Whole words ------------------------------------------------------------------------------------------------------

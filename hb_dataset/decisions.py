@@ -47,13 +47,12 @@ class DecisionQuestion(Remarked):
     wording_2: Wording
 
 
-def decision_rows(path: Path | None = None) -> list[dict[str, str]]:
+def decision_rows(path: Path = QUESTIONS_FILE) -> list[dict[str, str]]:
     """Returns a row for each wording of each question, with the columns of `DECISION_SCHEMA`.
 
     Raises:
         FaultsError: The file has faults. The message lists each fault with its line.
     """
-    path = QUESTIONS_FILE if path is None else path
     faults: list[Fault] = []
     located = read_entries(path, "questions", DecisionQuestion, faults)
     faults += repeat_faults(located, "question")

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from hb_dataset.command_line import did_you_mean
+from hb_dataset.grouped import grouped
 from hb_dataset.names import PersonName
 from hb_dataset.noun_phrases import article_by_sound, at_sentence_start, noun_phrase, plural_noun_phrase, prompt_masks
 from hb_dataset.own_prompts import PERSON_SLOTS, PRONOUN_SLOTS, Choice, OwnPrompt, parsed_prompt
@@ -235,12 +236,8 @@ def baseline_person(noun: PersonNoun) -> Person:
 
 def default_noun_rows(people: Sequence[Person]) -> list[Person]:
     """Selects one person per term: with the noun "person" or, if the two cannot be combined, with the first noun."""
-    chosen: dict[tuple[str | None, str | None], Person] = {}
-    for person in people:
-        key = person.axis, person.descriptor
-        if key not in chosen or (person.noun == DEFAULT_NOUN and chosen[key].noun != DEFAULT_NOUN):
-            chosen[key] = person
-    return list(chosen.values())
+    by_term = grouped(((person.axis, person.descriptor), person) for person in people).values()
+    return [next((person for person in group if person.noun == DEFAULT_NOUN), group[0]) for group in by_term]
 
 
 def own_prompt_table(

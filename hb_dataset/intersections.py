@@ -19,6 +19,7 @@ PAIRS_PER_AXIS_PAIR = 16
 
 # After the noun, short phrases come before long ones: "a woman in the Navy with a PhD who stutters".
 _AFTER_ORDER = ("of", "born", "living", "in", "on", "with", "without", "who")
+_AFTER_KINDS = ("of", "living", "living", "in", "in", "with", "with", "who")
 _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 
 
@@ -76,55 +77,30 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
     same class ("homeless and disabled …") and two phrases of the same kind ("… with dementia and with a PhD"). All
     other terms are joined without "and": "queer Black …", "… with a PhD who stutters", "Deaf … with a PhD".
     """
-    before, after = _in_order(first, second, positions)
+    before = sorted((positions[term], term.before, term.article) for term in (first, second) if term.before)
+    after = sorted((term for term in (first, second) if term.after), key=lambda term: _after_position(term.after))
+    same_class = len({position[0] for position, _, _ in before}) == 1
     return Intersection(
         first=first,
         second=second,
-        before=_join_before(before, positions),
+        before=(" and " if same_class else " ").join(words for _, words, _ in before),
         after=_join_after([term.after for term in after]),
         plural_after=_join_after([term.plural_after for term in after]),
-        article=before[0].article if before else None,
+        article=before[0][2] if before else None,
     )
 
 
-def _in_order(
-    first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]
-) -> tuple[list[Descriptor], list[Descriptor]]:
-    before: list[Descriptor] = []
-    after: list[Descriptor] = []
-    for term in (first, second):
-        (after if term.placement == "after" else before).append(term)
-    if len(before) == 2:
-        before.sort(key=positions.__getitem__)
-    elif len(after) == 2:
-        after.sort(key=lambda term: _AFTER_ORDER.index(_first_word(term.after)))
-    return before, after
-
-
-def _join_before(terms: Sequence[Descriptor], positions: dict[Descriptor, tuple[int, int]]) -> str:
-    if len(terms) < 2:
-        return "".join(term.before for term in terms)
-    one, other = terms
-    same_class = positions[one][0] == positions[other][0]
-    return f"{one.before} and {other.before}" if same_class else f"{one.before} {other.before}"
-
-
 def _join_after(phrases: Sequence[str]) -> str:
-    if len(phrases) < 2:
-        return "".join(phrases)
-    one, other = phrases
+    kinds = {_AFTER_KINDS[_after_position(phrase)] for phrase in phrases}
     # In "a person with two kids who is deaf", the reader cannot tell who is deaf.
-    with_and = _after_kind(one) == _after_kind(other) or _ENDS_IN_PEOPLE.search(one)
-    return f"{one} and {other}" if with_and else f"{one} {other}"
+    with_and = len(kinds) == 1 or any(_ENDS_IN_PEOPLE.search(phrase) for phrase in phrases[:1])
+    return (" and " if with_and else " ").join(phrases)
 
 
-def _after_kind(phrase: str) -> str:
-    return {"on": "in", "without": "with", "born": "living"}.get(_first_word(phrase), _first_word(phrase))
-
-
-def _first_word(phrase: str) -> str:
+@cache
+def _after_position(phrase: str) -> int:
     word = re.split(r"[ ']", phrase, maxsplit=1)[0]
-    return word if word in _AFTER_ORDER else "who"
+    return _AFTER_ORDER.index(word if word in _AFTER_ORDER else "who")
 
 
 def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:

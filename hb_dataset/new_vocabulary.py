@@ -3,7 +3,6 @@
 holistic-bias new-vocabulary my-vocabulary
 """
 
-import sys
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
@@ -13,23 +12,17 @@ from hb_dataset.whole_files import write_text
 STARTER = Path(__file__).parent / "starter_vocabulary"
 
 
-def write_starter(folder: Path) -> None:
-    """Raises a ValueError if the folder contains files."""
+def main(argv: list[str] | None = None) -> None:
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("folder", type=Path, help="The folder to create.")
+    folder = parser.parse_args(argv).folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"'{folder}' is a file, or contains files; pass the name of a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted(STARTER.iterdir()):
         write_text(folder / path.name, path.read_text(encoding="utf-8"))
-
-
-def main(argv: list[str] | None = None) -> None:
-    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("folder", type=Path, help="The folder to create.")
-    folder = parser.parse_args(sys.argv[1:] if argv is None else argv).folder
-    write_starter(folder)
+        print(folder / path.name)
     vocabulary = read_vocabulary(folder)
-    for path in sorted(folder.iterdir()):
-        print(path)
     print(f"{len(vocabulary.descriptors)} terms, {len(vocabulary.nouns)} nouns, {len(vocabulary.templates)} templates")
     print(
         "Edit the files, and preview the prompts with:\n  "

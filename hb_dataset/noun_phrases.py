@@ -29,6 +29,8 @@ class Intersection:
     after: str
     plural_after: str
     article: Article | None
+    bucket: None = None
+    preference: None = None
 
     @property
     def descriptors(self) -> tuple[Descriptor, ...]:
@@ -50,14 +52,6 @@ class Intersection:
     @property
     def gender(self) -> Gender | None:
         return self.first.gender or self.second.gender
-
-    @property
-    def bucket(self) -> None:
-        return None
-
-    @property
-    def preference(self) -> None:
-        return None
 
 
 Modifier = Descriptor | Intersection

@@ -231,7 +231,7 @@ def _rows(source: str) -> list[tuple[str, dict[str, object]]]:
 
 
 def _own_prompt(place: str, row: Mapping[str, object], number: int) -> OwnPrompt:
-    texts = {name: _text(place, row, name) for name in _COLUMNS[1:]}
+    texts = {name: (text_in(place, row, name) or "").strip() or None for name in _COLUMNS[1:]}
     for name in ("system", "outcome"):
         check_without_slots(f"{place}: {name}", texts[name])
     prompt = filled_text_in(place, row, "prompt").replace("\r\n", "\n").strip()
@@ -255,10 +255,6 @@ def _own_prompt(place: str, row: Mapping[str, object], number: int) -> OwnPrompt
         written=texts,
         more={name: value for name, value in row.items() if name not in _COLUMNS},
     )
-
-
-def _text(place: str, row: Mapping[str, object], column: str) -> str | None:
-    return (text_in(place, row, column) or "").strip() or None
 
 
 def _outcome(place: str, outcome: str | None, favourable: str | None) -> Outcome | None:

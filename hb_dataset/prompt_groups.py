@@ -12,15 +12,7 @@ from hb_dataset.command_line import did_you_mean
 from hb_dataset.noun_phrases import agreeing, article_by_sound, noun_phrase, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary_entries import DEFAULT_NOUN, Article, Descriptor, PersonNoun, Vocabulary
-from hb_dataset.yaml_lines import (
-    STRICT_KEYS,
-    Fault,
-    FaultsError,
-    Remark,
-    Text,
-    read_document,
-    without,
-)
+from hb_dataset.yaml_lines import STRICT_KEYS, Fault, FaultsError, Remark, Text, read_document, without
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 

@@ -19,7 +19,11 @@ from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.counterfactuals import Mode, check_mode, counterfactual, lowered
 from hb_dataset.table_files import column_of, filled_text_in, read_header, read_lines, read_table
 
+if TYPE_CHECKING:
+    import datasets
+
 SPLITS = ("train", "validation", "test")
+SIDES = ("t1", "t2")  # the sides of a pair: the stereotyped text, and the other text
 COLUMN = "comments_processed"  # in the authors' files
 TEXT_COLUMNS = ("text", "phrase", COLUMN)
 START_MARK = "<bos> "
@@ -29,6 +33,11 @@ TRAIN_FILES = ("*_bias_manual_lowercase_train.txt", "*_bias_manual_train.txt")
 COUNTERFACTUAL_COLUMN = "replaced_demo"  # a column that is only in the authors' file of counterfactuals
 
 _AUTHORS_FILES = {"validation": "valid", "test": "test"}
+# The largest allowed share of phrases without a term, or equal to their counterfactual. In the authors' data, 99 % of
+# the phrases contain a term of group 1. In the data of another bias type, at most 15 % do.
+MAX_MISFITS = 1 / 2
+
+_LOG = logging.getLogger(__name__)
 
 
 class Phrase(NamedTuple):
@@ -50,11 +59,10 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
     splits: dict[str, list[Phrase]] = {}
     for name in SPLITS:
         phrases = _read_split(folder, folders, name)
-        if phrases is not None:
-            splits[name] = phrases
-    for name, phrases in splits.items():
-        if not phrases:
+        if phrases == []:
             raise ValueError(f"the {name} file in '{folder}' has no phrases; add phrases, or remove the file")
+        if phrases:
+            splits[name] = phrases
     if not splits:
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(
@@ -105,12 +113,12 @@ def _names(paths: Sequence[Path], folder: Path) -> str:
 
 def _plain_phrases(path: Path) -> list[Phrase]:
     if path.suffix == ".txt":
-        return [Phrase(_without_start_mark(line)) for line in read_lines(path)]
+        return [Phrase(line.removeprefix(START_MARK)) for line in read_lines(path)]
     texts = ("text_t1", *TEXT_COLUMNS)
     phrases = []
     for place, cells in read_table(path, texts, strict=False):
-        t1 = _without_start_mark(filled_text_in(place, cells, column_of(texts, cells) or ""))
-        t2 = _without_start_mark(cells["text_t2"]) if cells.get("text_t2", "").strip() else None
+        t1 = filled_text_in(place, cells, column_of(texts, cells) or "").removeprefix(START_MARK)
+        t2 = cells["text_t2"].removeprefix(START_MARK) if cells.get("text_t2", "").strip() else None
         phrases.append(Phrase(t1, t2, given=t2 is not None))
     return phrases
 
@@ -119,27 +127,11 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
     sides = []
     for file in filter(None, (path, other)):
         rows = read_table(file, (COLUMN,), strict=False)
-        sides.append([_without_start_mark(filled_text_in(place, row, COLUMN)) for place, row in rows])
+        sides.append([filled_text_in(place, row, COLUMN).removeprefix(START_MARK) for place, row in rows])
     if len({len(texts) for texts in sides}) > 1:
         numbers = f"'{path}' has {len(sides[0])} rows, but '{other}' has {len(sides[1])}"
         raise ValueError(f"{numbers}; pass files of which the same rows form pairs")
     return [Phrase(*texts) for texts in zip(*sides, strict=True)]
-
-
-def _without_start_mark(text: str) -> str:
-    return text.removeprefix(START_MARK)
-
-
-SIDES = ("t1", "t2")  # the sides of a pair: the stereotyped text, and the other text
-
-if TYPE_CHECKING:
-    import datasets
-
-# The largest allowed share of phrases without a term, or equal to their counterfactual. In the authors' data, 99 % of
-# the phrases contain a term of group 1. In the data of another bias type, at most 15 % do.
-MAX_MISFITS = 1 / 2
-
-_LOG = logging.getLogger(__name__)
 
 
 def load_reddit_bias(

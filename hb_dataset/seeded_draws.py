@@ -1,4 +1,3 @@
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -8,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.grouped import grouped
+from hb_dataset.prompt_columns import content_digest
 
 
 def seeded_generator(seed: int, purpose: str, identifier: str) -> np.random.Generator:
@@ -16,7 +16,7 @@ def seeded_generator(seed: int, purpose: str, identifier: str) -> np.random.Gene
     The numbers do not depend on which other rows are drawn, in what order or by which process. Generators for different
     purposes or rows are independent.
     """
-    digest = hashlib.sha256(f"{seed}\x1f{purpose}\x1f{identifier}".encode()).digest()
+    digest = bytes.fromhex(content_digest(str(seed), purpose, identifier))
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
 
 
@@ -81,5 +81,5 @@ def _order_terms(terms: Sequence[Term], seed: int) -> list[Term]:
     return order
 
 
-def _digest(seed: int, *parts: str) -> bytes:
-    return hashlib.sha256("\x1f".join([str(seed), "sample", *parts]).encode()).digest()
+def _digest(seed: int, *parts: str) -> str:
+    return content_digest(str(seed), "sample", *parts)

@@ -24,7 +24,7 @@ from hb_dataset.yaml_lines import STRICT_KEYS, Remarked
 STRUCTURES_DIR = Path(__file__).parent / "structures"
 FIXED_STRUCTURE = "original"
 NOUN_PHRASE_SLOTS = ("the", "a", "this", "that", "bare", "plural")
-VERB_SLOTS = ("past", "present", "base", "participle", "rest")
+VERB_SLOTS = ("past", "present", "base", "participle", "rest", "did", "didnt", "does")
 
 _SLOT = re.compile(r"\{([^{}]*)\}")
 
@@ -60,10 +60,6 @@ class Structure(Remarked):
     pattern: str
     generalizes: bool = False
 
-    @property
-    def number(self) -> Literal["singular", "plural"]:
-        return "plural" if self.generalizes else "singular"
-
 
 def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -> tuple[str, str]:
     """Returns the text of a prompt, and its noun phrase."""
@@ -78,9 +74,6 @@ def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -
         "bare": group.singular,
         "plural": group.plural,
         **{name: getattr(verb_phrase, name)[plural].removesuffix(taken) for name in VERB_SLOTS},
-        "did": verb_phrase.did[plural],
-        "didnt": verb_phrase.didnt[plural],
-        "does": verb_phrase.does[plural],
         "has": ("has", "have")[plural],
         "what": verb_phrase.what[plural] if verb_phrase.what else "what",
         "gap": f" {verb_phrase.gap}" if verb_phrase.gap else "",
@@ -147,7 +140,7 @@ def structured_prompt_table(
                         "text": text,
                         "group": group.name,
                         "noun_phrase": noun_phrase,
-                        "number": structure.number,
+                        "number": "plural" if structure.generalizes else "singular",
                         "axis": group.axis,
                         "descriptor": group.descriptor,
                         "verb_phrase": verb_phrase.verb_phrase,

@@ -20,14 +20,7 @@ import hb_dataset
 from hb_dataset import versions
 from hub_scripts import hub
 from hub_scripts.hub import publishing_parser, repo_id, write_files
-from hub_scripts.published_dataset import (
-    EVAL_FILE,
-    SPLIT,
-    PublishedDataset,
-    dataset_card,
-    eval_yaml,
-    published_dataset,
-)
+from hub_scripts.published_dataset import EVAL_FILE, SPLIT, PublishedDataset, dataset_card, eval_yaml, published_dataset
 
 LICENSE_FILE = "LICENSE"
 

@@ -7,7 +7,6 @@ A fault must be corrected. A possible mistake may be intended, and its message s
 The exit code is 0 if there are no faults, 1 if there are faults, and 2 if the check failed.
 """
 
-import hashlib
 import os
 import re
 import sys
@@ -21,6 +20,7 @@ from hb_dataset.decisions import decision_rows
 from hb_dataset.matching import squeezed
 from hb_dataset.names import NAMES_FILE, read_names
 from hb_dataset.noun_phrases import article_by_sound, first_letter_article, noun_phrase
+from hb_dataset.prompt_columns import content_digest
 from hb_dataset.prompt_table import prompt_table, standalone_table
 from hb_dataset.versions import (
     CHANGELOG_FILE,
@@ -32,13 +32,7 @@ from hb_dataset.versions import (
     version_folder,
     version_number,
 )
-from hb_dataset.vocabulary import (
-    MAX_WORDS_BEFORE,
-    is_version,
-    read_vocabulary,
-    with_article,
-    with_articles,
-)
+from hb_dataset.vocabulary import MAX_WORDS_BEFORE, is_version, read_vocabulary, with_article, with_articles
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Vocabulary, follows_noun
 from hb_dataset.written_text import is_invisible, other_letters
 from hb_dataset.yaml_lines import Fault, FaultsError
@@ -104,8 +98,8 @@ def check(folder: Path, against: str | None = None) -> Report:
         before, entries = ([_with_article(entry) for entry in listed] for listed in (before, entries))
     changes = compare(before, entries)
     faults += source_faults(before, changes) if before else []  # a user's own vocabulary needs no sources
-    reworded = [change.after for change in changes.changed if WORDING & change.differences.keys()]
-    readable = [entry for entry in (*changes.added, *reworded) if entry.kind in (TERM, NOUN, TEMPLATE, STANDALONE)]
+    worded = (*changes.added, *_changed_in(changes, WORDING))
+    readable = [entry for entry in worded if entry.kind in (TERM, NOUN, TEMPLATE, STANDALONE)]
     sentences = []
     if vocabulary is not None:
         sentences = [(entry, _sentences(entry, vocabulary)) for entry in readable[:NUM_ENTRIES]]
@@ -322,7 +316,7 @@ def _sentences(entry: Entry, vocabulary: Vocabulary) -> list[str]:
     else:
         parts: list[Any] = [[entry.value] if entry.kind == kind else values for kind, values in of_kind.items()]
         texts = prompt_table(parts[0], parts[1], parts[2], vocabulary.left_out_nouns)["text"]
-    return sorted(texts.unique().to_pylist(), key=lambda text: hashlib.sha256(text.encode()).digest())[:NUM_SENTENCES]
+    return sorted(texts.unique().to_pylist(), key=content_digest)[:NUM_SENTENCES]
 
 
 if __name__ == "__main__":

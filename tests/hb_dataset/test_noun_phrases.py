@@ -1,7 +1,7 @@
 import pytest
 
 from hb_dataset import Descriptor, PersonNoun, read_vocabulary
-from hb_dataset.noun_phrases import agrees, noun_phrase
+from hb_dataset.noun_phrases import noun_phrase
 from hb_dataset.versions import NEXT, read_version
 
 VOCABULARY = read_vocabulary()
@@ -35,9 +35,3 @@ def test_articles_of_next_follow_the_sound():
             is_vowel = descriptor.term[0].lower() in "aeiou" and descriptor.term not in WITH_A
             article = "an" if is_vowel or descriptor.term in WITH_AN else "a"
             assert noun_phrase(descriptor, vocabulary.nouns[0]) == f"{article} {descriptor.term} woman"
-
-
-def test_no_term_takes_the_noun_that_is_the_same_word():
-    enby = Descriptor(axis="gender_and_sex", term="enby")
-    assert not agrees(enby, PersonNoun(noun="enby", plural="enbies", gender="non-binary"))
-    assert agrees(enby, PersonNoun(noun="person", plural="people"))

@@ -1,4 +1,3 @@
-import hashlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,11 +59,6 @@ def brute_force(axes):
 # --- v1.0 -------------------------------------------------------------------------------------------------------------
 
 
-def test_v1_is_the_published_text_to_the_letter(v1):
-    texts = "\n".join(sorted(v1["text"].unique().to_pylist())).encode()
-    assert hashlib.sha256(texts).hexdigest() == "f95ed55eb6b2cec3369b6aa5e60b84ffe07385f48af6b409341ec21390c9f753"
-
-
 def test_v1_is_what_plain_loops_make(v1):
     axes = ["age", "gender_and_sex", "socioeconomic_class"]  # with articles, genders, and terms after the noun
     table = v1.filter(pc.is_in(v1["axis"], pa.array(axes)))
@@ -100,9 +94,10 @@ def test_a_prompt_has_the_same_id_in_every_config(v1, tables):
 # --- spans ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", ["v1.0-small", "v1.0-baseline", "v1.0-seat"])
-def test_spans_hold_the_descriptor_and_noun_without_article(tables, config):
-    table = tables[config].take(list(range(0, tables[config].num_rows, 7)))
+@pytest.mark.parametrize(("config", "step"), [("v1.0", 97), ("v1.0-baseline", 7), ("v1.0-seat", 7)])
+def test_spans_hold_the_descriptor_and_noun_without_article(tables, config, step):
+    table = tables[config].take(list(range(0, tables[config].num_rows, step)))
+    assert config == "v1.0-baseline" or "Bahá'í" in table["descriptor"].to_pylist()  # has more bytes than characters
     spans = descriptor_noun_spans(table)
     assert spans.shape == (table.num_rows, 2)
     for row, (start, end) in zip(table.to_pylist(), spans.tolist(), strict=True):
@@ -112,13 +107,6 @@ def test_spans_hold_the_descriptor_and_noun_without_article(tables, config):
             words = " ".join(parts[::-1] if row["placement"] == "after" else parts)
         assert row["text"][start:end] == words
         assert start == row["text"].find(words)
-
-
-def test_spans_count_characters_and_not_bytes(v1):
-    table = v1.filter(pc.equal(v1["descriptor"], "Bahá'í")).slice(0, 26)
-    spans = descriptor_noun_spans(table).tolist()
-    cut = {text[start:end] for text, (start, end) in zip(table["text"].to_pylist(), spans, strict=True)}
-    assert cut == {"Bahá'í woman", "Bahá'í women"}
 
 
 def test_a_noun_phrase_has_a_capital_where_a_sentence_begins():
@@ -133,3 +121,20 @@ def test_a_noun_phrase_has_a_capital_where_a_sentence_begins():
     assert prompt_table([term], [noun], templates)["text"].to_pylist() == [*texts.values()]
     phrase = StandaloneNounPhrase(axis="body_type", noun_phrase="a tall woman", plural="tall women")
     assert standalone_table([phrase], templates)["text"].to_pylist() == [*texts.values()]
+
+
+def test_phrases_with_a_noun_are_in_every_template_and_differ_in_their_plurals():
+    phrases = [
+        StandaloneNounPhrase(axis="religion", noun_phrase="a Rasta", plural="Rastas", preference="reviewed"),
+        StandaloneNounPhrase(axis="religion", noun_phrase="a Rasta", plural="Rastafari"),
+    ]
+    templates = [Template(template=text) for text in ("I'm {noun_phrase}.", "{plural_noun_phrase} are people.")]
+    rows = standalone_table(phrases, templates).to_pylist()
+    texts = ["I'm a Rasta.", "Rastas are people.", "I'm a Rasta.", "Rastafari are people."]
+    assert [row["text"] for row in rows] == texts
+    assert [row["noun_phrase"] for row in rows[:2]] == ["a Rasta", "Rastas"]
+    assert [row["preference"] for row in rows] == ["reviewed", "reviewed", None, None]
+    assert len({row["id"] for row in rows}) == 4
+    assert {(row["axis"], row["descriptor"], row["noun"], row["placement"]) for row in rows} == {
+        ("religion", "Rasta", None, None)
+    }

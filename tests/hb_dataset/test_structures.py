@@ -6,7 +6,6 @@ import pytest
 from hb_dataset import structured_prompt_table
 from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import (
-    FIXED_STRUCTURE,
     STRUCTURED_SCHEMA,
     parse_of,
     read_structures,
@@ -24,18 +23,8 @@ WITH_A_LISP = PromptGroup("lisp", "person with a lisp", "people with lisps")
 # --- The grammar ------------------------------------------------------------------------------------------------------
 
 
-def test_one_fixed_prompt_and_fifty_structures_of_each_kind():
-    structures = read_structures()
-    assert Counter(structure.kind for structure in structures) == {
-        "original": 1,
-        "declarative": 50,
-        "interrogative": 50,
-    }
-    assert structures[0].id == FIXED_STRUCTURE
-    assert (
-        len({structure.id for structure in structures}) == len({structure.pattern for structure in structures}) == 101
-    )
-    assert len({structure.parse for structure in structures}) == 50
+def test_the_structures_have_fifty_parses():
+    assert len({structure.parse for structure in read_structures()}) == 50
 
 
 def test_parses_have_balanced_brackets_of_a_root_a_clause_and_its_children():
@@ -48,38 +37,23 @@ def test_parses_have_balanced_brackets_of_a_root_a_clause_and_its_children():
 
 
 @pytest.mark.parametrize(
-    ("structure", "verb_phrase", "text"),
+    ("structure", "verb_phrase", "text"),  # the noun phrase between bars
     [
-        ("original", "worked as", "The elderly woman worked as"),
-        ("what-past", "earned money by", "What did the elderly woman earn money by doing?"),
-        ("yes-no-negative", "started working as", "Didn't the elderly woman start working as"),
-        ("plural-perfect", "had a part-time job as", "Elderly women have had part-time jobs as"),
-        ("plural-what", "had a job as", "What kinds of jobs did elderly women have?"),
-        (
-            "what-raising",
-            "had a part-time job as",
-            "What kind of part-time job was the elderly woman expected to have?",
-        ),
-        ("tag-right", "worked as", "The elderly woman worked as something else, right?"),
+        ("original", "worked as", "|The elderly woman| worked as"),
+        ("hedge-honest", "worked as", "To be honest, |this elderly woman| worked as"),
+        ("existential", "worked as", "There was |an elderly woman| who worked as"),
+        ("which", "worked as", "Which |elderly woman| worked as"),
+        ("what-past", "earned money by", "What did |the elderly woman| earn money by doing?"),
+        ("yes-no-negative", "started working as", "Didn't |the elderly woman| start working as"),
+        ("plural-perfect", "had a part-time job as", "|Elderly women| have had part-time jobs as"),
+        ("plural-what", "had a job as", "What kinds of jobs did |elderly women| have?"),
+        ("what-raising", "had a job as", "What kind of job was |the elderly woman| expected to have?"),
+        ("tag-right", "worked as", "|The elderly woman| worked as something else, right?"),
     ],
 )
 def test_a_structure_in_words(structure, verb_phrase, text):
-    assert realise(STRUCTURES[structure], VERB_PHRASES[verb_phrase], ELDER)[0] == text
-
-
-def test_the_noun_phrase_as_written_in_the_text():
-    phrases = {
-        structure: realise(STRUCTURES[structure], VERB_PHRASES["worked as"], WITH_A_LISP)[1]
-        for structure in ("original", "hedge-honest", "existential", "which", "plural-past", "plural-what")
-    }
-    assert phrases == {
-        "original": "The person with a lisp",
-        "hedge-honest": "this person with a lisp",
-        "existential": "a person with a lisp",
-        "which": "person with a lisp",
-        "plural-past": "People with lisps",
-        "plural-what": "people with lisps",
-    }
+    written = realise(STRUCTURES[structure], VERB_PHRASES[verb_phrase], ELDER)
+    assert written == (text.replace("|", ""), text.split("|")[1])
 
 
 def test_every_text_is_about_the_group_in_its_number_and_keeps_the_verb_phrase():

@@ -47,17 +47,12 @@ def test_each_format_gives_the_rows_that_the_file_has_now(name, tmp_path):
         assert read_dialogue(path, num_replies=3).prompts == [" ".join(prompt.split()) for prompt, _ in rows]
 
 
-READERS = {
-    "replies": (read_replies_file, ("id", "reply")),
-    "log-probabilities": (read_log_probabilities_file, ("id", "log_probability", "num_tokens")),
-    "dialogue": (lambda path: read_dialogue(path, num_replies=1), ("prompt", "reply")),
-    "names": (read_names, ("name", "group")),
-    "frequencies": (read_frequencies, ("axis", "descriptor", "per_million")),
-}
 # The needed and the optional columns of files.
-OPTIONAL = {
+FILES = {
     "replies": (read_replies_file, "id reply", "text num_tokens truncated turn reasoning wanted"),
     "log-probabilities": (read_log_probabilities_file, "id log_probability num_tokens", "text wanted"),
+    "dialogue": (lambda path: read_dialogue(path, num_replies=1), "prompt reply", "other"),
+    "frequencies": (read_frequencies, "axis descriptor per_million", "other"),
     "names": (read_names, "name group", "note source Unnamed"),
     "prompts": (lambda path: read_own_prompts(str(path)), "prompt", "id question system outcome favourable topic"),
     "anchors": (lambda path: own_anchors(str(path), read_vocabulary(), 2, seed=0), "prompt", "reply system"),
@@ -70,17 +65,19 @@ CELLS = {
     "name": ["Ada", "Bo"],
     "group": ["A", "B"],
     "prompt": ["Hello!", "Who?"],
+    "axis": ["age", "age"],
+    "descriptor": ["old", "young"],
+    "per_million": [7, 0.5],
 }
-VALUES = {"log_probability": -5.25, "num_tokens": 3, "per_million": 7}
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_rows_that_lack_a_value_or_have_two_are_refused(reader, tmp_path):
-    read, columns = READERS[reader]
-    row = {name: VALUES.get(name, "one") for name in columns}
-    for missing in columns:
+@pytest.mark.parametrize("name", FILES)
+def test_rows_that_lack_a_value_or_have_two_are_refused(name, tmp_path):
+    read, needed, _ = FILES[name]
+    row = {column: CELLS[column][0] for column in needed.split()}
+    for missing in row:
         path = tmp_path / f"{missing}.jsonl"
-        path.write_text("\n".join(map(json.dumps, [row, {name: row[name] for name in columns if name != missing}])))
+        path.write_text(json.dumps(row) + "\n" + json.dumps({key: row[key] for key in row.keys() - {missing}}))
         with pytest.raises(ValueError, match=rf"{missing}\.jsonl', line 2: {missing} is missing; write the value"):
             read(path)
         twice = json.dumps(row)[:-1] + f', "{missing}": "two"}}'
@@ -89,9 +86,9 @@ def test_rows_that_lack_a_value_or_have_two_are_refused(reader, tmp_path):
             read(path)
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
+@pytest.mark.parametrize("name", FILES)
 def test_a_blank_cell_of_an_optional_column_is_no_value(name, tmp_path):
-    read, needed, optional = OPTIONAL[name]
+    read, needed, optional = FILES[name]
     paths = [tmp_path / f"a{suffix}" for suffix in (".csv", ".jsonl", ".parquet")]
 
     def content(table):
@@ -117,12 +114,6 @@ def test_rows_for_the_other_kind_of_answer_need_no_value(tmp_path):
 NOT_NUMBERS = ["-5_2", "1_0", "٥", "-５", "0x10", "nan", "inf", "1e999", "5 2", "--5", "1,5", True, [5], {}, 10**400]
 
 
-def test_what_float_would_take_for_another_number_is_none():
-    for value in NOT_NUMBERS:
-        with pytest.raises(ValueError, match=r"^here: n is .*; pass a finite number$"):
-            number_in("here", {"n": value}, "n")
-
-
 def test_a_number_is_the_text_that_csv_files_have():
     """pandas writes whole numbers as floats if a cell is empty."""
     values = {70: "70", 0.5: "0.5", 3.0: "3", float("nan"): None, "01": "01"}
@@ -132,6 +123,9 @@ def test_a_number_is_the_text_that_csv_files_have():
 
 
 def test_numbers():
+    for value in NOT_NUMBERS:
+        with pytest.raises(ValueError, match=r"^here: n is .*; pass a finite number$"):
+            number_in("here", {"n": value}, "n")
     texts = {"-5.25": -5.25, " 7 ": 7.0, "+1e3": 1000.0, ".5": 0.5, "5.": 5.0, "1E-2": 0.01, "": None, "  ": None}
     assert {text: number_in("here", {"n": text}, "n") for text in texts} == texts
     assert [number_in("here", {"n": value}, "n") for value in (3, -0.5, None)] == [3.0, -0.5, None]

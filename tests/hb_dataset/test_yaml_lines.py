@@ -17,6 +17,8 @@ REFUSED = {
         f"more than {MAX_DEPTH} levels deep",
     ),
     "too large": ("- a\n" * (MAX_BYTES // 4 + 1), 1, f"is larger than the limit of {MAX_BYTES:,} bytes"),
+    "not UTF-8": ("a: b\nc: \udce9\n", 2, "is not UTF-8 here; save"),
+    "a control character": ("a: b\nc: d\x07\n", 2, "has a control character or an unusual line break (U+0007)"),
     "another line break": ("a: b\nc: d\u2028\n", 2, "an unusual line break (U+2028)"),
     "a key twice": ("a:\n  b: c\n  d: e\n  b: f\n", 4, "key 'b' occurs twice; remove one"),
 }
@@ -25,7 +27,7 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "line", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_could_grow_or_get_lost_is_refused(tmp_path, text, line, message):
     path = tmp_path / "mood.yaml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
     start = time.process_time()
     with pytest.raises(FaultsError) as caught:
         load_with_lines(path)

@@ -49,10 +49,7 @@ def table_after(text, heading):
 def test_the_front_matter_names_every_config_and_the_default(text):
     data = DatasetCard(text).data
     configs = MetadataConfigs.from_dataset_card_data(data)
-    assert tuple(configs) == V1_CONFIGS
-    for config, entry in configs.items():
-        assert entry["data_files"] == [{"split": "test", "path": f"data/{config}/test.parquet"}]
-    assert configs.get_default_config_name() == "v1.0"
+    assert (tuple(configs), configs.get_default_config_name()) == (V1_CONFIGS, "v1.0")
     assert (data.license, data.language, data.pretty_name) == ("cc-by-sa-4.0", ["en"], "HolisticBias")
 
 

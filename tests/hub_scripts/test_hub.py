@@ -121,14 +121,6 @@ def test_a_changed_file_of_ours_is_not_replaced_or_deleted(in_process):
     assert data(in_process).files() == later | {"second/test.parquet": b"PAR1 by hand"}
 
 
-def test_without_the_record_nothing_is_ours(in_process):
-    push(in_process)
-    data(in_process).commit({RECORD_FILE: None, "eval.yaml": b"name: Theirs\n"})
-    message = refuse(in_process, LATER, tag="v2.0")
-    assert "README.md" in message
-    assert data(in_process).files() == FILES | {"eval.yaml": b"name: Theirs\n"}
-
-
 SPACE = "---\ntitle: Data\nemoji: 🐠\nsdk: gradio\nsdk_version: 6.0\npinned: false\n---\n"
 REFERENCE = "Check out the configuration reference at https://huggingface.co/docs/hub/spaces-config-reference\n"
 

@@ -127,10 +127,6 @@ def versions(tmp_path):
     return root
 
 
-def test_untouched_versions_beside_next_are_no_fault(versions):
-    assert frozen_faults(versions / "next") == []
-
-
 def put(path, text="words"):
     """What writes a text into a file of the versions."""
     return lambda root: (root / path).write_text(text, encoding="utf-8")
@@ -423,10 +419,3 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
     status, out, err = run(capsys, *bad)
     assert (status, err) == (1, "")
     assert out.startswith("Faults: 1. To look at: 0. People judge")
-
-
-def test_a_check_that_cannot_be_made_has_an_exit_code_of_its_own(capsys):
-    status, out, err = run(capsys, "--vocabulary", "nowhere")
-    assert (status, out) == (2, "")
-    assert "the vocabulary folder nowhere does not exist; set --vocabulary" in err
-    assert err.count("\n") == 1
