@@ -87,8 +87,8 @@ def paired_replies(before: RatedReplies, after: RatedReplies) -> PairedReplies |
     """
     cell, runs = ["axes", "descriptors", "templates"], []
     for replies, values in (before, after):
-        columns = pd.DataFrame(replies._asdict())[["ids", *cell]]
-        runs.append(columns.assign(value=np.asarray(values, float)))
+        run = pd.DataFrame(replies._asdict())[["ids", *cell]]
+        runs.append(run.assign(value=np.asarray(values, float)))
     about = [({*zip(run["axes"], run["descriptors"], strict=True)}, {*run["templates"]}) for run in runs]
     if about[0] != about[1]:
         return None
