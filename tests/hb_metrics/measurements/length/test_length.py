@@ -1,7 +1,6 @@
 """Words per reply: means and spreads by other libraries, planted gaps, coverage, and a run with its comparison."""
 
 import json
-import shutil
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from hb_metrics.measurements.results import read_run
 from hb_metrics.measurements.shares import OTHER_TERMS_REASON, generalised_means
 from hb_metrics.report.changes import run_changes
 from hb_metrics.run.replies import RatedReplies, Replies
-from hb_metrics.stats.changes import NO_FILES_REASON, UNCHANGED_REASON
+from hb_metrics.stats.changes import UNCHANGED_REASON
 from tests.hb_metrics.made_results import check_margins, loaded, only, whole_run
 from tests.hb_metrics.pages import report_page
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
@@ -217,12 +216,6 @@ def test_a_run_counts_words_and_a_comparison_shows_the_change(runs):
     assert rows[NAME].is_better is None
     assert covers(rows[NAME].change.interval, -(frame["axis"] == "ability").mean())
     assert analysed(runs / "first")
-
-
-def test_a_comparison_without_the_replies_has_a_reason(runs, tmp_path):
-    copied = shutil.copytree(runs / "second", tmp_path / "copied", ignore=shutil.ignore_patterns("replies"))
-    changes = run_changes(read_run(runs / "first"), read_run(copied), ("first", "second"))
-    assert changes.missing == dict.fromkeys(["Generation bias", "Length of replies"], NO_FILES_REASON)
 
 
 def test_a_run_without_generation_is_refused(tmp_path):
